@@ -1,0 +1,55 @@
+"""A stack's settings, for a command line that can not read YAML.
+
+`python -m infra.cli.described STACK` runs in the environment that can and writes JSON; `describe` calls
+it. A wrong value comes back as the error it is.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from infra import paths, processes, settings
+from infra.errors import KindlingError
+
+
+@dataclass(frozen=True)
+class Described:
+    """What the command line itself needs to know; `node_image` None means that it is ours to find."""
+
+    api_server_port: int
+    node_image: str | None
+    samples: bool
+
+
+def describe(python: Path, stack: str) -> Described:
+    """Read and check the stack's settings; raises `KindlingError` for the first wrong value."""
+    answer = json.loads(
+        processes.run([python, "-m", "infra.cli.described", stack], timeout=60, cwd=paths.REPOSITORY)
+    )
+    if "error" in answer:
+        raise KindlingError(answer["error"]["what"], why=answer["error"]["why"], remedy=answer["error"]["remedy"])
+    return Described(**answer)
+
+
+def main(stack: str) -> None:
+    """The other half, run by `describe`."""
+    answer: dict[str, object]
+    try:
+        found = settings.read(stack)
+    except KindlingError as error:
+        answer = {"error": {"what": error.what, "why": error.why, "remedy": error.remedy}}
+    else:
+        image = found.cluster.node_image
+        answer = {
+            "api_server_port": found.cluster.api_server_port,
+            "node_image": None if image == settings.AUTO else image,
+            "samples": found.samples.enabled,
+        }
+    json.dump(answer, sys.stdout)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,167 @@
+"""A stack as Pulumi is to see it: its environment, its passphrase, its settings file.
+
+Pulumi writes the salt of the passphrase into the settings file of a stack. Ours is tracked and shared
+while the passphrase is this machine's own, so Pulumi is given a copy in the state folder: a checkout
+stays clean, and a removed stack leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from pathlib import Path
+
+from infra import paths, processes
+from infra.cli import backend
+from infra.errors import KindlingError
+from infra.settings import PROJECT
+from infra.toolchain import Toolchain, venv
+
+CALL_SECONDS = 120.0
+# Pulumi's exit statuses are a contract (sdk/go/common/util/cmdutil/exit.go).
+NO_SUCH_STACK = 6
+
+
+class Stack:
+    """One stack and the Pulumi that drives it; making one touches nothing but needs the tools in place."""
+
+    def __init__(self, name: str, *, toolchain: Toolchain, tools: tuple[str, ...] = ("pulumi",)) -> None:
+        self.name = name
+        self.program = toolchain.ensure("pulumi")
+        self.environment = environment(name, toolchain=toolchain, tools=tools)
+
+    def prepare(self) -> None:
+        """Have the passphrase, the copy of the settings and the stack's record in place."""
+        passphrase_file()
+        self._copy_settings()
+        state = backend.state(self.name)
+        if state is not None and state.known:
+            return
+        if (folder := backend.folder()) is not None:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._call("stack", "init", "--no-select", "--stack", self.name)
+        except processes.ProgramError as error:
+            if "already exists" not in error.why:
+                raise
+
+    def exists(self) -> bool:
+        """Whether the backend has a record of the stack, asked of Pulumi."""
+        self._copy_settings()
+        try:
+            self._call("stack", "output", "--stack", self.name)
+        except processes.ProgramError as error:
+            if error.status == NO_SUCH_STACK:
+                return False
+            raise
+        return True
+
+    def heal(self) -> bool:
+        """Clear up after a run that was killed; returns whether there was anything.
+
+        Raises `KindlingError` when a run is at work. What was being created is forgotten by the
+        record; our resources adopt or remove what they find of it.
+        """
+        stale = backend.has_stale_lock(self.name)
+        if stale:
+            self._call("cancel", "--yes", "--stack", self.name)
+        state = backend.state(self.name)
+        if state is None or not state.unfinished:
+            return stale
+        root = f"urn:pulumi:{self.name}::{PROJECT}::pulumi:pulumi:Stack::{PROJECT}-{self.name}"
+        # Looking at the root alone suffices, and asks nothing of a cluster that may be half-made.
+        target = ["--target", root] if root in state.resources else []
+        self._call(
+            "refresh", "--yes", "--skip-preview", "--clear-pending-creates", "--stack", self.name, *target,
+            cwd=paths.REPOSITORY, settings=True,
+        )  # fmt: skip
+        return True
+
+    def operate(self, *words: str, extra: dict[str, str] | None = None) -> None:
+        """Run one operation in the foreground, its own output passed through.
+
+        Raises `KindlingError` when it fails; Pulumi has said why by then.
+        """
+        argv = [self.program, *words, "--stack", self.name, "--config-file", str(self._settings)]
+        status = processes.attach(argv, env={**self.environment, **(extra or {})}, cwd=paths.REPOSITORY)
+        if status != 0:
+            raise KindlingError(
+                f"`pulumi {words[0]}` of stack `{self.name}` ended with status {status}",
+                why="its own messages stand above",
+                remedy="mend the cause and run the same command again: it goes on from what stands.",
+            )
+
+    def remove(self) -> None:
+        """Take the emptied stack out of the backend, with its history, and drop our copy of its settings."""
+        self._copy_settings()
+        self._call("stack", "rm", "--yes", "--remove-backups", "--stack", self.name)
+        shutil.rmtree(self._settings.parent, ignore_errors=True)
+
+    @property
+    def _settings(self) -> Path:
+        return settings_folder(self.name) / f"Pulumi.{self.name}.yaml"
+
+    def _copy_settings(self) -> None:
+        """Pulumi takes the salt from its record where the copy has none (see `environment`)."""
+        self._settings.parent.mkdir(parents=True, exist_ok=True)
+        for source in (paths.REPOSITORY / "Pulumi.yaml", paths.REPOSITORY / self._settings.name):
+            if source.exists():
+                shutil.copyfile(source, self._settings.parent / source.name)
+
+    def _call(self, *words: str, cwd: Path | None = None, settings: bool = False) -> None:
+        argv = [self.program, *words, "--non-interactive"]
+        if settings:
+            argv += ["--config-file", str(self._settings)]
+        # In the copy's folder, `stack init` writes the salt to the copy and `stack rm` removes it.
+        processes.run(argv, timeout=CALL_SECONDS, env=self.environment, cwd=cwd or self._settings.parent)
+
+
+def environment(stack: str, *, toolchain: Toolchain, tools: tuple[str, ...]) -> dict[str, str]:
+    """What Pulumi and the program it runs need; builds the named tools where they are missing."""
+    python = venv.location()
+    own = {
+        "PATH": os.pathsep.join([str(python / "bin"), toolchain.path(tools), os.environ.get("PATH", "")]),
+        "VIRTUAL_ENV": str(python),
+        "PULUMI_HOME": str(toolchain.pulumi_home()),
+        "PULUMI_BACKEND_URL": backend.url(),
+        "PULUMI_STACK": stack,
+        "PULUMI_FALLBACK_TO_STATE_SECRETS_MANAGER": "true",
+        "PULUMI_SKIP_UPDATE_CHECK": "true",
+        # What lies beside the program on PATH is its own; without this each run warns of it.
+        "PULUMI_IGNORE_AMBIENT_PLUGINS": os.environ.get("PULUMI_IGNORE_AMBIENT_PLUGINS", "true"),
+    }
+    if not {"PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE"} & os.environ.keys():
+        own["PULUMI_CONFIG_PASSPHRASE_FILE"] = str(passphrase_path())
+    return own
+
+
+def settings_folder(stack: str) -> Path:
+    """Where the stack's copy of the settings lives."""
+    return paths.state_dir() / "stacks" / stack
+
+
+def passphrase_path() -> Path:
+    """The passphrase that Pulumi's secrets are encrypted with, where the environment names none."""
+    return paths.state_dir() / "passphrase"
+
+
+def passphrase_file() -> Path:
+    """The same, made once and readable by its user alone."""
+    path = passphrase_path()
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        partial = path.with_name(f"{path.name}.{os.getpid()}")
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_urlsafe(32))
+        try:
+            # Complete or not at all, and never over one that another run made meanwhile.
+            os.link(partial, path)
+        except FileExistsError:
+            pass
+        finally:
+            partial.unlink()
+    if path.stat().st_mode & 0o077:
+        path.chmod(0o600)
+    return path

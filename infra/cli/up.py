@@ -1,0 +1,82 @@
+"""`up`: from whatever this machine has to a stack that stands.
+
+The order is the point. First what can be known without touching anything, then what makes the
+environment, then the stack's settings (reading YAML needs that environment), then the long builds, and
+Pulumi last, so that nobody waits half an hour for a complaint.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from infra.cli import machine as looking
+from infra.cli import survey
+from infra.cli.arguments import Command
+from infra.cli.described import Described, describe
+from infra.cli.stack import Stack
+from infra.drivers import engine as engines
+from infra.drivers import images
+from infra.progress import Progress, duration
+from infra.toolchain import Toolchain, venv
+
+
+def run(command: Command) -> int:
+    """Bring the stack up; raises `KindlingError` before anything is touched where something blocks."""
+    stack, progress = command.stack, Progress()
+    toolchain = Toolchain(progress=progress)
+    looking.known(stack)
+    machine = looking.look(stack, toolchain=toolchain)
+    progress.say(f"Stack {stack}:\n{survey.table(machine.parts)}\n")
+    for blocker in machine.blockers:
+        raise blocker
+    progress.say(f"This takes {survey.outlook(machine.steps)}. Ctrl-C stops it; the next run goes on from there.")
+    progress.plan(list(machine.steps))
+    settings = provision(machine, toolchain=toolchain, progress=progress)
+    target = Stack(stack, toolchain=toolchain, tools=looking.UP_TOOLS)
+    with progress.foreground(looking.CREATE.name):
+        target.prepare()
+        if target.heal():
+            progress.say("  cleared up after a run that was cut off")
+        target.operate("up", "--yes", "--skip-preview")
+    progress.say("\nTime taken:\n" + times(progress.taken))
+    sys.stdout.write(farewell(stack, samples=settings.samples))
+    return 0
+
+
+def provision(machine: survey.Machine, *, toolchain: Toolchain, progress: Progress) -> Described:
+    """Make the environment, check the settings, then build the tools and images that are missing."""
+    settings = describe(venv.ensure(progress=progress), machine.stack)
+    # A cluster that stands has its port, whoever else wants it.
+    if machine.cluster != "running" and (taken := looking.port_taken(settings.api_server_port)) is not None:
+        raise taken
+    for name in looking.UP_TOOLS:
+        toolchain.ensure(name)
+    toolchain.pulumi_home()
+    if machine.cluster == "absent":
+        engine = engines.install_engine(progress)
+        if settings.node_image is None:
+            images.ensure_node_image(engine, progress=progress)
+        images.ensure_base_image(engine, progress=progress)
+    return settings
+
+
+def times(taken: dict[str, float]) -> str:
+    """What each step took, and the whole."""
+    rows = [*taken.items(), ("in all", sum(taken.values()))]
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(f"  {name:<{width}}  {duration(seconds)}" for name, seconds in rows)
+
+
+def farewell(stack: str, *, samples: bool) -> str:
+    """What to do next, with commands that can be pasted."""
+    kubectl = "python3 -m infra exec " + (f"--stack {stack} " if stack != "dev" else "") + "kubectl"
+    lines = [f"\nStack {stack} is up.", "", "Look around:", f"  {kubectl} get pods --all-namespaces"]
+    if samples:
+        lines += [
+            "",
+            "Log in to the sample database mydb through its Service; psql asks for the password:",
+            f"  {kubectl} exec -it mydb-0 -c postgres -- psql -h mydb pgowner pgowner",
+            "which this prints from the Secret mydb-binding:",
+            f"  {kubectl} get secret mydb-binding -o go-template='{{{{.data.password | base64decode}}}}'",
+        ]
+    return "\n".join([*lines, ""])

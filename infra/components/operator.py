@@ -1,0 +1,174 @@
+"""The operator in its namespace: who it is, what it may do, how it runs.
+
+The names are fixed, because users, tests and documents name them; so nothing here is auto-named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pulumi
+from pulumi_kubernetes import apps, core, meta, networking, policy
+from pulumi_kubernetes import rbac as access
+
+from infra import rbac
+from infra.components import operator_pod
+from infra.components.images import Images
+from infra.rbac import Rule
+from infra.settings import OperatorSettings
+
+NAME = "kindling-operator"
+NAMESPACE = "kindling-system"
+SELECTOR = {"app.kubernetes.io/name": "kindling", "app.kubernetes.io/component": "operator"}
+POD_SECURITY = "pod-security.kubernetes.io"
+
+
+class Operator(pulumi.ComponentResource):
+    """Namespace, identity, permissions, Deployment and what surrounds it; `image` is what runs."""
+
+    namespace: pulumi.Output[str]
+    image: pulumi.Output[str]
+    deployment: apps.v1.Deployment
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        images: Images,
+        settings: OperatorSettings,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("kindling:components:Operator", name, {}, opts)
+        self._name = name
+        self._inside = pulumi.ResourceOptions(parent=self)
+        namespace = core.v1.Namespace(
+            f"{name}-namespace",
+            metadata=meta.v1.ObjectMetaArgs(name=NAMESPACE, labels=_restricted()),
+            opts=self._inside,
+        )
+        self.namespace = namespace.metadata.apply(_name_of)
+        account = core.v1.ServiceAccount(f"{name}-account", metadata=self._metadata(), opts=self._inside)
+        permissions = self._permissions(account)
+        self._surroundings()
+        self.image = images.operator
+        self.deployment = apps.v1.Deployment(
+            f"{name}-deployment",
+            metadata=self._metadata(),
+            spec=apps.v1.DeploymentSpecArgs(
+                replicas=settings.replicas,
+                selector=meta.v1.LabelSelectorArgs(match_labels=SELECTOR),
+                # All new Pods at once, no old one before a new one is ready: a change is live within
+                # one start, and the Lease sees to it that one works at a time.
+                strategy=apps.v1.DeploymentStrategyArgs(
+                    type="RollingUpdate",
+                    rolling_update=apps.v1.RollingUpdateDeploymentArgs(max_surge="100%", max_unavailable=0),
+                ),
+                template=operator_pod.template(
+                    labels=SELECTOR,
+                    service_account=account.metadata.apply(_name_of),
+                    image=images.operator,
+                    operands={"KINDLING_IMAGE_POSTGRES": images.postgres},
+                    settings=settings,
+                ),
+            ),
+            opts=pulumi.ResourceOptions(
+                parent=self, depends_on=permissions, custom_timeouts=pulumi.CustomTimeouts(create="5m", update="5m")
+            ),
+        )
+        self.register_outputs({"namespace": self.namespace, "image": self.image})
+
+    def _metadata(self) -> meta.v1.ObjectMetaArgs:
+        return meta.v1.ObjectMetaArgs(name=NAME, namespace=self.namespace, labels=SELECTOR)
+
+    def _permissions(self, account: core.v1.ServiceAccount) -> list[pulumi.Resource]:
+        """Roles from the table, bound to the account."""
+        subject = access.v1.SubjectArgs(
+            kind="ServiceAccount", name=account.metadata.apply(_name_of), namespace=self.namespace
+        )
+        group = "rbac.authorization.k8s.io"
+        wide, own = meta.v1.ObjectMetaArgs(name=NAME, labels=SELECTOR), self._metadata()
+        cluster_role = access.v1.ClusterRole(
+            f"{self._name}-cluster-role", metadata=wide, rules=_rules(rbac.CLUSTER_RULES), opts=self._inside
+        )
+        role = access.v1.Role(
+            f"{self._name}-role", metadata=own, rules=_rules(rbac.OWN_NAMESPACE_RULES), opts=self._inside
+        )
+        return [
+            access.v1.ClusterRoleBinding(
+                f"{self._name}-cluster-role",
+                metadata=wide,
+                role_ref=access.v1.RoleRefArgs(
+                    api_group=group, kind="ClusterRole", name=cluster_role.metadata.apply(_name_of)
+                ),
+                subjects=[subject],
+                opts=self._inside,
+            ),
+            access.v1.RoleBinding(
+                f"{self._name}-role",
+                metadata=own,
+                role_ref=access.v1.RoleRefArgs(
+                    api_group=group, kind="Role", name=role.metadata.apply(_name_of)
+                ),
+                subjects=[subject],
+                opts=self._inside,
+            ),
+        ]
+
+    def _surroundings(self) -> None:
+        """Where its metrics are, who may reach it, and how many may go at once."""
+        core.v1.Service(
+            f"{self._name}-service",
+            # Whether Pods stand behind it is the Deployment's affair, and waited for there.
+            metadata=meta.v1.ObjectMetaArgs(
+                name=NAME, namespace=self.namespace, labels=SELECTOR, annotations={"pulumi.com/skipAwait": "true"}
+            ),
+            spec=core.v1.ServiceSpecArgs(
+                selector=SELECTOR,
+                ports=[core.v1.ServicePortArgs(name="http", port=operator_pod.HTTP_PORT, target_port="http")],
+            ),
+            opts=self._inside,
+        )
+        policy.v1.PodDisruptionBudget(
+            f"{self._name}-budget",
+            metadata=self._metadata(),
+            spec=policy.v1.PodDisruptionBudgetSpecArgs(
+                selector=meta.v1.LabelSelectorArgs(match_labels=SELECTOR), max_unavailable=1
+            ),
+            opts=self._inside,
+        )
+        networking.v1.NetworkPolicy(
+            f"{self._name}-policy",
+            metadata=self._metadata(),
+            spec=networking.v1.NetworkPolicySpecArgs(
+                pod_selector=meta.v1.LabelSelectorArgs(match_labels=SELECTOR),
+                # Metrics and probes from anywhere in the cluster, nothing else. Outwards it must reach
+                # the API server and every operand, wherever those are.
+                policy_types=["Ingress"],
+                ingress=[
+                    networking.v1.NetworkPolicyIngressRuleArgs(
+                        ports=[networking.v1.NetworkPolicyPortArgs(port=operator_pod.HTTP_PORT, protocol="TCP")]
+                    )
+                ],
+            ),
+            opts=self._inside,
+        )
+
+
+def _rules(rules: Sequence[Rule]) -> list[access.v1.PolicyRuleArgs]:
+    return [
+        access.v1.PolicyRuleArgs(
+            api_groups=[rule.group],
+            resources=list(rule.resources),
+            verbs=list(rule.verbs),
+            resource_names=list(rule.names) or None,
+        )
+        for rule in rules
+    ]
+
+
+def _restricted() -> dict[str, str]:
+    return {f"{POD_SECURITY}/{mode}": "restricted" for mode in ("enforce", "audit", "warn")}
+
+
+def _name_of(metadata: meta.v1.outputs.ObjectMeta) -> str:
+    return str(metadata.name)

@@ -1,0 +1,168 @@
+"""The container engine, Docker or Podman, behind one small face.
+
+Apart from `kind` because images are built and kept here whether or not a cluster exists.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from infra import paths, processes
+from infra.drivers import packages
+from infra.errors import KindlingError
+from infra.progress import Progress
+
+PACKAGES = ("podman", "runc", "containernetworking-plugins", "iptables", "conntrack")
+INSTALL_SECONDS = 60.0
+# Installing this needs a mirror, but no daemon, no kernel module and no reboot.
+_CONTAINERS_CONF = """\
+# Written by Kindling: this machine's root can not raise resource limits (no CAP_SYS_RESOURCE) or has
+# cgroup v1, where podman's own defaults fail.
+[containers]
+default_ulimits = ["nofile=20000:20000", "nproc=30000:30000"]
+[engine]
+runtime = "runc"
+"""
+
+
+@dataclass(frozen=True)
+class ContainerEngine:
+    """One working engine. `program` is the client; Docker's has been seen to reach its daemon."""
+
+    name: Literal["docker", "podman"]
+    program: Path
+    _environment: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def detect(cls) -> ContainerEngine:
+        """Docker when its daemon answers, else Podman; raises `KindlingError` when neither is there.
+
+        `KINDLING_ENGINE=docker|podman` decides where both are.
+        """
+        wanted = os.environ.get("KINDLING_ENGINE", "")
+        if wanted not in ("", "docker", "podman"):
+            raise KindlingError(f"KINDLING_ENGINE is `{wanted}`", remedy="set it to docker or podman, or unset it")
+        docker = shutil.which("docker")
+        if docker and wanted != "podman" and _daemon_answers(docker):
+            return cls("docker", Path(docker))
+        podman = shutil.which("podman")
+        if podman and wanted != "docker":
+            return cls("podman", Path(podman), _podman_environment())
+        raise KindlingError(
+            "no container engine answers on this machine",
+            why="neither a Docker daemon nor podman was found" + (f" (KINDLING_ENGINE={wanted})" if wanted else ""),
+            remedy="install Docker or Podman, or run as root on a Debian machine, where Podman is then installed",
+        )
+
+    def environment(self) -> dict[str, str]:
+        """What kind and the engine's client need in their environment."""
+        extra = {"KIND_EXPERIMENTAL_PROVIDER": self.name}
+        return {**self._environment, **extra}
+
+    def run(
+        self, *arguments: str | Path, timeout: float = 120, on_line: Callable[[str], None] | None = None
+    ) -> str:
+        """Call the client; returns standard output, raises `ProgramError`."""
+        return processes.run([self.program, *arguments], timeout=timeout, env=self.environment(), on_line=on_line)
+
+    def has_image(self, ref: str) -> bool:
+        """Whether the image is in the engine's own storage."""
+        return processes.succeeds(
+            [self.program, "image", "inspect", ref, "--format", "ok"], timeout=60, env=self.environment()
+        )
+
+    def build(
+        self,
+        *,
+        context: Path,
+        containerfile: Path,
+        tag: str,
+        build_args: Mapping[str, str],
+        on_line: Callable[[str], None] | None = None,
+    ) -> None:
+        """Build an image from a context; the host's own CA bundle, if it has one, is lent to the build.
+
+        It is offered as the build secret `ca-bundle`, so it never becomes part of a layer.
+        """
+        arguments: list[str | Path] = ["build", "--tag", tag, "--file", containerfile]
+        for name, value in sorted(build_args.items()):
+            arguments += ["--build-arg", f"{name}={value}"]
+        if bundle := _own_ca_bundle():
+            arguments += ["--secret", f"id=ca-bundle,src={bundle}"]
+        if self.name == "podman":
+            arguments += ["--layers", "--format", "docker"]
+        self.run(*arguments, context, timeout=1800, on_line=on_line)
+
+    def save(self, ref: str, archive: Path) -> None:
+        """Write the image as a docker-archive tar, complete or not at all."""
+        partial = archive.with_suffix(".partial")
+        partial.unlink(missing_ok=True)
+        archive.parent.mkdir(parents=True, exist_ok=True)
+        # Podman can name the format; Docker has no other.
+        form = ["--format", "docker-archive"] if self.name == "podman" else []
+        self.run("save", *form, "--output", partial, ref, timeout=600)
+        os.replace(partial, archive)
+
+    def import_rootfs(self, tar: Path, ref: str) -> None:
+        """Make an image of one layer from a root file system tar."""
+        self.run("import", tar, ref, timeout=600)
+
+    def remove_image(self, ref: str) -> None:
+        """Drop the tag; a missing image is fine."""
+        if self.has_image(ref):
+            self.run("image", "rm", "--force", ref)
+
+    def pull(self, ref: str) -> bool:
+        """Fetch from a registry; False when no registry answers with it."""
+        return processes.succeeds([self.program, "pull", "--quiet", ref], timeout=600, env=self.environment())
+
+
+def install_engine(progress: Progress) -> ContainerEngine:
+    """The engine that is there, else Podman from the distribution's packages."""
+    try:
+        return ContainerEngine.detect()
+    except KindlingError:
+        if not packages.available():
+            raise
+    with progress.step(INSTALL_STEP):
+        packages.install(PACKAGES)
+    return ContainerEngine.detect()
+
+
+INSTALL_STEP = "Install Podman"
+
+
+def _daemon_answers(docker: str) -> bool:
+    return processes.succeeds([docker, "version", "--format", "{{.Server.Version}}"], timeout=20)
+
+
+def _podman_environment() -> dict[str, str]:
+    if os.environ.get("CONTAINERS_CONF") or os.geteuid() != 0:
+        return {}
+    if _may_raise_limits() and Path("/sys/fs/cgroup/cgroup.controllers").exists():
+        return {}
+    conf = paths.cache_dir() / "containers.conf"
+    if not conf.exists() or conf.read_text() != _CONTAINERS_CONF:
+        conf.parent.mkdir(parents=True, exist_ok=True)
+        conf.write_text(_CONTAINERS_CONF)
+    return {"CONTAINERS_CONF": str(conf)}
+
+
+def _may_raise_limits() -> bool:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("CapEff:"):
+            return bool(int(line.split()[1], 16) >> 24 & 1)  # CAP_SYS_RESOURCE, linux/capability.h
+    return True
+
+
+def _own_ca_bundle() -> str | None:
+    """The bundle this host's tools were told to use instead of their own, if any."""
+    for name in ("SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE"):
+        if (value := os.environ.get(name)) and Path(value).is_file():
+            return value
+    return None

@@ -1,0 +1,89 @@
+"""Images: what they are named, where their base comes from, and building each one once.
+
+The node image has a module of its own (`node_image`), being a small distribution rather than a build.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from infra import paths, processes
+from infra.drivers import debian
+from infra.drivers.engine import ContainerEngine
+from infra.drivers.node_image import ensure_node_image
+from infra.errors import KindlingError
+from infra.progress import Progress
+
+__all__ = ["BASE_IMAGE", "build_archive", "content_hash", "ensure_base_image", "ensure_node_image"]
+
+BASE_IMAGE = "docker.io/library/debian:trixie-slim"
+OWN_BASE_IMAGE = "localhost/kindling-base:trixie-1"
+BASE_SECONDS = 60.0
+BASE_STEP = "Make the Debian base image"
+_IGNORED = {"__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache"}
+
+
+def content_hash(context: Path, *, extra: Sequence[str] = ()) -> str:
+    """12 hex digits over every path, executable bit and byte under `context`, and the words of `extra`.
+
+    Times, owners and caches do not count: a fresh clone has the same hash.
+    """
+    digest = hashlib.sha256()
+    for word in extra:
+        digest.update(word.encode() + b"\0")
+    for file in sorted(context.rglob("*")):
+        relative = file.relative_to(context)
+        if not file.is_file() or _IGNORED & set(relative.parts):
+            continue
+        executable = bool(file.stat().st_mode & 0o100)
+        content = file.read_bytes()
+        digest.update(f"{relative.as_posix()}\0{executable}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()[:12]
+
+
+def ensure_base_image(engine: ContainerEngine, progress: Progress | None = None) -> str:
+    """The Debian image that ours build on: from a registry when one answers, else from Debian's packages.
+
+    The answer stays the same on one machine: an own base, once made, is kept to.
+    """
+    if engine.has_image(OWN_BASE_IMAGE):
+        return OWN_BASE_IMAGE
+    if engine.has_image(BASE_IMAGE) or engine.pull(BASE_IMAGE):
+        return BASE_IMAGE
+    with (progress or Progress()).step(BASE_STEP):
+        tar = paths.cache_dir() / "images" / "base-trixie.tar"
+        debian.debootstrap(suite="trixie", include=["ca-certificates"], tar=tar)
+        engine.import_rootfs(tar, OWN_BASE_IMAGE)
+    return OWN_BASE_IMAGE
+
+
+def build_archive(
+    engine: ContainerEngine,
+    *,
+    name: str,
+    tag: str,
+    context: Path,
+    containerfile: Path,
+    build_args: Mapping[str, str],
+) -> Path:
+    """The image `localhost/NAME:TAG` as an archive in the cache, built unless it is there.
+
+    `tag` must come from `content_hash`: the archive of a tag is never looked into again. BASE is added
+    to the build arguments.
+    """
+    archive = paths.cache_dir() / "images" / f"{name}-{tag}.tar"
+    if not archive.exists():
+        ref = f"localhost/{name}:{tag}"
+        base = ensure_base_image(engine)
+        try:
+            engine.build(
+                context=context, containerfile=containerfile, tag=ref, build_args={"BASE": base, **build_args}
+            )
+        except processes.ProgramError as error:
+            raise KindlingError(
+                f"the image {name} could not be built", why=error.why or error.what, remedy=f"see {containerfile.name}"
+            ) from None
+        engine.save(ref, archive)
+    return archive

@@ -1,0 +1,38 @@
+"""The distribution's packages: the last resort for what neither PATH nor a Go module gives.
+
+Only Debian's family is known, only root may use it, and the caller says beforehand that it will.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+
+from infra import processes
+from infra.errors import KindlingError
+
+
+def available() -> bool:
+    """Whether packages can be installed here: root, and apt."""
+    return os.geteuid() == 0 and shutil.which("apt-get") is not None
+
+
+def install(names: Sequence[str]) -> None:
+    """Install packages without recommendations; raises `KindlingError` when that is not possible."""
+    if not available():
+        raise KindlingError(
+            f"missing on this machine: {', '.join(names)}",
+            why="installing packages needs root and apt",
+            remedy=f"install {' '.join(names)} (or an equivalent) and run the same command again",
+        )
+    env = {"DEBIAN_FRONTEND": "noninteractive"}
+    try:
+        processes.run(["apt-get", "-q", "update"], timeout=600, env=env)
+        processes.run(["apt-get", "-q", "install", "-y", "--no-install-recommends", *names], timeout=1800, env=env)
+    except processes.ProgramError as error:
+        raise KindlingError(
+            f"the packages {', '.join(names)} could not be installed",
+            why=error.why or error.what,
+            remedy="check that the distribution's package mirror can be reached, then run the same command again",
+        ) from None

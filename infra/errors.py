@@ -1,0 +1,38 @@
+"""The one exception that users are meant to see.
+
+It stands apart from `processes` and the drivers because every layer raises it and only the command
+line prints it: three sentences that say what happened, why, and what to do.
+"""
+
+from __future__ import annotations
+
+
+class KindlingError(Exception):
+    """A failure that a person can act on.
+
+    `what` names the thing and the value, `why` the cause (a tool's own words where there are any),
+    `remedy` the next step. Printed without a traceback; a traceback means a bug of ours.
+    """
+
+    def __init__(self, what: str, *, why: str = "", remedy: str = "") -> None:
+        self.what = what
+        self.why = why
+        self.remedy = remedy
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        lines = [self.what]
+        if self.why:
+            lines.append(f"  why: {self.why}")
+        if self.remedy:
+            lines.append(f"  remedy: {self.remedy}")
+        return "\n".join(lines)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Pulumi's dynamic provider process may pickle what it raises; keyword-only
+        # arguments need help for that.
+        return (_rebuild, (self.what, self.why, self.remedy))
+
+
+def _rebuild(what: str, why: str, remedy: str) -> KindlingError:
+    return KindlingError(what, why=why, remedy=remedy)

@@ -1,0 +1,35 @@
+"""Where Kindling keeps things on the host, in one place so that nothing else invents a path.
+
+Two roots, by the XDG base directory specification: the cache holds what can be built again (tools,
+images, the Python environment), the state holds what can not (Pulumi's stacks, the passphrase).
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+def cache_dir() -> Path:
+    """Built tools and images; safe to delete, at the price of building them again.
+
+    `KINDLING_CACHE` overrides `$XDG_CACHE_HOME/kindling`.
+    """
+    return _root("KINDLING_CACHE", "XDG_CACHE_HOME", ".cache")
+
+
+def state_dir() -> Path:
+    """Pulumi's file backend and the passphrase; losing it orphans what the stacks created.
+
+    `KINDLING_STATE` overrides `$XDG_STATE_HOME/kindling`.
+    """
+    return _root("KINDLING_STATE", "XDG_STATE_HOME", ".local/state")
+
+
+def _root(own: str, xdg: str, fallback: str) -> Path:
+    if value := os.environ.get(own):
+        return Path(value).expanduser().absolute()
+    base = os.environ.get(xdg)
+    return (Path(base) if base else Path.home() / fallback) / "kindling"

@@ -1,0 +1,207 @@
+"""Running other programs: argument lists, timeouts, their own words in the error.
+
+The one place that imports `subprocess` on the host side. A child gets a process group of its own and
+never outlives this process's interest in it: on a timeout, on Ctrl-C and on any error the whole
+group is ended, so an interrupted build leaves no compiler behind.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from infra.errors import KindlingError
+
+TAIL_LINES = 30
+GRACE_SECONDS = 20.0
+
+
+class ProgramError(KindlingError):
+    """A program failed, timed out or is missing; `status` is its exit status, None if it never ran."""
+
+    def __init__(self, what: str, *, why: str = "", remedy: str = "", status: int | None = None) -> None:
+        super().__init__(what, why=why, remedy=remedy)
+        self.status = status
+
+
+def run(
+    argv: Sequence[str | Path],
+    *,
+    timeout: float,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    stdin: str | None = None,
+    on_line: Callable[[str], None] | None = None,
+) -> str:
+    """Run to the end and return standard output.
+
+    `timeout` in seconds. `env` is laid over this process's environment. `on_line` sees each line of
+    standard error as it comes (where build tools write their progress). Raises `ProgramError` with
+    the last lines of standard error on a non-zero exit, a timeout or a missing program.
+    """
+    words = [str(word) for word in argv]
+    tail: deque[str] = deque(maxlen=TAIL_LINES)
+    with _started(words, env=env, cwd=cwd, wants_input=stdin is not None) as process:
+        assert process.stderr is not None
+        watcher = threading.Thread(target=_drain, args=(process.stderr, tail, on_line), daemon=True)
+        watcher.start()
+        stdout: list[str] = []
+        reader = threading.Thread(target=_collect, args=(process.stdout, stdout), daemon=True)
+        reader.start()
+        if stdin is not None:
+            _feed(process, stdin)
+        try:
+            status = process.wait(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            raise ProgramError(
+                f"`{words[0]}` did not finish within {timeout:.0f} s: {_shown(words)}",
+                why=_tail(tail),
+                remedy="run it again; what was finished is kept. If it recurs, the machine may be overloaded.",
+            ) from None
+        watcher.join(5)
+        reader.join(5)
+    output = "".join(stdout)
+    if status != 0:
+        why = _tail(tail) or "\n".join(output.splitlines()[-TAIL_LINES:])
+        raise ProgramError(f"`{_shown(words)}` exited with status {status}", why=why, status=status)
+    return output
+
+
+def succeeds(argv: Sequence[str | Path], *, timeout: float, env: Mapping[str, str] | None = None) -> bool:
+    """Whether the program exists and exits with status 0, for questions where both answers are fine."""
+    try:
+        run(argv, timeout=timeout, env=env)
+    except ProgramError:
+        return False
+    return True
+
+
+def attach(
+    argv: Sequence[str | Path],
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> int:
+    """Run with this terminal's output and return the exit status; there is no input to wait for.
+
+    No timeout: a person is watching. The program has a session of its own, so that it hears of a
+    Ctrl-C from us, once each time: Pulumi takes the first as "finish what you are at" and a second as
+    "stop at once". KeyboardInterrupt is raised when it has ended, after a third it is killed.
+    """
+    words = [str(word) for word in argv]
+    try:
+        process = subprocess.Popen(
+            words, env=_environment(env), cwd=cwd, stdin=subprocess.DEVNULL, start_new_session=True
+        )
+    except FileNotFoundError:
+        raise _missing(words) from None
+    interrupt: KeyboardInterrupt | None = None
+    for number in (signal.SIGINT, signal.SIGINT, signal.SIGKILL):
+        try:
+            status = process.wait()
+            break
+        except KeyboardInterrupt as error:
+            interrupt = error
+            _signal(process, number)
+        except BaseException:
+            _end(process)
+            raise
+    else:
+        status = process.wait()
+    if interrupt is not None:
+        raise interrupt
+    return status
+
+
+@contextmanager
+def _started(
+    words: list[str], *, env: Mapping[str, str] | None, cwd: Path | None, wants_input: bool
+) -> Iterator[subprocess.Popen[str]]:
+    try:
+        process = subprocess.Popen(
+            words,
+            env=_environment(env),
+            cwd=cwd,
+            stdin=subprocess.PIPE if wants_input else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+    except FileNotFoundError:
+        raise _missing(words) from None
+    except PermissionError as error:
+        raise ProgramError(f"`{words[0]}` can not be run", why=str(error)) from None
+    try:
+        yield process
+    finally:
+        _end(process)
+
+
+def _end(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
+    """See the process gone: a request first, force after the grace."""
+    if process.poll() is None:
+        _signal(process, signal.SIGTERM)
+        try:
+            process.wait(timeout=GRACE_SECONDS)
+        except (subprocess.TimeoutExpired, KeyboardInterrupt):
+            _signal(process, signal.SIGKILL)
+            process.wait(timeout=GRACE_SECONDS)
+
+
+def _signal(process: subprocess.Popen[str] | subprocess.Popen[bytes], number: signal.Signals) -> None:
+    """To the whole group, of which the program is the leader."""
+    try:
+        os.killpg(process.pid, number)
+    except ProcessLookupError:
+        pass
+
+
+def _environment(extra: Mapping[str, str] | None) -> dict[str, str]:
+    return {**os.environ, **(extra or {})}
+
+
+def _drain(stream: IO[str], tail: deque[str], on_line: Callable[[str], None] | None) -> None:
+    for line in stream:
+        text = line.rstrip("\n")
+        tail.append(text)
+        if on_line is not None:
+            on_line(text)
+
+
+def _collect(stream: IO[str] | None, into: list[str]) -> None:
+    assert stream is not None
+    into.extend(stream)
+
+
+def _feed(process: subprocess.Popen[str], text: str) -> None:
+    assert process.stdin is not None
+    try:
+        process.stdin.write(text)
+        process.stdin.close()
+    except BrokenPipeError:
+        pass  # It ended without reading; its exit status says why.
+
+
+def _missing(words: list[str]) -> ProgramError:
+    return ProgramError(
+        f"`{words[0]}` is not on this machine",
+        remedy="`python3 -m infra doctor` says what is missing and what would be done about it.",
+    )
+
+
+def _shown(words: list[str]) -> str:
+    text = " ".join(words)
+    return text if len(text) <= 200 else text[:197] + "..."
+
+
+def _tail(lines: deque[str]) -> str:
+    return "\n       ".join(line for line in lines if line.strip())

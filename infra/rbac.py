@@ -1,0 +1,56 @@
+"""What the operator may do, as one table: the Role objects are made from it, and tests read it.
+
+Apart from the operator's component because it is the one thing a reviewer of permissions wants to read.
+Each rule says what it is for; a verb that nothing needs is a fault, and so is a wildcard.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+READ = ("get", "list", "watch")
+LEASES = "coordination.k8s.io"
+
+KINDS = {
+    "database.technotuesday.io": "postgresqls",
+    "database.db.example.com": "postgresqls",
+    "cache.example.com": "memcacheds",
+    "pulsar.pulsarconsumer.krvarma.com": "pulsarconsumers",
+    "poc.test.domain": "mycustomresources",
+}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One row: these verbs on these resources of one group (empty for the core group).
+
+    With `names`, on the objects of these names alone.
+    """
+
+    why: str
+    group: str
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+    names: tuple[str, ...] = ()
+
+
+# Server-side apply needs `patch`, and `create` for an object that is not there yet.
+CLUSTER_RULES: tuple[Rule, ...] = (
+    *(Rule("see what users ask for", group, (plural,), READ) for group, plural in KINDS.items()),
+    *(Rule("say how it stands", group, (f"{plural}/status",), ("patch",)) for group, plural in KINDS.items()),
+    Rule("run and repair the databases", "apps", ("statefulsets",), (*READ, "create", "patch", "delete")),
+    Rule(
+        "the Services, Secrets and settings of what runs, and its volumes by the data policy",
+        "",
+        ("services", "secrets", "configmaps", "persistentvolumeclaims"),
+        (*READ, "create", "patch", "delete"),
+    ),
+    Rule("see what runs and what is ready", "", ("pods",), READ),
+    Rule("tell users what happened", "events.k8s.io", ("events",), ("create",)),
+)
+
+OWN_NAMESPACE_RULES: tuple[Rule, ...] = (
+    # A name can not be checked on creation: the object has none yet when that is decided.
+    Rule("one replica leads", LEASES, ("leases",), ("create",)),
+    Rule("and stays the leader", LEASES, ("leases",), ("get", "patch"), names=("kindling-operator",)),
+)

@@ -1,0 +1,89 @@
+"""Building one tool into the cache, once.
+
+A build happens in a folder of its own that becomes the real one by a rename, so a cut-off build leaves
+nothing that looks finished. The key covers the pinned module, the sums of everything it pulls in and
+the flags: same key, same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from infra import paths, processes
+from infra.errors import KindlingError
+from infra.toolchain.golang import Go
+from infra.toolchain.tools import TOOLS, Tool
+
+FOLDER = Path(__file__).parent
+
+
+def location(tool: Tool) -> Path:
+    """Where the built executable is or would be."""
+    digest = hashlib.sha256()
+    for part in sorted((FOLDER / tool.folder).iterdir()):
+        digest.update(part.name.encode() + b"\0" + part.read_bytes() + b"\0")
+    digest.update(f"{tool.package}\0{tool.ldflags}\0{tool.companions}".encode())
+    key = digest.hexdigest()[:12]
+    return paths.cache_dir() / "tools" / f"{tool.name}-{tool.version}-{key}" / tool.name
+
+
+def build(tool: Tool, go: Go, *, on_line: Callable[[str], None] | None = None) -> Path:
+    """Compile the tool and return its path; raises `KindlingError` with the compiler's own words."""
+    target = location(tool)
+    if target.exists():
+        return target
+    partial = target.parent.with_suffix(".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        module = partial / "module"
+        shutil.copytree(FOLDER / tool.folder, module)
+        for source_module, path in tool.module_files:
+            _copy(go.module_dir(folder=module, module=source_module) / path, module, version=tool.version)
+        go.build(
+            folder=module, package=tool.package, output=partial / tool.name, ldflags=tool.ldflags, on_line=on_line
+        )
+        if tool.name == "pulumi":
+            _add_language_host(partial, go, on_line=on_line)
+        shutil.rmtree(module)
+        os.rename(partial, target.parent)
+    except processes.ProgramError as error:
+        raise KindlingError(
+            f"{tool.name} {tool.version} could not be built",
+            why=error.why or error.what,
+            remedy="check that Go's module proxy can be reached (GOPROXY is respected), then run the same command "
+            "again: everything fetched and compiled so far is kept",
+        ) from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return target
+
+
+def _copy(source: Path, folder: Path, *, version: str) -> None:
+    """Copy a file that upstream generates, stamping the version its release build would stamp."""
+    text = source.read_text()
+    if source.name == "schema.json":
+        import json
+
+        text = json.dumps(json.loads(text) | {"version": version})
+    (folder / source.name).write_text(text)
+
+
+def _add_language_host(folder: Path, go: Go, *, on_line: Callable[[str], None] | None) -> None:
+    """Put what Pulumi's own distribution puts beside `pulumi`: it looks for bundled plugins there."""
+    host = TOOLS["pulumi-language-python"]
+    shutil.copy2(build(host, go, on_line=on_line), folder / host.name)
+    sdk = go.module_dir(folder=folder / "module", module="github.com/pulumi/pulumi/sdk/v3")
+    launcher = "pulumi-language-python-exec"
+    shutil.copyfile(sdk / "python" / "cmd" / launcher, folder / launcher)
+    # Upstream's launcher of dynamic providers is a shell script that looks for a virtual environment;
+    # ours is first on PATH, so two lines of Python do.
+    dynamic = "pulumi-resource-pulumi-python"
+    (folder / dynamic).write_text(
+        "#!/usr/bin/env -S python3 -u\nimport runpy\n\nrunpy.run_module('pulumi.dynamic', run_name='__main__')\n"
+    )
+    for name in (launcher, dynamic):
+        (folder / name).chmod(0o755)

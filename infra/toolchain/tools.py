@@ -1,0 +1,155 @@
+"""The table of tools: which version, built from which module, good enough on PATH from when on.
+
+Pure data, apart from what acts on it (`build`, `Toolchain`), so that a version bump is a change of
+one line here and of the folder's go.mod. Seconds were measured on two cores with nothing cached.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+KUBERNETES = "1.34.4"
+PULUMI = "3.259.0"
+PULUMI_KUBERNETES = "4.25.0"
+KIND = "0.33.0"
+ETCD = "3.6.16"
+COREDNS = "1.14.7"
+LOCAL_PATH_PROVISIONER = "0.0.30"
+
+_KUBERNETES_STAMP = " ".join(
+    f"-X {package}.gitVersion=v{KUBERNETES} -X {package}.gitMajor=1 -X {package}.gitMinor=34"
+    f" -X {package}.gitTreeState=clean"
+    for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+)
+
+
+@dataclass(frozen=True)
+class OnPath:
+    """How a tool of that name on PATH proves recent enough.
+
+    `arguments` make it print its version, `pattern` finds major and minor in it; `oldest` is inclusive,
+    `newest` too (None: any).
+    """
+
+    arguments: tuple[str, ...]
+    pattern: str
+    oldest: tuple[int, int]
+    newest: tuple[int, int] | None = None
+
+    def accepts(self, output: str) -> bool:
+        found = re.search(self.pattern, output)
+        if not found:
+            return False
+        version = (int(found[1]), int(found[2]))
+        return self.oldest <= version and (self.newest is None or version <= self.newest)
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One executable that Kindling can find or build.
+
+    `folder` holds the pinned go.mod and go.sum (and a main.go where upstream's does not build from a
+    module zip); `package` is what `go build` is given. `module_files` are copied next to main.go first:
+    (module, path inside it). `seconds` is the build time.
+    """
+
+    name: str
+    version: str
+    folder: str
+    package: str
+    seconds: float
+    ldflags: str = ""
+    on_path: OnPath | None = None
+    module_files: tuple[tuple[str, str], ...] = ()
+    companions: tuple[str, ...] = field(default=())
+
+
+def _kubernetes(name: str, seconds: float, on_path: OnPath | None = None) -> Tool:
+    return Tool(
+        name=name,
+        version=KUBERNETES,
+        folder="kubernetes",
+        package=f"k8s.io/kubernetes/cmd/{name}",
+        seconds=seconds,
+        ldflags=_KUBERNETES_STAMP,
+        on_path=on_path,
+    )
+
+
+TOOLS: dict[str, Tool] = {
+    tool.name: tool
+    for tool in (
+        Tool(
+            name="pulumi",
+            version=PULUMI,
+            folder="pulumi",
+            package="github.com/pulumi/pulumi/pkg/v3/cmd/pulumi",
+            seconds=230,
+            ldflags=f"-X github.com/pulumi/pulumi/sdk/v3/go/common/version.Version={PULUMI}",
+            # 3.216 brought drift of dynamic resources as an input diff (pulumi/pulumi#21315).
+            on_path=OnPath(("version",), r"v(\d+)\.(\d+)\.", (3, 216), (3, 10_000)),
+            companions=("pulumi-language-python",),
+        ),
+        Tool(
+            # The last version of the host that lives in a module of its own right; it serves newer
+            # engines. An ordinary Pulumi install brings its own and never comes here.
+            name="pulumi-language-python",
+            version="3.79.0",
+            folder="pulumi-language-python",
+            package="github.com/pulumi/pulumi/sdk/v3/python/cmd/pulumi-language-python",
+            seconds=31,
+        ),
+        Tool(
+            name="pulumi-resource-kubernetes",
+            version=PULUMI_KUBERNETES,
+            folder="pulumi-resource-kubernetes",
+            package=".",
+            seconds=400,
+            ldflags=f"-X github.com/pulumi/pulumi-kubernetes/provider/v4/pkg/version.Version={PULUMI_KUBERNETES}",
+            module_files=tuple(
+                ("github.com/pulumi/pulumi-kubernetes/provider/v4", f"cmd/pulumi-resource-kubernetes/{name}")
+                for name in ("schema.json", "terraform-mapping.json")
+            ),
+        ),
+        Tool(
+            name="kind",
+            version=KIND,
+            folder="kind",
+            package="sigs.k8s.io/kind",
+            seconds=27,
+            on_path=OnPath(("version", "--quiet"), r"(\d+)\.(\d+)\.", (0, 27)),
+        ),
+        # kubectl is supported within one minor version of the API server (version skew policy).
+        _kubernetes("kubectl", 75, OnPath(("version", "--client"), r"Client Version: v(\d+)\.(\d+)\.\d+\s", (1, 33), (1, 35))),
+        _kubernetes("kube-apiserver", 136),
+        _kubernetes("kube-controller-manager", 59),
+        _kubernetes("kube-scheduler", 6),
+        _kubernetes("kubelet", 19),
+        _kubernetes("kubeadm", 16),
+        _kubernetes("kube-proxy", 16),
+        Tool(name="etcd", version=ETCD, folder="etcd", package="go.etcd.io/etcd/server/v3", seconds=30),
+        Tool(name="coredns", version=COREDNS, folder="coredns", package=".", seconds=59),
+        Tool(
+            name="local-path-provisioner",
+            version=LOCAL_PATH_PROVISIONER,
+            folder="local-path-provisioner",
+            package="github.com/rancher/local-path-provisioner",
+            seconds=61,
+        ),
+    )
+}
+
+# What a node image is made of, in the order that puts the longest build first.
+NODE_TOOLS = (
+    "kube-apiserver",
+    "kubectl",
+    "kube-controller-manager",
+    "kubelet",
+    "kubeadm",
+    "kube-proxy",
+    "kube-scheduler",
+    "etcd",
+    "coredns",
+    "local-path-provisioner",
+)

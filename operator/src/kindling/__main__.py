@@ -1,0 +1,220 @@
+"""`python -m kindling`: the operator's process. Builds the parts, runs them, ends when any of them does.
+
+Exit codes: 0 told to stop; 1 it cannot work (one line says why); 3 the lease was lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import kopf
+import uvloop
+
+from kindling import logs, web
+from kindling.config import BadSetting, Config
+from kindling.engine.events import Events
+from kindling.engine.lease import Lease, LeaseLost
+from kindling.engine.metrics import Metrics
+from kindling.engine.queue import Queue
+from kindling.engine.resync import Resync
+from kindling.engine.store import Key, Store
+from kindling.engine.worker import WORKERS, Reconciler, work
+from kindling.handlers import SELECTOR, Glue, settings_for
+from kindling.kinds.registry import kinds
+from kindling.kube.access import Access, NoCredentials, log_in
+from kindling.kube.client import Client
+from kindling.kube.errors import ApiError
+from kindling.kube.resources import ResourceType
+from kindling.ports import postgres
+
+log = logging.getLogger("kindling")
+
+PATIENCE_SECONDS = 60.0
+POLL_SECONDS = 3.0
+STUCK_SECONDS = 300.0
+
+
+class CannotWork(Exception):
+    """Why the process ends, for its one last line."""
+
+
+@dataclass
+class Phase:
+    """What the process is waiting for; None once it works or stands by."""
+
+    waiting: str | None = "starting"
+
+
+async def await_api(client: Client, resources: Sequence[ResourceType], phase: Phase) -> None:
+    """Wait for the API server, for a minute, and for our CRDs, however long.
+
+    CRDs may well come after the operator (their order in a chart is nobody's promise), and a crash
+    loop would hide the reason and back off to five minutes. So it waits, unready, and says for what.
+    """
+    deadline = asyncio.get_running_loop().time() + PATIENCE_SECONDS
+    told = None
+    while True:
+        try:
+            missing = [type for type in resources if not await client.served(type)]
+        except ApiError as error:
+            if asyncio.get_running_loop().time() > deadline:
+                raise CannotWork(f"the API server does not answer: {error}") from error
+            phase.waiting = f"waiting for the API server: {error}"
+        else:
+            if not missing:
+                phase.waiting = None
+                return
+            names = ", ".join(f"{type.plural}.{type.group}" for type in missing)
+            phase.waiting = f"waiting for CRDs that are not installed: {names}"
+        if phase.waiting != told:
+            told = phase.waiting
+            log.warning(told)
+        await asyncio.sleep(POLL_SECONDS)
+
+
+async def operate(config: Config, access: Access) -> None:
+    """Run until told to stop, or until a part fails.
+
+    :raises CannotWork: LeaseLost, or whatever a part failed with.
+    """
+    rooms = {kind.type.label: kind for kind in kinds(image_postgres=config.image_postgres)}
+    resources = [kind.type for kind in rooms.values()]
+    children = list(dict.fromkeys(type for kind in rooms.values() for type in kind.children))
+    metrics, phase = Metrics(), Phase()
+    queue: Queue[Key] = Queue()
+    store = Store(resources)
+
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):  # as process 1 we would not even die of them
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+
+    async with (
+        Client(access, on_write=metrics.wrote) as client,
+        Client(access, limit=2) as lease_client,
+        Client(access, limit=2) as event_client,
+    ):
+        lease = Lease(api=lease_client, namespace=config.namespace, identity=config.pod)
+        events = Events(api=event_client, instance=config.pod)
+
+        def alive() -> str | None:
+            return "a key has waited for five minutes" if queue.oldest_seconds > STUCK_SECONDS else None
+
+        def ready() -> str | None:
+            return phase.waiting or (None if lease.known else "the lease is not known yet")
+
+        def gauges() -> str:
+            return metrics.render(
+                {
+                    "kindling_queue_depth": len(queue),
+                    "kindling_queue_oldest_seconds": queue.oldest_seconds,
+                    "kindling_objects": len(store),
+                    "kindling_leader": float(lease.held),
+                }
+            )
+
+        try:
+            runner = await web.serve(port=config.port, alive=alive, ready=ready, metrics=gauges)
+        except OSError as error:
+            raise CannotWork(f"port {config.port} cannot be used: {error}; set KINDLING_PORT") from error
+        try:
+            if not await unless(stop, await_api(client, resources, phase)):
+                return
+            if not await unless(stop, lease.acquire()):
+                return
+            log.info("holding the lease; working")
+            reconciler = Reconciler(api=client, store=store, kinds=rooms, ask=postgres.ask, tell=events.tell)
+            resync = Resync(
+                api=client,
+                store=store,
+                queue=queue,
+                metrics=metrics,
+                resources=resources,
+                children=children,
+                namespaces=config.watch_namespaces,
+                selector=SELECTOR,
+            )
+            glue = Glue(
+                access=access,
+                store=store,
+                queue=queue,
+                resync=resync,
+                metrics=metrics,
+                resources=resources,
+                children=children,
+            )
+            parts = [lease.keep(), resync.run(), events.run()]
+            parts += [work(reconciler, queue, metrics) for _ in range(WORKERS)]
+            await together(parts, watch(config, glue, settings_for(children)))
+            await lease.release()
+        finally:
+            queue.close()
+            await runner.cleanup()
+
+
+def watch(config: Config, glue: Glue, settings: kopf.OperatorSettings) -> Coroutine[Any, Any, None]:
+    """Kopf, which from here on has the signals: it returns when told to stop."""
+    return kopf.operator(
+        registry=glue.registry,
+        settings=settings,
+        clusterwide=not config.watch_namespaces,
+        namespaces=config.watch_namespaces,
+    )
+
+
+async def unless(stop: asyncio.Event, waiting: Coroutine[Any, Any, None]) -> bool:
+    """Await it unless told to stop before; returns whether it came to its end."""
+    task, stopping = asyncio.create_task(waiting), asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            await task
+        return task.done()
+    finally:
+        task.cancel()
+        stopping.cancel()
+
+
+async def together(parts: list[Coroutine[Any, Any, None]], main: Coroutine[Any, Any, None]) -> None:
+    """Run the parts beside `main` until it ends; the first error of any ends all and is raised."""
+    tasks = [asyncio.create_task(part) for part in parts]
+    await asyncio.sleep(0)
+    ending = asyncio.create_task(main)
+    try:
+        done, _ = await asyncio.wait({*tasks, ending}, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            if (error := task.exception()) is not None:
+                if isinstance(error, LeaseLost):
+                    # At once, with nothing tidied up: another replica may be at work already.
+                    log.error(str(error))
+                    logging.shutdown()
+                    os._exit(3)
+                raise error
+    finally:
+        for task in (*tasks, ending):
+            task.cancel()
+        await asyncio.gather(*tasks, ending, return_exceptions=True)
+
+
+def main() -> int:
+    try:
+        config = Config.load()
+        logs.set_up(config.log_level)
+        uvloop.run(operate(config, log_in()))
+    except (BadSetting, NoCredentials, CannotWork) as error:
+        print(f"kindling: {error}", file=sys.stderr)
+        return 1
+    except Exception as error:
+        log.error(f"a part of the operator failed, it starts anew: {error!r}", exc_info=error)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

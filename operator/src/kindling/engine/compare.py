@@ -1,0 +1,103 @@
+"""Does an observed object already hold what is desired? Pure, and aware of how the API server stores things.
+
+Apart from `plan`, which says what to do about it: this file only answers that one question.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from kindling.engine.quantity import quantity
+from kindling.kube.resources import Object
+
+APPLIED = "kindling.dev/applied"
+"""Annotation with the hash of what was last applied: tells that a field has gone from the desired state."""
+
+# Lists that the API merges by key, by the name of the field that holds them. Others may add elements
+# to these, and defaults appear inside them; every other list is atomic: equal, or not.
+LIST_KEYS: dict[str, tuple[str, ...]] = {
+    "containers": ("name",),
+    "initContainers": ("name",),
+    "volumes": ("name",),
+    "env": ("name",),
+    "volumeMounts": ("mountPath",),
+    "ports": ("containerPort", "port", "protocol"),
+    "ownerReferences": ("uid",),
+    "hostAliases": ("ip",),
+    "imagePullSecrets": ("name",),
+    "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
+}
+QUANTITIES = frozenset({"requests", "limits", "sizeLimit"})
+
+
+def holds(desired: Any, observed: Any, *, field: str = "") -> bool:
+    """Whether every field of `desired` is in `observed` with that value, whatever else is there.
+
+    An empty value counts as present where the server leaves it out, and quantities compare as numbers.
+    """
+    if isinstance(desired, dict):
+        if not desired and observed is None:
+            return True
+        if not isinstance(observed, dict):
+            return False
+        inside = field if field in QUANTITIES else None
+        return all(holds(value, observed.get(name), field=inside or name) for name, value in desired.items())
+    if isinstance(desired, list):
+        return _list_holds(desired, observed if observed is not None else [], field=field)
+    if desired == observed and isinstance(desired, bool) == isinstance(observed, bool):
+        return True
+    if observed is None:
+        return not desired  # None, False, 0 and "" are what omitempty leaves out
+    if field in QUANTITIES:
+        try:
+            return quantity(desired) == quantity(observed)
+        except ValueError:
+            return False
+    return False
+
+
+def _list_holds(desired: list[Any], observed: Any, *, field: str) -> bool:
+    if not isinstance(observed, list):
+        return False
+    keys = LIST_KEYS.get(field)
+    if keys is None:
+        return len(desired) == len(observed) and all(
+            holds(left, right, field=field) for left, right in zip(desired, observed, strict=True)
+        )
+    return all(
+        any(
+            all(item.get(key) == other.get(key) for key in keys if key in item) and holds(item, other)
+            for other in observed
+        )
+        for item in desired
+    )
+
+
+def merge_patch(*, known: Object, wanted: Object) -> Object:
+    """The JSON merge patch (RFC 7386) from one to the other; empty when they are equal."""
+    patch: Object = {name: None for name in known if name not in wanted}
+    for name, value in wanted.items():
+        old = known.get(name)
+        if isinstance(value, dict) and isinstance(old, dict):
+            inner = merge_patch(known=old, wanted=value)
+            if inner:
+                patch[name] = inner
+        elif name not in known or old != value:
+            patch[name] = value
+    return patch
+
+
+def fingerprint(body: Object) -> str:
+    """A short hash of what would be applied; a Secret's values stay out of it, only their names go in.
+
+    (A hash of a weak password, in an annotation anyone may read, is as good as the password.)
+    """
+    open_body = {**body, "data": sorted(body["data"])} if _is_secret(body) else body
+    text = json.dumps(open_body, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _is_secret(body: Object) -> bool:
+    return "data" in body and "type" in body

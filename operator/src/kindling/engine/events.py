@@ -1,0 +1,100 @@
+"""Kubernetes Events on what a user would ask about: became ready, went wrong, shows a password.
+
+Ours rather than kopf's, which posts one per log line. Derived from the change of status, so that
+there are never more Events than changes; named by what they say, so that a restart repeats none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Protocol
+
+from kindling.kinds.conditions import find
+from kindling.kube.errors import ApiError, Conflict
+from kindling.kube.resources import EVENT, Object, ResourceType
+
+log = logging.getLogger(__name__)
+
+WAITING = 1000
+COMPONENT = "kindling.dev/operator"
+ORDINARY = frozenset({"Available", "Progressing"})
+
+
+class Creator(Protocol):
+    async def create(self, type: ResourceType, body: Object) -> Object: ...
+
+
+def noteworthy(before: Object, after: Object) -> list[Object]:
+    """The conditions of `after` that a user should hear of: Ready or any fault or flag that came up."""
+    found = []
+    for item in after.get("conditions") or ():
+        old = find(before, item["type"])
+        changed = (old.get("status"), old.get("reason")) != (item["status"], item["reason"])
+        if changed and item["status"] == "True" and item["type"] not in ORDINARY:
+            found.append(item)
+    return found
+
+
+def event_for(type: ResourceType, cr: Object, item: Object, *, instance: str, now: datetime) -> Object:
+    meta = cr["metadata"]
+    said = "|".join(
+        (meta["uid"], str(item["observedGeneration"]), item["type"], item["reason"], item["message"])
+    )
+    return {
+        "metadata": {
+            "namespace": meta["namespace"],
+            "name": f"{meta['name']}.{hashlib.sha256(said.encode()).hexdigest()[:16]}",
+        },
+        "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        "type": "Normal" if item["type"] == "Ready" else "Warning",
+        "reason": item["reason"],
+        "note": item["message"][:1024],
+        "action": "Reconcile",
+        "reportingController": COMPONENT,
+        "reportingInstance": instance,
+        "regarding": {
+            "apiVersion": type.api_version,
+            "kind": type.kind,
+            "namespace": meta["namespace"],
+            "name": meta["name"],
+            "uid": meta["uid"],
+        },
+    }
+
+
+class Events:
+    """`tell` never waits; `run` posts in the background, and drops what the server will not have."""
+
+    def __init__(
+        self,
+        *,
+        api: Creator,
+        instance: str,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._api = api
+        self._instance = instance
+        self._clock = clock
+        self._waiting: asyncio.Queue[Object] = asyncio.Queue(WAITING)
+
+    def tell(self, type: ResourceType, cr: Object, before: Object, after: Object) -> None:
+        for item in noteworthy(before, after):
+            event = event_for(type, cr, item, instance=self._instance, now=self._clock())
+            try:
+                self._waiting.put_nowait(event)
+            except asyncio.QueueFull:
+                return  # the status says it too
+
+    async def run(self) -> None:
+        while True:
+            event = await self._waiting.get()
+            try:
+                await self._api.create(EVENT, event)
+            except Conflict:
+                pass  # said before
+            except ApiError as error:
+                log.info(f"Event {event['reason']} not posted: {error}")

@@ -1,0 +1,149 @@
+"""Which replica works: one Lease, taken before anything else, and never worked without.
+
+As client-go's leader election: another's term is measured by our own clock from when we saw it
+renewed, so clocks need not agree. Kopf's peering knows no such lock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Protocol
+
+from kindling.kube.errors import ApiError, NotFound
+from kindling.kube.resources import LEASE, Object, Ref, ResourceType
+
+log = logging.getLogger(__name__)
+
+TERM_SECONDS = 15
+DEADLINE_SECONDS = 10.0
+RENEW_SECONDS = 3.0
+NAME = "kindling-operator"
+
+
+class LeaseLost(Exception):
+    """Another replica may work now: end this process at once."""
+
+
+class LeaseApi(Protocol):
+    async def get(self, ref: Ref) -> Object: ...
+    async def create(self, type: ResourceType, body: Object) -> Object: ...
+    async def merge(self, ref: Ref, patch: Object, *, subresource: str | None = None) -> Object: ...
+
+
+class Lease:
+    """Call `acquire`, then keep `keep` running; `release` on the way out."""
+
+    def __init__(
+        self,
+        *,
+        api: LeaseApi,
+        namespace: str,
+        identity: str,
+        monotonic: Callable[[], float] = time.monotonic,
+        renew_seconds: float = RENEW_SECONDS,
+    ) -> None:
+        self._api = api
+        self._ref = Ref(LEASE, namespace, NAME)
+        self._identity = identity
+        self._monotonic = monotonic
+        self._renew_seconds = renew_seconds
+        self._seen: tuple[object, object] = (None, None)
+        self._seen_at = monotonic()
+        self._version = ""
+        self.known = False
+        """Whether the Lease was read at all: a standby that has not is not ready."""
+        self.held = False
+
+    async def acquire(self) -> None:
+        """Wait, however long, until the Lease is ours."""
+        told: object = None
+        while True:
+            try:
+                holder = await self._try()
+                if self.held:
+                    return
+                if holder != told:
+                    log.info(f"standing by: {holder} holds the lease")
+                    told = holder
+            except ApiError as error:
+                log.warning(f"the lease cannot be taken yet: {error}")
+            await asyncio.sleep(self._renew_seconds)
+
+    async def keep(self) -> None:
+        """Renew for ever.
+
+        :raises LeaseLost: when another has it, or it could not be renewed in time.
+        """
+        renewed = self._monotonic()
+        while True:
+            await asyncio.sleep(self._renew_seconds)
+            left = DEADLINE_SECONDS - (self._monotonic() - renewed)
+            if left <= 0:
+                self.held = False
+                raise LeaseLost(f"the lease was not renewed for {DEADLINE_SECONDS:g} s")
+            try:
+                async with asyncio.timeout(left):
+                    holder = await self._try()
+            except (ApiError, TimeoutError) as error:
+                log.warning(f"the lease was not renewed: {error!r}")
+                continue
+            if not self.held:
+                raise LeaseLost(f"{holder} holds the lease now")
+            renewed = self._monotonic()
+
+    async def release(self) -> None:
+        """Let a standby have it at once; failing to is no harm, its term ends."""
+        if not self.held:
+            return
+        self.held = False
+        try:
+            await self._write({"holderIdentity": "", "leaseDurationSeconds": 1})
+        except ApiError as error:
+            log.info(f"the lease was not given back: {error}")
+
+    async def _try(self) -> str:
+        """Take or renew it where that is right; sets `held`, returns who holds it."""
+        try:
+            lease = await self._api.get(self._ref)
+        except NotFound:
+            meta = {"namespace": self._ref.namespace, "name": self._ref.name}
+            made = await self._api.create(LEASE, {"metadata": meta, "spec": self._spec(transitions=0)})
+            self._version = made["metadata"]["resourceVersion"]
+            self.known = self.held = True
+            return self._identity
+        self.known = True
+        spec = lease.get("spec") or {}
+        holder = spec.get("holderIdentity") or ""
+        if (holder, spec.get("renewTime")) != self._seen:
+            self._seen, self._seen_at = (holder, spec.get("renewTime")), self._monotonic()
+        term = float(spec.get("leaseDurationSeconds") or TERM_SECONDS)
+        if holder not in ("", self._identity) and self._monotonic() - self._seen_at < term:
+            self.held = False
+            return str(holder)
+        moved = int(spec.get("leaseTransitions") or 0) + (holder != self._identity)
+        self._version = lease["metadata"]["resourceVersion"]
+        spec = self._spec(transitions=moved)
+        if holder == self._identity:
+            del spec["acquireTime"]
+        await self._write(spec)
+        self.held = True
+        return self._identity
+
+    async def _write(self, spec: Object) -> None:
+        """:raises Conflict: when another replica wrote since we read."""
+        patch = {"metadata": {"resourceVersion": self._version}, "spec": spec}
+        self._version = (await self._api.merge(self._ref, patch))["metadata"]["resourceVersion"]
+
+    def _spec(self, *, transitions: int) -> Object:
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        return {
+            "holderIdentity": self._identity,
+            "leaseDurationSeconds": TERM_SECONDS,
+            "acquireTime": now,
+            "renewTime": now,
+            "leaseTransitions": transitions,
+        }

@@ -1,0 +1,98 @@
+"""The safety net: list what there is, heal what the watches did not tell, look at every resource again.
+
+Needed because kopf, after a watch is cut for too long, lists anew but never notices what was deleted
+in between. Bounds every unknown fault to ten minutes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Sequence
+from typing import Protocol
+
+from kindling.engine.metrics import Metrics
+from kindling.engine.queue import Queue
+from kindling.engine.store import Key, Store, key_of
+from kindling.kube.errors import ApiError
+from kindling.kube.resources import Object, ResourceType, ref_of
+
+log = logging.getLogger(__name__)
+
+EVERY_SECONDS = 600.0
+SETTLE_SECONDS = 1.0
+
+
+class Lister(Protocol):
+    async def list(
+        self, type: ResourceType, *, namespace: str | None, selector: str = ""
+    ) -> list[Object]: ...
+
+
+class Resync:
+    """`request` is cheap and may be called for every event of a relist; `run` runs for ever."""
+
+    def __init__(
+        self,
+        *,
+        api: Lister,
+        store: Store,
+        queue: Queue[Key],
+        metrics: Metrics,
+        resources: Sequence[ResourceType],
+        children: Sequence[ResourceType],
+        namespaces: Sequence[str],
+        selector: str,
+    ) -> None:
+        self._api = api
+        self._store = store
+        self._queue = queue
+        self._metrics = metrics
+        self._resources = resources
+        self._children = children
+        self._namespaces: Sequence[str | None] = namespaces or [None]
+        self._selector = selector
+        self._requested = asyncio.Event()
+
+    def request(self) -> None:
+        self._requested.set()
+
+    async def run(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(EVERY_SECONDS * random.uniform(0.9, 1.1)):
+                    await self._requested.wait()
+                await asyncio.sleep(SETTLE_SECONDS)  # a relist comes as many events
+            except TimeoutError:
+                pass
+            self._requested.clear()
+            try:
+                await self.once()
+            except ApiError as error:
+                log.warning(f"resync given up, the next one makes up for it: {error}")
+
+    async def once(self) -> None:
+        """:raises ApiError: when something could not be listed; what came before it holds."""
+        for type in self._resources:
+            await self._heal(type, selector="")
+        for type in self._children:
+            await self._heal(type, selector=self._selector)
+        for type in self._resources:
+            for ref in self._store.refs(type):
+                self._queue.add(key_of(ref))
+
+    async def _heal(self, type: ResourceType, *, selector: str) -> None:
+        """Take in what is listed; drop what was known before, is unchanged since, and is not there."""
+        before = {ref: self._store.get(ref) for ref in self._store.refs(type)}
+        there = set()
+        for namespace in self._namespaces:
+            for obj in await self._api.list(type, namespace=namespace, selector=selector):
+                there.add(ref_of(type, obj))
+                for key in self._store.put(type, obj):
+                    self._queue.add(key)
+        for ref, known in before.items():
+            if ref not in there and known is not None and self._store.get(ref) is known:
+                self._metrics.healed(type.kind)
+                for key in self._store.drop(type, known):
+                    self._queue.add(key)

@@ -1,0 +1,100 @@
+"""All of the glue to kopf: it lists and watches, we take in what it saw and queue whom it concerns.
+
+Indices and on.event alone. Kopf's other handlers react to edges, and write: annotations with the
+whole spec (passwords too), finalizers, three requests a resource. An index is what makes kopf hold
+back events until every kind is listed, so that a restart does not see children as missing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import kopf
+
+from kindling.engine.metrics import Metrics
+from kindling.engine.queue import Queue
+from kindling.engine.resync import Resync
+from kindling.engine.store import Key, Store
+from kindling.kinds.contract import MANAGED_BY_LABEL, MANAGER
+from kindling.kube.access import Access
+from kindling.kube.client import CONNECT_SECONDS, POOL, TIMEOUT_SECONDS
+from kindling.kube.resources import Object, ResourceType
+
+log = logging.getLogger(__name__)
+
+SELECTOR = f"{MANAGED_BY_LABEL}={MANAGER}"
+WATCH_SECONDS = 300
+PAGE = 500
+ERROR_DELAYS = (1, 1, 2, 3, 5, 8, 13)
+
+
+def settings_for(children: Sequence[ResourceType]) -> kopf.OperatorSettings:
+    settings = kopf.OperatorSettings()
+    settings.scanning.disabled = True  # no watch on all CRDs and namespaces
+    settings.peering.standalone = True  # the Lease decides who works
+    settings.posting.enabled = False  # Events are ours
+    settings.networking.request_timeout = TIMEOUT_SECONDS
+    settings.networking.connect_timeout = CONNECT_SECONDS
+    settings.watching.server_timeout = WATCH_SECONDS
+    settings.watching.chunk_size = PAGE
+    settings.queueing.error_delays = ERROR_DELAYS
+    settings.process.ultimate_exiting_timeout = 10
+    watched = {(type.group, type.plural) for type in children}
+    settings.watching.label_selectors[lambda found: (found.group, found.plural) in watched] = SELECTOR
+    return settings
+
+
+class Glue:
+    """Registers the handlers; `synced` once kopf let the first event through or had nothing to tell."""
+
+    def __init__(
+        self,
+        *,
+        access: Access,
+        store: Store,
+        queue: Queue[Key],
+        resync: Resync,
+        metrics: Metrics,
+        resources: Sequence[ResourceType],
+        children: Sequence[ResourceType],
+    ) -> None:
+        self._access = access
+        self._store = store
+        self._queue = queue
+        self._resync = resync
+        self._metrics = metrics
+        self.registry = kopf.OperatorRegistry()
+        kopf.on.login(registry=self.registry)(self._login)
+        for type in (*resources, *children):
+            self._watch(type)
+
+    async def _login(self, **_: Any) -> kopf.AiohttpSession:
+        session = self._access.session(limit=POOL, metadata_only_secrets=True)
+        return kopf.AiohttpSession(server=self._access.server, aiohttp_session=session)
+
+    def _watch(self, type: ResourceType) -> None:
+        selector = (type.group, type.version, type.plural) if type.group else (type.version, type.plural)
+        known: set[str] = set()
+
+        async def take_in(body: kopf.Body, **_: Any) -> None:
+            self._store.put(type, dict(body))
+
+        async def notice(event: kopf.RawEvent, **_: Any) -> None:
+            obj: Object = dict(event["object"])
+            seen, uid = event["type"], obj["metadata"]["uid"]
+            if seen is None and uid in known:  # the watch was lost, and with it what was deleted meanwhile
+                self._metrics.relisted(type.kind)
+                self._resync.request()
+            if seen == "DELETED":
+                known.discard(uid)
+            else:
+                known.add(uid)
+            change = self._store.drop if seen == "DELETED" else self._store.put
+            for key in change(type, obj):
+                self._queue.add(key)
+
+        name = type.label.replace(".", "-")
+        kopf.index(*selector, id=f"index-{name}", registry=self.registry)(take_in)
+        kopf.on.event(*selector, id=f"event-{name}", registry=self.registry)(notice)

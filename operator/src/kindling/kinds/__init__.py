@@ -1,0 +1,1 @@
+"""The kinds: a room of pure functions each, one contract, one registry."""

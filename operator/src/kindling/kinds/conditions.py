@@ -1,0 +1,50 @@
+"""Conditions as every kind reports them, and the one rule for their times.
+
+Apart from the kinds so that a reader of any status finds the same four conditions meaning the same.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from kindling.kube.resources import Object
+
+Truth = Literal["True", "False", "Unknown"]
+
+
+def condition(type: str, truth: bool | None, *, reason: str, message: str, generation: int) -> Object:
+    """One condition without its time; None is Unknown."""
+    status: Truth = "Unknown" if truth is None else "True" if truth else "False"
+    return {
+        "type": type,
+        "status": status,
+        "observedGeneration": generation,
+        "reason": reason,
+        "message": message,
+    }
+
+
+def dated(status: Object, *, known: Object, now: datetime) -> Object:
+    """The status with lastTransitionTime on each condition: as known, or now where its truth changed."""
+    before = {item["type"]: item for item in known.get("conditions") or ()}
+    conditions = []
+    for item in status.get("conditions", ()):
+        old = before.get(item["type"], {})
+        same = old.get("status") == item["status"] and old.get("lastTransitionTime")
+        conditions.append({**item, "lastTransitionTime": same or stamp(now)})
+    return {**status, "conditions": conditions}
+
+
+def find(status: Object, type: str) -> Object:
+    """The condition of that type, empty when there is none."""
+    found: Object
+    for found in status.get("conditions") or ():
+        if found["type"] == type:
+            return found
+    return {}
+
+
+def stamp(now: datetime) -> str:
+    """Kubernetes' time format, in whole seconds."""
+    return now.strftime("%Y-%m-%dT%H:%M:%SZ")

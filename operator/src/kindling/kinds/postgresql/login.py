@@ -1,0 +1,63 @@
+"""The question whose answer makes a Postgresql Ready: can the default user log in?
+
+Only the question: the port that puts it to a server is `kindling.ports.postgres`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets as random
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from kindling.kinds.contract import Observed
+from kindling.kinds.postgresql import secrets
+from kindling.kinds.postgresql.observation import current_pod, pod_ready
+from kindling.kinds.postgresql.service import PORT, host_of
+from kindling.kinds.postgresql.spec import SUPERUSER, user_of
+from kindling.kube.resources import Object
+
+# Password fingerprints are compared within this process alone, so their key need not outlive it.
+_KEY = random.token_bytes(32)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Login:
+    """Log in as `user` to the database of that name; if that fails, make both so, as `superuser`.
+
+    `memo` changes with the resource's generation, the password, the Pod and each of its restarts.
+    """
+
+    host: str
+    port: int
+    user: str
+    password: str = field(repr=False)
+    superuser: str
+    superuser_password: str | None = field(repr=False)
+    memo: Hashable
+
+
+def inquire(cr: Object, observed: Observed) -> Login | None:
+    """None while there is no ready Pod of the current revision, or no password yet."""
+    pod = current_pod(cr, observed)
+    password = secrets.password_of(cr, observed)
+    if pod is None or not pod_ready(pod) or password is None:
+        return None
+    meta = cr["metadata"]
+    superuser = observed.secret(namespace=meta["namespace"], name=secrets.superuser_name(cr))
+    starts = tuple(
+        (item.get("name"), item.get("restartCount"), item.get("containerID"))
+        for item in pod["status"].get("containerStatuses") or ()
+    )
+    print_ = hmac.digest(_KEY, password.encode(), hashlib.sha256)[:8]
+    user = user_of(cr)
+    return Login(
+        host=host_of(cr),
+        port=PORT,
+        user=user,
+        password=password,
+        superuser=SUPERUSER,
+        superuser_password=superuser.get("password") or None,
+        memo=(meta["uid"], meta.get("generation"), user, pod["metadata"]["uid"], starts, print_),
+    )

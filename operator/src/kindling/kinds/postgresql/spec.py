@@ -1,0 +1,80 @@
+"""Reading a Postgresql's spec: defaults, and what only we can refuse.
+
+The CRD refuses all of it at the door as well; this holds where its rules were taken away, and for
+what was stored before they were there.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from kindling.kinds.contract import Problem
+from kindling.kube.resources import Object
+
+DEFAULT_USER = "postgres"
+DEFAULT_SIZE = "1Gi"
+SUPERUSER = "kindling"
+RESERVED = frozenset({SUPERUSER, "public", "none", "template0", "template1"})
+# The Pod's label controller-revision-hash is NAME-<10 characters>, and labels end at 63.
+NAME = re.compile(r"[a-z]([-a-z0-9]{0,50}[a-z0-9])?")
+DEFAULT_RESOURCES: Object = {
+    "requests": {"cpu": "50m", "memory": "128Mi"},
+    "limits": {"memory": "512Mi"},
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spec:
+    """A spec with its defaults. `password` is None when one is to be generated."""
+
+    user: str
+    password: str | None = field(repr=False)
+    image: str
+    size: str
+    storage_class: str | None
+    resources: Object
+    retain: bool
+
+
+def read(cr: Object, *, default_image: str) -> Spec:
+    """Total over what the CRD admits, an empty spec and nulls included."""
+    spec = cr.get("spec") or {}
+    storage = spec.get("storage") or {}
+    return Spec(
+        user=user_of(cr),
+        password=spec.get("password"),
+        image=spec.get("image") or default_image,
+        size=str(storage.get("size") or DEFAULT_SIZE),
+        storage_class=storage.get("storageClassName"),
+        resources=spec.get("resources") or DEFAULT_RESOURCES,
+        retain=spec.get("deletionPolicy") != "Delete",
+    )
+
+
+def user_of(cr: Object) -> str:
+    spec = cr.get("spec") or {}
+    return str(spec.get("defaultUser") or spec.get("defaultuser") or DEFAULT_USER)
+
+
+def refuse(cr: Object) -> Problem | None:
+    """The first thing that cannot work, with field, value and remedy; never the password itself."""
+    name, spec = cr["metadata"]["name"], cr.get("spec") or {}
+    user, password = user_of(cr), spec.get("password")
+    message = None
+    if NAME.fullmatch(name) is None:
+        message = (
+            f"metadata.name {name!r} must be at most 52 of a-z, 0-9 and '-', starting with a letter: "
+            "Service and Pod bear it. Create the resource under another name."
+        )
+    elif spec.get("defaultUser") and spec.get("defaultuser"):
+        message = "spec.defaultUser and spec.defaultuser are both set: keep one of them."
+    elif user in RESERVED or user.startswith("pg_"):
+        message = f"spec.defaultUser {user!r} is a name PostgreSQL or Kindling keeps to itself: use another."
+    elif len(user.encode()) > 63 or "\0" in user:
+        message = f"spec.defaultUser {user!r} must be at most 63 bytes without NUL: use another."
+    elif password is not None and (not password or "\0" in password):
+        message = (
+            "spec.password must not be empty nor contain NUL: set one, or leave it out to have one made."
+        )
+    return Problem(reason="InvalidSpec", message=message) if message else None

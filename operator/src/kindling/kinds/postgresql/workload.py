@@ -1,0 +1,173 @@
+"""The StatefulSet NAME: one Pod, NAME-0, that runs PostgreSQL from our image or the official one.
+
+What an image must offer is uid 999 with the name postgres, PostgreSQL's programs on PATH, and GNU
+find, coreutils; no entry script and no shell is used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from kindling.kinds.contract import Child, labels_of, owner_of, selector_of
+from kindling.kinds.postgresql.config import config_name
+from kindling.kinds.postgresql.secrets import superuser_name
+from kindling.kinds.postgresql.service import PORT
+from kindling.kinds.postgresql.spec import SUPERUSER, Spec
+from kindling.kinds.postgresql.volume import volume_name
+from kindling.kube.resources import STATEFUL_SET, Object, ResourceType
+
+UID = 999
+MOUNT = "/var/lib/postgresql/data"
+PGDATA = f"{MOUNT}/pgdata"
+CONFIG = "/etc/kindling/config"
+SUPERUSER_FILES = "/etc/kindling/superuser"
+SOCKETS = "/var/run/postgresql"
+GRACE_SECONDS = 60
+CONFIG_HASH = "kindling.dev/config"
+
+# GNU find is the control flow, since the image's shell is not ours to need: "unless PG_VERSION is
+# there, clear the half-made, initdb beside it, rename; if any step failed, fail". Killed at any
+# instant, the next run heals it, and data is never seen incomplete. An existing directory gets
+# mode 0700 again, which a volume's group change (fsGroup) may have widened and postgres refuses.
+INITDB = [
+    "find", MOUNT, "-maxdepth", "0", "(",
+    "-exec", "test", "-e", "{}/pgdata/PG_VERSION", ";",
+    "-exec", "chmod", "0700", "{}/pgdata", ";",
+    "-o", "-exec", "rm", "-rf", "{}/pgdata.partial", ";",
+    "-exec", "initdb", "--pgdata={}/pgdata.partial", f"--username={SUPERUSER}",
+    f"--pwfile={SUPERUSER_FILES}/password", "--auth-local=peer", "--auth-host=scram-sha-256",
+    "--encoding=UTF8", "--locale=C.UTF-8", "--data-checksums", "--no-instructions", ";",
+    "-exec", "mv", "-T", "{}/pgdata.partial", "{}/pgdata", ";",
+    "-exec", "sync", "{}", ";",
+    ")", "-o", "-exec", "false", "{}", "+",
+]  # fmt: skip
+SERVER = [
+    "postgres", "-D", PGDATA,
+    "-c", f"hba_file={CONFIG}/pg_hba.conf",
+    "-c", f"ident_file={CONFIG}/pg_ident.conf",
+    "-c", f"unix_socket_directories={SOCKETS}",
+    "-c", "listen_addresses=*",
+    "-c", f"port={PORT}",
+    "-c", "password_encryption=scram-sha-256",
+]  # fmt: skip
+IS_READY = ["pg_isready", "--quiet", f"--host={SOCKETS}", f"--port={PORT}", "--dbname=postgres"]
+# Kubernetes stops with SIGTERM, on which postgres waits for its clients to leave. This tells it to
+# drop them; not waited for, because pg_ctl would die with the server and leave a failed hook.
+STOP = ["pg_ctl", "stop", f"--pgdata={PGDATA}", "--mode=fast", "--no-wait"]
+
+SECURITY: Object = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "readOnlyRootFilesystem": True,
+}
+
+
+def pod_name(cr: Object) -> str:
+    return f"{cr['metadata']['name']}-0"
+
+
+def build(type: ResourceType, cr: Object, spec: Spec, *, settings: Object) -> Child:
+    """`settings` are the ConfigMap's files: a change of them restarts the Pod."""
+    meta = cr["metadata"]
+    mark = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
+    return Child(
+        type=STATEFUL_SET,
+        body={
+            "metadata": {
+                "namespace": meta["namespace"],
+                "name": meta["name"],
+                "labels": labels_of(type, cr),
+                "ownerReferences": [owner_of(type, cr)],
+            },
+            "spec": {
+                "replicas": 1,
+                "serviceName": meta["name"],
+                "selector": {"matchLabels": selector_of(type, cr)},
+                # In order, a Pod that never became ready would block the roll-out of its own remedy.
+                "podManagementPolicy": "Parallel",
+                "template": {
+                    "metadata": {"labels": labels_of(type, cr), "annotations": {CONFIG_HASH: mark}},
+                    "spec": _pod(cr, spec),
+                },
+            },
+        },
+    )
+
+
+def _pod(cr: Object, spec: Spec) -> Object:
+    return {
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": GRACE_SECONDS,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": UID,
+            "runAsGroup": UID,
+            "fsGroup": UID,
+            "fsGroupChangePolicy": "OnRootMismatch",
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "initContainers": [_initdb(spec)],
+        "containers": [_postgres(spec)],
+        "volumes": [
+            {"name": "data", "persistentVolumeClaim": {"claimName": volume_name(cr)}},
+            {"name": "config", "configMap": {"name": config_name(cr)}},
+            {"name": "superuser", "secret": {"secretName": superuser_name(cr), "defaultMode": 0o440}},
+            {"name": "tmp", "emptyDir": {}},
+            {"name": "sockets", "emptyDir": {}},
+            {"name": "shm", "emptyDir": {"medium": "Memory"}},
+        ],
+    }
+
+
+def _initdb(spec: Spec) -> Object:
+    return {
+        "name": "initdb",
+        "image": spec.image,
+        "command": INITDB,
+        "env": [{"name": "TZ", "value": "Etc/UTC"}],
+        "resources": spec.resources,
+        "securityContext": SECURITY,
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [
+            {"name": "data", "mountPath": MOUNT},
+            {"name": "superuser", "mountPath": SUPERUSER_FILES, "readOnly": True},
+            {"name": "tmp", "mountPath": "/tmp"},
+            {"name": "shm", "mountPath": "/dev/shm"},
+        ],
+    }
+
+
+def _postgres(spec: Spec) -> Object:
+    return {
+        "name": "postgres",
+        "image": spec.image,
+        "command": SERVER,
+        "env": [{"name": "PGDATA", "value": PGDATA}, {"name": "TZ", "value": "Etc/UTC"}],
+        "ports": [{"name": "postgresql", "containerPort": PORT, "protocol": "TCP"}],
+        "resources": spec.resources,
+        "securityContext": SECURITY,
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "lifecycle": {"preStop": {"exec": {"command": STOP}}},
+        # Recovery after a crash may take long, and must not be killed: an hour.
+        "startupProbe": _probe(period=1, failures=3600),
+        "readinessProbe": _probe(period=5, failures=2),
+        "livenessProbe": _probe(period=10, failures=18),
+        "volumeMounts": [
+            {"name": "data", "mountPath": MOUNT},
+            {"name": "config", "mountPath": CONFIG, "readOnly": True},
+            {"name": "tmp", "mountPath": "/tmp"},
+            {"name": "sockets", "mountPath": SOCKETS},
+            {"name": "shm", "mountPath": "/dev/shm"},
+        ],
+    }
+
+
+def _probe(*, period: int, failures: int) -> Object:
+    return {
+        "exec": {"command": IS_READY},
+        "periodSeconds": period,
+        "timeoutSeconds": 5,
+        "failureThreshold": failures,
+    }

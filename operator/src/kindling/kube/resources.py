@@ -1,0 +1,66 @@
+"""Names of things in the API: resource types, references, and the JSON shape of objects.
+
+Free of any client, because the pure rooms (`kinds`, `engine.plan`) name resources too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+Object: TypeAlias = dict[str, Any]
+"""A Kubernetes object, or a part of one, as JSON: dicts in, dicts out."""
+
+FIELD_MANAGER = "kindling"
+
+
+@dataclass(frozen=True)
+class ResourceType:
+    """One served resource; `group` is empty for the core group."""
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def label(self) -> str:
+        """`<lowercase kind>.<group>`: names the kind in labels, keys, logs and metrics."""
+        return f"{self.kind.lower()}.{self.group}" if self.group else self.kind.lower()
+
+    def path(self, *, namespace: str | None, name: str | None = None, subresource: str | None = None) -> str:
+        """The URL path; without a namespace, of the whole cluster."""
+        parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
+        if namespace is not None:
+            parts += ["namespaces", namespace]
+        parts += [part for part in (self.plural, name, subresource) if part is not None]
+        return "/".join(parts)
+
+
+class Ref(NamedTuple):
+    """Where one namespaced object lives."""
+
+    type: ResourceType
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.type.kind} {self.namespace}/{self.name}"
+
+
+def ref_of(type: ResourceType, obj: Object) -> Ref:
+    return Ref(type, obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
+
+
+CONFIG_MAP = ResourceType("", "v1", "ConfigMap", "configmaps")
+POD = ResourceType("", "v1", "Pod", "pods")
+SECRET = ResourceType("", "v1", "Secret", "secrets")
+SERVICE = ResourceType("", "v1", "Service", "services")
+VOLUME_CLAIM = ResourceType("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+STATEFUL_SET = ResourceType("apps", "v1", "StatefulSet", "statefulsets")
+LEASE = ResourceType("coordination.k8s.io", "v1", "Lease", "leases")
+EVENT = ResourceType("events.k8s.io", "v1", "Event", "events")

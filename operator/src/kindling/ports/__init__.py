@@ -1,0 +1,1 @@
+"""Effects beyond the Kubernetes API, each behind one call that tests can replace."""

@@ -1,0 +1,36 @@
+"""The HTTP side: /healthz, /readyz, /metrics. Kopf's own probe server knows liveness alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from aiohttp import web
+
+Probe = Callable[[], str | None]
+"""None when well, else what is wrong, in a sentence."""
+
+
+async def serve(*, port: int, alive: Probe, ready: Probe, metrics: Callable[[], str]) -> web.AppRunner:
+    """Serve in the background; the runner's `cleanup` ends it.
+
+    :raises OSError: when the port is taken.
+    """
+
+    def probe(check: Probe) -> Callable[[web.Request], object]:
+        async def answer(_: web.Request) -> web.Response:
+            wrong = check()
+            return web.Response(text=wrong or "ok", status=503 if wrong else 200)
+
+        return answer
+
+    async def exposition(_: web.Request) -> web.Response:
+        return web.Response(text=metrics(), headers={"Content-Type": "text/plain; version=0.0.4"})
+
+    app = web.Application()
+    app.router.add_get("/healthz", probe(alive))  # type: ignore[arg-type]
+    app.router.add_get("/readyz", probe(ready))  # type: ignore[arg-type]
+    app.router.add_get("/metrics", exposition)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, port=port).start()
+    return runner

@@ -1,0 +1,219 @@
+"""A Kubernetes API of our own: etcd and kube-apiserver as two processes on the loopback.
+
+It stands apart from `conftest.py` because it is plain Python that needs no pytest: what is tested
+against it, the CRDs here and whole programs elsewhere, only sees a `ControlPlane`. There is no
+controller manager, scheduler or kubelet: nothing but the API and its admission happens, so owned
+objects are not garbage collected and namespaces do not finish deleting.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import secrets
+import shutil
+import socket
+import ssl
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+START_SECONDS = 120.0  # The usual is 5; a machine that compiles beside it takes its time.
+STOP_SECONDS = 10.0
+LOG_CHARACTERS = 4000
+
+
+@dataclass(frozen=True, kw_only=True)
+class ControlPlane:
+    """Where the API answers and what it takes to be let in, as an administrator.
+
+    `url` is https://127.0.0.1:PORT; `token` a bearer token of the group system:masters; `ca` the PEM
+    file that its certificate is checked against; `kubeconfig` holds all three, for programs that
+    read one. RBAC is on: a program that should have fewer rights asks for a token of its own
+    ServiceAccount (POST .../serviceaccounts/NAME/token).
+    """
+
+    url: str
+    token: str = field(repr=False)
+    ca: Path
+    kubeconfig: Path
+
+
+def tool(name: str) -> Path:
+    """The program of that name, from the folder $KINDLING_TOOLS or from PATH.
+
+    Raises FileNotFoundError with the program's name: without it nothing here can be said to work.
+    """
+    found = shutil.which(name, path=os.environ.get("KINDLING_TOOLS")) or shutil.which(name)
+    if found is None:
+        raise FileNotFoundError(
+            f"`{name}` is neither in $KINDLING_TOOLS nor on PATH: these tests run it for a real API"
+        )
+    return Path(found)
+
+
+@contextmanager
+def control_plane(*, directory: Path) -> Iterator[ControlPlane]:
+    """Start both processes, wait until the API is ready, and end them on leaving.
+
+    Everything they write goes under `directory`, their logs too (`etcd.log`, `kube-apiserver.log`).
+    Raises FileNotFoundError for a missing program and RuntimeError, with the end of the log, for one
+    that stops or is not ready within START_SECONDS.
+    """
+    etcd, apiserver = tool("etcd"), tool("kube-apiserver")
+    client_port, peer_port, secure_port = _free_ports(3)
+    plane = _write_credentials(directory, port=secure_port)
+    store, peers = f"http://127.0.0.1:{client_port}", f"http://127.0.0.1:{peer_port}"
+    with ExitStack() as stack:
+        processes = {
+            "etcd": stack.enter_context(
+                _process(
+                    [
+                        etcd,
+                        f"--data-dir={directory / 'etcd'}",
+                        f"--listen-client-urls={store}",
+                        f"--advertise-client-urls={store}",
+                        f"--listen-peer-urls={peers}",
+                        f"--initial-advertise-peer-urls={peers}",
+                        f"--initial-cluster=default={peers}",
+                        "--unsafe-no-fsync",  # The data ends with the tests.
+                        "--log-level=warn",
+                    ],
+                    log=directory / "etcd.log",
+                )
+            ),
+            "kube-apiserver": stack.enter_context(
+                _process(
+                    [
+                        apiserver,
+                        f"--etcd-servers={store}",
+                        "--bind-address=127.0.0.1",
+                        "--advertise-address=127.0.0.1",
+                        f"--secure-port={secure_port}",
+                        f"--cert-dir={plane.ca.parent}",
+                        f"--token-auth-file={directory / 'tokens.csv'}",
+                        f"--service-account-key-file={directory / 'service-account.pem'}",
+                        f"--service-account-signing-key-file={directory / 'service-account.pem'}",
+                        "--service-account-issuer=https://kubernetes.default.svc",
+                        "--service-cluster-ip-range=10.0.0.0/24",
+                        "--authorization-mode=RBAC",
+                        # Pods would wait for ServiceAccounts that no controller makes here.
+                        "--disable-admission-plugins=ServiceAccount",
+                        # A loopback address is no endpoint for the Service `kubernetes`.
+                        "--endpoint-reconciler-type=none",
+                    ],
+                    log=directory / "kube-apiserver.log",
+                )
+            ),
+        }
+        _wait_until_ready(plane, processes=processes, directory=directory)
+        yield plane
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports that were free a moment ago; all are held until the last is found, so they differ."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for held in sockets:
+            held.bind(("127.0.0.1", 0))
+        return [held.getsockname()[1] for held in sockets]
+
+
+def _write_credentials(directory: Path, *, port: int) -> ControlPlane:
+    certificates = directory / "certificates"
+    certificates.mkdir(parents=True)
+    token = secrets.token_urlsafe(24)
+    (directory / "tokens.csv").write_text(f'{token},administrator,administrator,"system:masters"\n')
+    (directory / "service-account.pem").write_text(_signing_key())
+    plane = ControlPlane(
+        url=f"https://127.0.0.1:{port}",
+        token=token,
+        ca=certificates / "apiserver.crt",  # Written by kube-apiserver, the signing certificate included.
+        kubeconfig=directory / "kubeconfig",
+    )
+    plane.kubeconfig.write_text(
+        json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "clusters": [
+                    {"name": "test", "cluster": {"server": plane.url, "certificate-authority": str(plane.ca)}}
+                ],
+                "users": [{"name": "administrator", "user": {"token": token}}],
+                "contexts": [{"name": "test", "context": {"cluster": "test", "user": "administrator"}}],
+                "current-context": "test",
+            }
+        )
+    )
+    return plane
+
+
+def _signing_key() -> str:
+    """A new P-256 private key as PEM, without a cryptography package.
+
+    RFC 5915 lets the public half be left out, and what remains around the 32 random bytes is fixed.
+    The first bit is cleared to stay below the order of the curve.
+    """
+    number = bytearray(secrets.token_bytes(32))
+    number[0] &= 0x7F
+    encoded = bytes.fromhex("30310201010420") + number + bytes.fromhex("a00a06082a8648ce3d030107")
+    text = base64.encodebytes(encoded).decode()
+    return f"-----BEGIN EC PRIVATE KEY-----\n{text}-----END EC PRIVATE KEY-----\n"
+
+
+@contextmanager
+def _process(words: list[str | Path], *, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    with log.open("wb") as output:
+        # A session of its own: Ctrl-C ends the tests first, and they end the process.
+        process = subprocess.Popen(
+            [str(word) for word in words],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+        try:
+            yield process
+        finally:
+            process.terminate()
+            try:
+                process.wait(timeout=STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(timeout=STOP_SECONDS)
+
+
+def _wait_until_ready(
+    plane: ControlPlane, *, processes: dict[str, subprocess.Popen[bytes]], directory: Path
+) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while not (_answers(plane, "/readyz") and _answers(plane, "/api/v1/namespaces/default")):
+        for name, process in processes.items():
+            if process.poll() is not None:
+                raise RuntimeError(
+                    f"{name} stopped with status {process.returncode}:\n{_tail(directory / f'{name}.log')}"
+                )
+        if time.monotonic() > deadline:
+            words = _tail(directory / "kube-apiserver.log")
+            raise RuntimeError(f"no API at {plane.url} within {START_SECONDS:.0f} s:\n{words}")
+        time.sleep(0.1)
+
+
+def _answers(plane: ControlPlane, path: str) -> bool:
+    request = urllib.request.Request(plane.url + path, headers={"Authorization": f"Bearer {plane.token}"})
+    try:
+        context = ssl.create_default_context(cafile=plane.ca)
+        with urllib.request.urlopen(request, timeout=5, context=context) as answer:
+            return int(answer.status) == 200
+    except (OSError, urllib.error.URLError):  # Not listening yet, not certified yet, not ready yet.
+        return False
+
+
+def _tail(log: Path) -> str:
+    return log.read_text(errors="replace")[-LOG_CHARACTERS:]

@@ -1,0 +1,118 @@
+"""The project's own files as these tests need them: each CRD, its paths in the API, its samples.
+
+Read from `crds/` and `samples/` and never repeated here, so that a test can only ever speak of what
+a user gets.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.apiserver.apiclient import Json
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+CRD_COLLECTION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """A CRD as its file has it. Each has one version, served and stored."""
+
+    manifest: Json
+
+    @property
+    def id(self) -> str:
+        return str(self.manifest["metadata"]["name"])
+
+    @property
+    def version(self) -> Json:
+        versions: list[Json] = self.manifest["spec"]["versions"]
+        assert len(versions) == 1, f"{self.id} has {len(versions)} versions"
+        return versions[0]
+
+    @property
+    def schema(self) -> Json:
+        schema: Json = self.version["schema"]["openAPIV3Schema"]
+        return schema
+
+    @property
+    def collection(self) -> str:
+        """The path of its resources in the namespace `default`."""
+        spec = self.manifest["spec"]
+        return f"/apis/{spec['group']}/{self.version['name']}/namespaces/default/{spec['names']['plural']}"
+
+    def resource(self, name: str, spec: Json) -> Json:
+        """A resource of this kind, ready to be created."""
+        group, names = self.manifest["spec"]["group"], self.manifest["spec"]["names"]
+        return {
+            "apiVersion": f"{group}/{self.version['name']}",
+            "kind": names["kind"],
+            "metadata": {"name": name},
+            "spec": spec,
+        }
+
+
+def _read(path: Path) -> Json:
+    loaded = yaml.safe_load(path.read_text())
+    assert isinstance(loaded, dict), f"{path.name} is not one YAML object"
+    return loaded
+
+
+KINDS: Mapping[str, Kind] = {
+    path.stem: Kind(manifest=_read(path)) for path in sorted((REPOSITORY / "crds").glob("*.yaml"))
+}
+SAMPLES: Mapping[str, Json] = {
+    path.stem: _read(path) for path in sorted((REPOSITORY / "samples").glob("*.yaml"))
+}
+
+POSTGRESQL = KINDS["postgresqls.database.technotuesday.io"]
+POSTGRESQL_EXAMPLE = KINDS["postgresqls.database.db.example.com"]
+MEMCACHED = KINDS["memcacheds.cache.example.com"]
+PULSAR_CONSUMER = KINDS["pulsarconsumers.pulsar.pulsarconsumer.krvarma.com"]
+MY_CUSTOM_RESOURCE = KINDS["mycustomresources.poc.test.domain"]
+
+# The least spec that each kind admits.
+LEAST_SPEC: Mapping[str, Json] = {
+    POSTGRESQL.id: {},
+    POSTGRESQL_EXAMPLE.id: {},
+    MEMCACHED.id: {},
+    PULSAR_CONSUMER.id: {
+        "serverAddress": "pulsar://broker:6650",
+        "topic": "orders",
+        "subscriptionName": "printers",
+        "replicas": 1,
+    },
+    MY_CUSTOM_RESOURCE.id: {"name": "friend"},
+}
+
+
+def kind_of(sample: Json) -> Kind:
+    """The kind whose resource a sample is."""
+    group = sample["apiVersion"].partition("/")[0]
+    found = [
+        kind
+        for kind in KINDS.values()
+        if (kind.manifest["spec"]["group"], kind.manifest["spec"]["names"]["kind"]) == (group, sample["kind"])
+    ]
+    assert len(found) == 1, f"{sample['apiVersion']} {sample['kind']} is served by {len(found)} CRDs"
+    return found[0]
+
+
+def merged(base: Json, patch: Json) -> Json:
+    """RFC 7386: `base` with `patch` laid over it, None removing a field; neither is changed."""
+    result: dict[str, Any] = copy.deepcopy(base)
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        elif isinstance(value, dict):
+            below = result.get(key)
+            result[key] = merged(below if isinstance(below, dict) else {}, value)
+        else:
+            result[key] = value
+    return result
