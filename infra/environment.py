@@ -27,9 +27,7 @@ class Platform(pulumi.ComponentResource):
     operator: Operator
     samples: Samples | None
 
-    def __init__(
-        self, name: str, *, cluster: Cluster, images: Images, settings: Settings
-    ) -> None:
+    def __init__(self, name: str, *, cluster: Cluster, images: Images, settings: Settings) -> None:
         opts = pulumi.ResourceOptions(
             parent=cluster, providers=[cluster.provider], deleted_with=cluster.resource
         )

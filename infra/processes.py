@@ -13,7 +13,7 @@ import subprocess
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -63,7 +63,7 @@ def run(
             raise ProgramError(
                 f"`{words[0]}` did not finish within {timeout:.0f} s: {_shown(words)}",
                 why=_tail(tail),
-                remedy="run it again; what was finished is kept. If it recurs, the machine may be overloaded.",
+                remedy="run it again; what was finished is kept. If it recurs, the machine is overloaded.",
             ) from None
         watcher.join(5)
         reader.join(5)
@@ -159,10 +159,8 @@ def _end(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
 
 def _signal(process: subprocess.Popen[str] | subprocess.Popen[bytes], number: signal.Signals) -> None:
     """To the whole group, of which the program is the leader."""
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, number)
-    except ProcessLookupError:
-        pass
 
 
 def _environment(extra: Mapping[str, str] | None) -> dict[str, str]:

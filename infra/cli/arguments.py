@@ -87,7 +87,9 @@ def _parser() -> argparse.ArgumentParser:
         ("destroy", "remove the stack: cluster, images, kubeconfig context, state. Data is lost"),
         ("doctor", "say what is there, in which version, and what `up` would do; change nothing"),
     ):
-        sub = verbs.add_parser(verb, help=text, description=f"{text[0].upper()}{text[1:]}.", allow_abbrev=False)
+        sub = verbs.add_parser(
+            verb, help=text, description=f"{text[0].upper()}{text[1:]}.", allow_abbrev=False
+        )
         sub.add_argument("stack", nargs="?", default=STACK, metavar="STACK", help=f"default: {STACK}")
     sub = verbs.add_parser(
         "exec",
@@ -105,7 +107,7 @@ def _parser() -> argparse.ArgumentParser:
         "test",
         help="set up all that the tests need, then check and test everything",
         usage="python3 -m infra test [ARGS ...]",
-        description="Sets up all that the tests need (tools, engine, images), then runs the linters and pytest.",
+        description="Sets up all that the tests need (tools, engine, images), runs the linters, then pytest.",
         epilog="ARGS go to pytest, which then runs what they name: python3 -m infra test tests/unit -k plan",
         allow_abbrev=False,
     )

@@ -145,6 +145,11 @@ def has_stale_lock(stack: str) -> bool:
     return bool(held)
 
 
+def is_own() -> bool:
+    """Whether the default backend is the one in use."""
+    return not os.environ.get("PULUMI_BACKEND_URL")
+
+
 def is_empty() -> bool:
     """Whether the default backend holds no stack any more."""
-    return not any((own_folder() / ".pulumi" / "stacks").glob("*/*.json"))
+    return not any((own_folder() / ".pulumi" / "stacks").glob("*/*.json*"))

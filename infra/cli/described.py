@@ -30,7 +30,9 @@ def describe(python: Path, stack: str) -> Described:
         processes.run([python, "-m", "infra.cli.described", stack], timeout=60, cwd=paths.REPOSITORY)
     )
     if "error" in answer:
-        raise KindlingError(answer["error"]["what"], why=answer["error"]["why"], remedy=answer["error"]["remedy"])
+        raise KindlingError(
+            answer["error"]["what"], why=answer["error"]["why"], remedy=answer["error"]["remedy"]
+        )
     return Described(**answer)
 
 

@@ -6,6 +6,10 @@ hand, the settings file gone, or a creation cut off before Pulumi could record i
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
+from infra import processes
 from infra.cli import backend, stack
 from infra.cli import machine as looking
 from infra.cli.arguments import Command
@@ -13,9 +17,9 @@ from infra.cli.stack import Stack
 from infra.drivers.engine import ContainerEngine
 from infra.drivers.kind import Kind
 from infra.errors import KindlingError
-from infra.paths import REPOSITORY
+from infra.paths import REPOSITORY, state_dir
 from infra.progress import Progress
-from infra.settings import cluster_name, stacks
+from infra.settings import cluster_name
 from infra.toolchain import Toolchain, venv
 
 STEP = "Destroy the stack"
@@ -33,12 +37,12 @@ def run(command: Command) -> int:
         print(f"Stack {name}: there is nothing to destroy.")
         return 0
     toolchain = Toolchain(progress=progress)
-    # A program of resources that are dynamic is imported to delete them.
-    venv.ensure(progress=progress)
     if state is not None:
-        _destroy(name, state, engine, toolchain, progress)
-    if engine is not None:
-        # Whatever Pulumi did not know of, and the kubeconfig entry of a cluster deleted by hand.
+        # Pulumi imports our dynamic resources to delete them.
+        venv.ensure(progress=progress)
+        _destroy(name, state, engine if clustered else None, toolchain, progress)
+    if engine is not None and (clustered or not _kind(engine).exists(cluster_name(name))):
+        # What Pulumi's record did not know of, and the kubeconfig entry of a cluster deleted by hand.
         Kind(toolchain.ensure("kind"), engine).delete(cluster_name(name))
     _forget(name)
     print(f"Stack {name} is gone.")
@@ -46,9 +50,14 @@ def run(command: Command) -> int:
 
 
 def _destroy(
-    name: str, state: backend.StackState, engine: ContainerEngine | None, toolchain: Toolchain, progress: Progress
+    name: str,
+    state: backend.StackState,
+    engine: ContainerEngine | None,
+    toolchain: Toolchain,
+    progress: Progress,
 ) -> None:
-    target = Stack(name, toolchain=toolchain, tools=looking.UP_TOOLS if engine else ("pulumi",))
+    """Empty Pulumi's record and remove it; `engine` is the one that has the cluster, None if it is gone."""
+    target = Stack(name, toolchain=toolchain, tools=looking.UP_TOOLS)
     with progress.foreground(STEP):
         if not state.known and not target.exists():
             return
@@ -56,8 +65,8 @@ def _destroy(
         target.heal()
         if state.resources or not state.known:
             # What lived in a cluster that is gone needs no API to be gone too.
-            gone = engine is None or not Kind(toolchain.ensure("kind"), engine).running(cluster_name(name))
-            extra = {"PULUMI_K8S_DELETE_UNREACHABLE": "true"} if gone else {}
+            reachable = engine is not None and _kind(engine).running(cluster_name(name))
+            extra = {} if reachable else {"PULUMI_K8S_DELETE_UNREACHABLE": "true"}
             target.operate("destroy", "--yes", "--skip-preview", extra=extra)
         target.remove()
 
@@ -69,17 +78,31 @@ def _engine() -> ContainerEngine | None:
         return None
 
 
+def _kind(engine: ContainerEngine) -> Kind:
+    """To ask about clusters, which needs the engine alone: kind may be missing."""
+    return Kind(Path("kind"), engine)
+
+
 def _has_cluster(engine: ContainerEngine, name: str) -> bool:
     """Whether there is a cluster to remove; somebody else's of that name is not."""
-    kind = Kind(toolless, engine)
-    if not kind.exists(cluster_name(name)):
-        return False
+    kind = _kind(engine)
     try:
         kind.incarnation(cluster_name(name))
+    except processes.ProgramError:
+        raise
     except KindlingError:
         return False
-    return True
+    return kind.exists(cluster_name(name))
 
 
 def _forget(name: str) -> None:
-    """Drop what the command line itself wrote, once nothing is left that needs it."""
+    """Drop what the command line itself wrote; the last stack takes the backend and the passphrase along."""
+    shutil.rmtree(stack.settings_folder(name), ignore_errors=True)
+    if backend.is_own() and backend.is_empty():
+        shutil.rmtree(backend.own_folder(), ignore_errors=True)
+        # `pulumi config set --secret` writes what only this passphrase opens, and a salt, into those files.
+        if not any("encryptionsalt:" in file.read_text() for file in REPOSITORY.glob("Pulumi.*.yaml")):
+            stack.passphrase_path().unlink(missing_ok=True)
+    for folder in (stack.settings_folder(name).parent, state_dir() / "clusters", state_dir()):
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()

@@ -157,11 +157,15 @@ def _cluster(engine: ContainerEngine | None, stack: str) -> tuple[Cluster, list[
 def _node_image(steps: Sequence[Step]) -> Part:
     if not steps:
         return Part("Kubernetes node image", "in the engine")
-    return Part("Kubernetes node image", "missing", "pull it; where no registry answers, make it", tuple(steps))
+    return Part(
+        "Kubernetes node image", "missing", "pull it; where no registry answers, make it", tuple(steps)
+    )
 
 
 def _base_image(engine: ContainerEngine | None) -> Part:
-    if engine is not None and any(engine.has_image(ref) for ref in (images.OWN_BASE_IMAGE, images.BASE_IMAGE)):
+    if engine is not None and any(
+        engine.has_image(ref) for ref in (images.OWN_BASE_IMAGE, images.BASE_IMAGE)
+    ):
         return Part("Debian base image", "in the engine")
     step = Step(images.BASE_STEP, images.BASE_SECONDS)
     return Part("Debian base image", "missing", "pull it; where no registry answers, make it", (step,))
@@ -171,7 +175,9 @@ def _stack(stack: str, cluster: Cluster) -> Part:
     state = backend.state(stack)
     count = len(state.resources) if state is not None else 0
     if cluster == "running" and count:
-        return Part(f"Stack {stack}", f"{count} resources, cluster running", "compare, change what differs", (CHECK,))
+        return Part(
+            f"Stack {stack}", f"{count} resources, cluster running", "compare, change what differs", (CHECK,)
+        )
     found = "no cluster" if cluster == "absent" else f"cluster {cluster}"
     return Part(f"Stack {stack}", found, "create it", (CREATE,))
 
@@ -197,6 +203,8 @@ def _need(folder: Path, size: int) -> Need:
 def disk(machine: Machine) -> list[Part]:
     """The survey's lines on disk space, for `doctor`."""
     return [
-        Part(f"Disk, {need.folder}", f"{gib(need.free)} free", f"needs {gib(need.bytes)}" if need.bytes else "")
+        Part(
+            f"Disk, {need.folder}", f"{gib(need.free)} free", f"needs {gib(need.bytes)}" if need.bytes else ""
+        )
         for need in machine.needs
     ]

@@ -41,12 +41,10 @@ def main(words: Sequence[str]) -> int:
         _complain(f"error: {error}")
         return 1
     except KeyboardInterrupt as interrupt:
-        _complain(f"interrupted: what was finished is kept; run the same command again ({command.again}) to go on")
+        _complain(
+            f"interrupted: what was finished is kept; run the same command again ({command.again}) to go on"
+        )
         return 143 if isinstance(interrupt, Ended) else 130
-    except BrokenPipeError:
-        # Whoever read our output has gone; stdout is closed so that Python's exit does not trip on it.
-        sys.stdout = None  # type: ignore[assignment]
-        return 1
 
 
 def _end(_number: int, _frame: FrameType | None) -> None:

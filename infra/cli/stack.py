@@ -24,7 +24,7 @@ NO_SUCH_STACK = 6
 
 
 class Stack:
-    """One stack and the Pulumi that drives it; making one touches nothing but needs the tools in place."""
+    """One stack and the Pulumi that drives it, whose tools and passphrase are made where they are missing."""
 
     def __init__(self, name: str, *, toolchain: Toolchain, tools: tuple[str, ...] = ("pulumi",)) -> None:
         self.name = name
@@ -32,8 +32,7 @@ class Stack:
         self.environment = environment(name, toolchain=toolchain, tools=tools)
 
     def prepare(self) -> None:
-        """Have the passphrase, the copy of the settings and the stack's record in place."""
-        passphrase_file()
+        """Have the copy of the settings and the stack's record in place."""
         self._copy_settings()
         state = backend.state(self.name)
         if state is not None and state.known:
@@ -83,7 +82,14 @@ class Stack:
 
         Raises `KindlingError` when it fails; Pulumi has said why by then.
         """
-        argv = [self.program, *words, "--stack", self.name, "--config-file", str(self._settings)]
+        argv: list[str | Path] = [
+            self.program,
+            *words,
+            "--stack",
+            self.name,
+            "--config-file",
+            str(self._settings),
+        ]
         status = processes.attach(argv, env={**self.environment, **(extra or {})}, cwd=paths.REPOSITORY)
         if status != 0:
             raise KindlingError(
@@ -110,7 +116,7 @@ class Stack:
                 shutil.copyfile(source, self._settings.parent / source.name)
 
     def _call(self, *words: str, cwd: Path | None = None, settings: bool = False) -> None:
-        argv = [self.program, *words, "--non-interactive"]
+        argv: list[str | Path] = [self.program, *words, "--non-interactive"]
         if settings:
             argv += ["--config-file", str(self._settings)]
         # In the copy's folder, `stack init` writes the salt to the copy and `stack rm` removes it.
@@ -118,7 +124,7 @@ class Stack:
 
 
 def environment(stack: str, *, toolchain: Toolchain, tools: tuple[str, ...]) -> dict[str, str]:
-    """What Pulumi and the program it runs need; builds the named tools where they are missing."""
+    """What Pulumi and the program it runs need; makes the named tools and the passphrase if missing."""
     python = venv.location()
     own = {
         "PATH": os.pathsep.join([str(python / "bin"), toolchain.path(tools), os.environ.get("PATH", "")]),
@@ -132,7 +138,7 @@ def environment(stack: str, *, toolchain: Toolchain, tools: tuple[str, ...]) -> 
         "PULUMI_IGNORE_AMBIENT_PLUGINS": os.environ.get("PULUMI_IGNORE_AMBIENT_PLUGINS", "true"),
     }
     if not {"PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE"} & os.environ.keys():
-        own["PULUMI_CONFIG_PASSPHRASE_FILE"] = str(passphrase_path())
+        own["PULUMI_CONFIG_PASSPHRASE_FILE"] = str(passphrase_file())
     return own
 
 

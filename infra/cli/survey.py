@@ -81,7 +81,7 @@ def too_little_room(needs: Sequence[Need]) -> list[KindlingError]:
             errors.append(
                 KindlingError(
                     f"too little disk space for {folders}",
-                    why=f"{gib(wanted)} are needed for what is still to be made, {gib(on_it[0].free)} are free",
+                    why=f"{gib(wanted)} are needed for what is to be made, {gib(on_it[0].free)} are free",
                     remedy="free some, or point KINDLING_CACHE to a folder on a larger disk.",
                 )
             )

@@ -38,7 +38,9 @@ def metadata(manifest: Manifest, *, wait_for: str | None, namespace: str | None 
 
 def _read(path: Path) -> list[Manifest]:
     try:
-        manifests = [item for item in yaml.safe_load_all(path.read_text(encoding="utf-8")) if item is not None]
+        manifests = [
+            item for item in yaml.safe_load_all(path.read_text(encoding="utf-8")) if item is not None
+        ]
     except yaml.YAMLError as error:
         raise KindlingError(f"{_short(path)} is not YAML", why=str(error), remedy="mend the file.") from None
     for manifest in manifests:
@@ -53,7 +55,9 @@ def _read(path: Path) -> list[Manifest]:
 
 def _named(manifest: Manifest) -> bool:
     meta = manifest.get("metadata")
-    return bool(manifest.get("apiVersion") and manifest.get("kind") and isinstance(meta, dict) and meta.get("name"))
+    return bool(
+        manifest.get("apiVersion") and manifest.get("kind") and isinstance(meta, dict) and meta.get("name")
+    )
 
 
 def _short(path: Path) -> Path:

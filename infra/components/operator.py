@@ -72,7 +72,9 @@ class Operator(pulumi.ComponentResource):
                 ),
             ),
             opts=pulumi.ResourceOptions(
-                parent=self, depends_on=permissions, custom_timeouts=pulumi.CustomTimeouts(create="5m", update="5m")
+                parent=self,
+                depends_on=permissions,
+                custom_timeouts=pulumi.CustomTimeouts(create="5m", update="5m"),
             ),
         )
         self.register_outputs({"namespace": self.namespace, "image": self.image})
@@ -120,7 +122,10 @@ class Operator(pulumi.ComponentResource):
             f"{self._name}-service",
             # Whether Pods stand behind it is the Deployment's affair, and waited for there.
             metadata=meta.v1.ObjectMetaArgs(
-                name=NAME, namespace=self.namespace, labels=SELECTOR, annotations={"pulumi.com/skipAwait": "true"}
+                name=NAME,
+                namespace=self.namespace,
+                labels=SELECTOR,
+                annotations={"pulumi.com/skipAwait": "true"},
             ),
             spec=core.v1.ServiceSpecArgs(
                 selector=SELECTOR,
@@ -146,7 +151,9 @@ class Operator(pulumi.ComponentResource):
                 policy_types=["Ingress"],
                 ingress=[
                     networking.v1.NetworkPolicyIngressRuleArgs(
-                        ports=[networking.v1.NetworkPolicyPortArgs(port=operator_pod.HTTP_PORT, protocol="TCP")]
+                        ports=[
+                            networking.v1.NetworkPolicyPortArgs(port=operator_pod.HTTP_PORT, protocol="TCP")
+                        ]
                     )
                 ],
             ),

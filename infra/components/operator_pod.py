@@ -39,7 +39,9 @@ def template(
                 seccomp_profile=core.v1.SeccompProfileArgs(type="RuntimeDefault"),
             ),
             containers=[_container(image=image, operands=operands, settings=settings)],
-            volumes=[core.v1.VolumeArgs(name="tmp", empty_dir=core.v1.EmptyDirVolumeSourceArgs(size_limit="16Mi"))],
+            volumes=[
+                core.v1.VolumeArgs(name="tmp", empty_dir=core.v1.EmptyDirVolumeSourceArgs(size_limit="16Mi"))
+            ],
             topology_spread_constraints=[
                 core.v1.TopologySpreadConstraintArgs(
                     max_skew=1,
@@ -84,7 +86,7 @@ def _environment(
     *, operands: dict[str, pulumi.Input[str]], settings: OperatorSettings
 ) -> list[core.v1.EnvVarArgs]:
     values: dict[str, pulumi.Input[str]] = {
-        "KINDLING_LOG_LEVEL": settings.log_level,
+        "KINDLING_LOG_LEVEL": settings.log_level.upper(),
         "KINDLING_WATCH_NAMESPACES": ",".join(settings.watch_namespaces),
         **operands,
     }
@@ -94,7 +96,9 @@ def _environment(
         *(
             core.v1.EnvVarArgs(
                 name=name,
-                value_from=core.v1.EnvVarSourceArgs(field_ref=core.v1.ObjectFieldSelectorArgs(field_path=path)),
+                value_from=core.v1.EnvVarSourceArgs(
+                    field_ref=core.v1.ObjectFieldSelectorArgs(field_path=path)
+                ),
             )
             for name, path in fields.items()
         ),

@@ -25,15 +25,13 @@ from infra.drivers import images
 from infra.paths import REPOSITORY
 from infra.resources import host
 
-REPLACING = ("ref", "clusterName", "clusterId")
-CHANGING = ("context", "containerfile", "buildArgs")
-INPUTS = ("name", "digest", *REPLACING, *CHANGING)
+INPUTS = ("name", "digest", "ref", "clusterName", "clusterId", "context", "containerfile", "buildArgs")
 
 Props = dict[str, Any]
 
 
 class ContainerImageProvider(ResourceProvider):
-    """Other content is another image, made before the old one goes; another cluster gets it anew."""
+    """Other content is another image, made before the old one goes; another cluster is given the same."""
 
     serialize_as_secret_always = False
 
@@ -47,12 +45,11 @@ class ContainerImageProvider(ResourceProvider):
 
     def diff(self, _id: str, olds: Props, news: Props) -> DiffResult:
         # Looks at the nodes too, as the cluster does: the kubelet may collect an image nothing ran.
-        replaces = [key for key in REPLACING if olds.get(key) != news.get(key)]
-        changes = bool(replaces) or any(olds.get(key) != news.get(key) for key in CHANGING)
-        if not changes and (kind := host.kind_if_any()) is not None:
+        changes = any(olds.get(key) != news.get(key) for key in INPUTS)
+        if not changes and (kind := host.kind_to_ask()) is not None:
             changes = not kind.has_image(olds["clusterName"], olds["ref"])
-        # One tag in two clusters: taking away the old one last would take away the new one's.
-        return DiffResult(changes=changes, replaces=replaces, delete_before_replace="ref" not in replaces)
+        replaces = ["ref"] if olds.get("ref") != news.get("ref") else []
+        return DiffResult(changes=changes, replaces=replaces, delete_before_replace=False)
 
     def create(self, props: Props) -> CreateResult:
         _put_on_nodes(props)

@@ -7,6 +7,7 @@ only preview, where there may be no engine at all.
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 from pulumi.runtime.rpc import UNKNOWN
@@ -28,13 +29,15 @@ def kind() -> Kind:
     return Kind(Toolchain(progress=progress()).ensure("kind"), engine())
 
 
-def kind_if_any() -> Kind | None:
-    """The same, or None where there is no engine: nothing can be said of a cluster from there."""
+def kind_to_ask() -> Kind | None:
+    """For questions about clusters, which take the engine alone, so that kind may be missing.
+
+    None where there is no engine: from there nothing can be said.
+    """
     try:
-        found = engine()
+        return Kind(Path("kind"), engine())
     except KindlingError:
         return None
-    return Kind(Toolchain(progress=progress()).ensure("kind"), found)
 
 
 def progress() -> Progress:

@@ -54,9 +54,11 @@ class KindClusterProvider(ResourceProvider):
         # Looks at the world too: a plain `up` reads nothing, and the objects of a cluster removed by
         # hand can not be refreshed, so this is where its absence must show.
         replaces = [key for key in INPUTS if olds.get(key) != news.get(key)]
-        if not replaces and (kind := host.kind_if_any()) is not None:
+        if not replaces and (kind := host.kind_to_ask()) is not None:
             replaces = [] if _stands(kind, olds) else ["incarnation"]
-        return DiffResult(changes=bool(replaces), replaces=replaces, delete_before_replace=True)
+        # Never deleted first: the engine would then delete through the API, one by one, all that goes
+        # with the cluster (`deleted_with` does not hold there). `create` takes the old one's place.
+        return DiffResult(changes=bool(replaces), replaces=replaces, delete_before_replace=False)
 
     def create(self, props: Props) -> CreateResult:
         kind, name, image = host.kind(), props["name"], props["nodeImage"]
@@ -67,7 +69,11 @@ class KindClusterProvider(ResourceProvider):
         kind.create(
             name=name, incarnation=incarnation, node_image=image, config=config, timeout=CREATE_SECONDS
         )
-        computed = {"incarnation": incarnation, "resolvedNodeImage": image, "kubeconfig": kind.kubeconfig(name)}
+        computed = {
+            "incarnation": incarnation,
+            "resolvedNodeImage": image,
+            "kubeconfig": kind.kubeconfig(name),
+        }
         return CreateResult(f"{name}-{incarnation}", {**_inputs(props), **computed})
 
     def read(self, id_: str, props: Props) -> ReadResult:
@@ -82,7 +88,7 @@ class KindClusterProvider(ResourceProvider):
 
     def delete(self, _id: str, props: Props) -> None:
         kind, name = host.kind(), props["name"]
-        # Another incarnation is another record's: ours is gone already.
+        # Another incarnation is the replacement of this one, which is gone already.
         if kind.incarnation(name) == props["incarnation"]:
             kind.delete(name)
 

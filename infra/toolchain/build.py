@@ -19,6 +19,8 @@ from infra.toolchain.golang import Go
 from infra.toolchain.tools import TOOLS, Tool
 
 FOLDER = Path(__file__).parent
+# Raised when what is put beside an executable changes, which no go.mod shows.
+LAYOUT = 2
 
 
 def location(tool: Tool) -> Path:
@@ -26,7 +28,7 @@ def location(tool: Tool) -> Path:
     digest = hashlib.sha256()
     for part in sorted((FOLDER / tool.folder).iterdir()):
         digest.update(part.name.encode() + b"\0" + part.read_bytes() + b"\0")
-    digest.update(f"{tool.package}\0{tool.ldflags}\0{tool.companions}".encode())
+    digest.update(f"{tool.package}\0{tool.ldflags}\0{tool.companions}\0{LAYOUT}".encode())
     key = digest.hexdigest()[:12]
     return paths.cache_dir() / "tools" / f"{tool.name}-{tool.version}-{key}" / tool.name
 
@@ -80,10 +82,12 @@ def _add_language_host(folder: Path, go: Go, *, on_line: Callable[[str], None] |
     launcher = "pulumi-language-python-exec"
     shutil.copyfile(sdk / "python" / "cmd" / launcher, folder / launcher)
     # Upstream's launcher of dynamic providers is a shell script that looks for a virtual environment;
-    # ours is first on PATH, so two lines of Python do.
+    # ours is first on PATH. `-m` puts the program's folder on the path of modules, where the
+    # providers are.
     dynamic = "pulumi-resource-pulumi-python"
     (folder / dynamic).write_text(
-        "#!/usr/bin/env -S python3 -u\nimport runpy\n\nrunpy.run_module('pulumi.dynamic', run_name='__main__')\n"
+        "#!/usr/bin/env python3\nimport os\nimport sys\n\n"
+        "os.execvp('python3', ['python3', '-u', '-m', 'pulumi.dynamic', *sys.argv[1:]])\n"
     )
     for name in (launcher, dynamic):
         (folder / name).chmod(0o755)

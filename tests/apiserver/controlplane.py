@@ -12,7 +12,6 @@ import base64
 import json
 import os
 import secrets
-import shutil
 import socket
 import ssl
 import subprocess
@@ -23,6 +22,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from infra.toolchain import Toolchain
 
 START_SECONDS = 120.0  # The usual is 5; a machine that compiles beside it takes its time.
 STOP_SECONDS = 10.0
@@ -46,16 +47,11 @@ class ControlPlane:
 
 
 def tool(name: str) -> Path:
-    """The program of that name, from the folder $KINDLING_TOOLS or from PATH.
+    """The program of that name, as the toolchain finds or builds it.
 
-    Raises FileNotFoundError with the program's name: without it nothing here can be said to work.
+    Raises KindlingError with the program's name when it can be neither.
     """
-    found = shutil.which(name, path=os.environ.get("KINDLING_TOOLS")) or shutil.which(name)
-    if found is None:
-        raise FileNotFoundError(
-            f"`{name}` is neither in $KINDLING_TOOLS nor on PATH: these tests run it for a real API"
-        )
-    return Path(found)
+    return Toolchain().ensure(name)
 
 
 @contextmanager

@@ -106,6 +106,15 @@ def test_documented_status_is_kept_whole(api: Api, existing: Callable[[Kind], st
     assert api.get(path).accepted()["status"] == status
 
 
+@pytest.mark.parametrize("kind", [POSTGRESQL, POSTGRESQL_EXAMPLE], ids=lambda kind: kind.id)
+@pytest.mark.parametrize("phase", ["up", "pending", "Failed"])
+def test_phases_of_the_document_are_admitted_in_its_spelling(
+    api: Api, existing: Callable[[Kind], str], kind: Kind, phase: str
+) -> None:
+    written = api.merge(f"{existing(kind)}/status", {"status": {"pgPhase": phase}}).accepted()
+    assert written["status"] == {"pgPhase": phase}
+
+
 @EACH_KIND
 def test_status_and_spec_can_not_be_written_through_each_other(
     api: Api, existing: Callable[[Kind], str], kind: Kind
@@ -147,6 +156,7 @@ def test_conditions_of_two_managers_are_merged_by_type(
         (MY_CUSTOM_RESOURCE, {"Healthy": None}, ["status.Healthy", "Required"]),
         (MY_CUSTOM_RESOURCE, {"Healthy": "yes"}, ["status.Healthy", "boolean"]),
     ],
+    ids=lambda value: value.id if isinstance(value, Kind) else str(value),
 )
 def test_wrong_status_is_refused(
     api: Api, existing: Callable[[Kind], str], kind: Kind, patch: Json, said: list[str]

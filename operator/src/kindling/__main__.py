@@ -12,7 +12,7 @@ import signal
 import sys
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import kopf
 import uvloop
@@ -82,7 +82,7 @@ async def await_api(client: Client, resources: Sequence[ResourceType], phase: Ph
 async def operate(config: Config, access: Access) -> None:
     """Run until told to stop, or until a part fails.
 
-    :raises CannotWork: LeaseLost, or whatever a part failed with.
+    :raises CannotWork: when it cannot even start.
     """
     rooms = {kind.type.label: kind for kind in kinds(image_postgres=config.image_postgres)}
     resources = [kind.type for kind in rooms.values()]
@@ -151,21 +151,10 @@ async def operate(config: Config, access: Access) -> None:
             )
             parts = [lease.keep(), resync.run(), events.run()]
             parts += [work(reconciler, queue, metrics) for _ in range(WORKERS)]
-            await together(parts, watch(config, glue, settings_for(children)))
-            await lease.release()
+            await together(parts, config=config, glue=glue, settings=settings_for(children), lease=lease)
         finally:
             queue.close()
             await runner.cleanup()
-
-
-def watch(config: Config, glue: Glue, settings: kopf.OperatorSettings) -> Coroutine[Any, Any, None]:
-    """Kopf, which from here on has the signals: it returns when told to stop."""
-    return kopf.operator(
-        registry=glue.registry,
-        settings=settings,
-        clusterwide=not config.watch_namespaces,
-        namespaces=config.watch_namespaces,
-    )
 
 
 async def unless(stop: asyncio.Event, waiting: Coroutine[Any, Any, None]) -> bool:
@@ -181,25 +170,44 @@ async def unless(stop: asyncio.Event, waiting: Coroutine[Any, Any, None]) -> boo
         stopping.cancel()
 
 
-async def together(parts: list[Coroutine[Any, Any, None]], main: Coroutine[Any, Any, None]) -> None:
-    """Run the parts beside `main` until it ends; the first error of any ends all and is raised."""
+async def together(
+    parts: list[Coroutine[Any, Any, None]],
+    *,
+    config: Config,
+    glue: Glue,
+    settings: kopf.OperatorSettings,
+    lease: Lease,
+) -> None:
+    """Run the parts beside kopf, which from here on has the signals, until it is told to stop.
+
+    A part that fails ends the process here and now: kopf, once one of its own tasks failed, waits for
+    credentials that nobody brings, and meanwhile nothing would be seen.
+    """
     tasks = [asyncio.create_task(part) for part in parts]
     await asyncio.sleep(0)
-    ending = asyncio.create_task(main)
-    try:
-        done, _ = await asyncio.wait({*tasks, ending}, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            if (error := task.exception()) is not None:
-                if isinstance(error, LeaseLost):
-                    # At once, with nothing tidied up: another replica may be at work already.
-                    log.error(str(error))
-                    logging.shutdown()
-                    os._exit(3)
-                raise error
-    finally:
-        for task in (*tasks, ending):
-            task.cancel()
-        await asyncio.gather(*tasks, ending, return_exceptions=True)
+    watching = await kopf.spawn_tasks(
+        registry=glue.registry,
+        settings=settings,
+        clusterwide=not config.watch_namespaces,
+        namespaces=config.watch_namespaces,
+    )
+    done, _ = await asyncio.wait({*tasks, *watching}, return_when=asyncio.FIRST_COMPLETED)
+    errors = [error for task in done if (error := task.exception()) is not None]
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    if any(isinstance(error, LeaseLost) for error in errors):
+        exit_now(3, str(errors[0]))  # with nothing tidied up: another replica may be at work already
+    await lease.release()
+    if errors:
+        exit_now(1, f"a part of the operator failed, it has to start anew: {errors[0]!r}")
+    await kopf.run_tasks(watching)
+
+
+def exit_now(code: int, message: str) -> NoReturn:
+    log.error(message)
+    logging.shutdown()
+    os._exit(code)
 
 
 def main() -> int:

@@ -60,13 +60,19 @@ def plan(*, type: ResourceType, cr: Object, desired: Sequence[Child], observed: 
 
     `observed` must hold every desired child that exists, ours or not.
     """
+    ours = {cr["metadata"]["uid"]}
     for child in desired:
         known = observed.get(child.ref)
-        problem = _obstacle(type, cr, child.ref, known) if known is not None else None
+        if known is None:
+            continue
+        problem = _obstacle(type, cr, child.ref, known, ours=ours)
         if problem is not None:
             return Plan(problem=problem)
+        ours.add(known["metadata"]["uid"])  # what it owns in turn is ours too
     actions: list[Action] = []
     for child in desired:
+        if child.waits:
+            break
         action = _action(child, observed.get(child.ref))
         if action is not None:
             actions.append(action)
@@ -96,11 +102,11 @@ def _action(child: Child, known: Object | None) -> Action | None:
     return Apply(child.type, body, new=known is None)
 
 
-def _obstacle(type: ResourceType, cr: Object, ref: Ref, known: Object) -> Problem | None:
+def _obstacle(type: ResourceType, cr: Object, ref: Ref, known: Object, *, ours: set[str]) -> Problem | None:
     """Why an existing object of a child's name must not be written, if so."""
     meta, mine = known["metadata"], cr["metadata"]
     labels, controller = meta.get("labels") or {}, _controller(known)
-    owned = any(owner["uid"] == mine["uid"] for owner in meta.get("ownerReferences") or ())
+    owned = any(owner["uid"] in ours for owner in meta.get("ownerReferences") or ())
     labelled = (
         labels.get(MANAGED_BY_LABEL) == MANAGER
         and labels.get(KIND_LABEL) == type.label

@@ -28,12 +28,14 @@ class Child:
     """One desired object, holding only the fields we own.
 
     `once` marks what is made by a plain create and whose content is then never written again (only
-    its labels and owner are kept); everything else is applied.
+    its labels and owner are kept); everything else is applied. `waits` marks one that cannot be made
+    yet, for want of a uid of those before it; until it can, those after it are not made either.
     """
 
     type: ResourceType
     body: Object
     once: bool = False
+    waits: bool = False
 
     @property
     def ref(self) -> Ref:
@@ -158,7 +160,7 @@ class Kind(Protocol):
         ...
 
     def desired(self, cr: Object, observed: Observed) -> list[Child]:
-        """The children, in the order they are made; one that needs another's uid may wait for it."""
+        """All children, always, in the order they are made: the names alone tell of conflicts."""
         ...
 
     def inquire(self, cr: Object, observed: Observed) -> Inquiry | None: ...

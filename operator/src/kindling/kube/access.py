@@ -45,7 +45,9 @@ def log_in() -> Access:
         access.info.as_ssl_context()  # unreadable certificates are found here, not in the first request
         return access
     except (OSError, KeyError, ValueError, kopf.LoginError) as error:
-        raise NoCredentials(f"the credentials cannot be used: {error!r}; check KUBECONFIG") from error
+        raise NoCredentials(
+            f"no usable credentials: {type(error).__name__}: {error}; check KUBECONFIG"
+        ) from error
 
 
 class _Response(aiohttp.ClientResponse):

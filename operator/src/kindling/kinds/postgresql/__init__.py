@@ -39,19 +39,15 @@ class Postgresql:
 
     def desired(self, cr: Object, observed: Observed) -> list[Child]:
         wanted = spec.read(cr, default_image=self._image)
-        children = [volume.build(self.type, cr, wanted, observed)]
-        # The superuser's Secret lives and dies with the data, so it waits for the volume's uid.
-        superuser = secrets.superuser(self.type, cr, observed)
         settings = config.build(self.type, cr)
-        if superuser is not None:
-            children += [
-                superuser,
-                secrets.binding(self.type, cr, wanted, observed),
-                settings,
-                service.build(self.type, cr),
-                workload.build(self.type, cr, wanted, settings=settings.body["data"]),
-            ]
-        return children
+        return [
+            volume.build(self.type, cr, wanted, observed),
+            secrets.superuser(self.type, cr, observed),
+            secrets.binding(self.type, cr, wanted, observed),
+            settings,
+            service.build(self.type, cr),
+            workload.build(self.type, cr, wanted, settings=settings.body["data"]),
+        ]
 
     def inquire(self, cr: Object, observed: Observed) -> login.Login | None:
         return login.inquire(cr, observed)

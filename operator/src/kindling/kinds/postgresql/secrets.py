@@ -23,24 +23,23 @@ def binding_name(cr: Object) -> str:
     return f"{cr['metadata']['name']}-binding"
 
 
-def superuser(type: ResourceType, cr: Object, observed: Observed) -> Child | None:
-    """Owned by the volume, for its password is in the data; None until the volume has a uid.
+def superuser(type: ResourceType, cr: Object, observed: Observed) -> Child:
+    """Owned by the volume, for its password is in the data; waits until the volume has a uid.
 
     Made once: applying a password anew would lock us out of the server that has the old one.
     """
     volume = observed.children.get(volume_ref(cr))
-    if volume is None:
-        return None
     owner = {
         "apiVersion": VOLUME_CLAIM.api_version,
         "kind": VOLUME_CLAIM.kind,
-        "name": volume["metadata"]["name"],
-        "uid": volume["metadata"]["uid"],
+        "name": volume_ref(cr).name,
+        "uid": volume["metadata"]["uid"] if volume is not None else "",
     }
     values = {"username": SUPERUSER, "password": observed.password("superuser")}
     return Child(
         type=SECRET,
         once=True,
+        waits=volume is None,
         body={
             "metadata": {
                 "namespace": cr["metadata"]["namespace"],

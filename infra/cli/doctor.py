@@ -1,0 +1,51 @@
+"""`doctor`: what `up` would find and do, and what would stop it, without touching anything."""
+
+from __future__ import annotations
+
+from infra.cli import backend, survey
+from infra.cli import machine as looking
+from infra.cli.arguments import Command
+from infra.cli.described import describe
+from infra.cli.survey import Machine
+from infra.errors import KindlingError
+from infra.progress import Progress
+from infra.toolchain import Toolchain, venv
+
+
+def run(command: Command) -> int:
+    """Print the survey; 1 with every remedy when something blocks."""
+    stack = command.stack
+    looking.known(stack)
+    machine = looking.look(stack, toolchain=Toolchain(progress=Progress()))
+    print(f"Stack {stack}:\n{survey.table([*machine.parts, *looking.disk(machine)])}\n")
+    blockers = [*machine.blockers, *_settings(machine), *_lock(stack)]
+    for blocker in blockers:
+        print(f"blocked: {blocker}\n")
+    if blockers:
+        return 1
+    if len(machine.steps) == 1 and machine.steps[0] == looking.CHECK:
+        print("Nothing is missing.")
+    else:
+        outlook = survey.outlook(machine.steps)
+        print(f"Nothing is in the way. `python3 -m infra up {stack}` would take {outlook}.")
+    return 0
+
+
+def _settings(machine: Machine) -> list[KindlingError]:
+    """What is wrong with the stack's settings, where the environment that reads them stands."""
+    if not venv.present():
+        return []
+    try:
+        settings = describe(venv.ensure(), machine.stack)
+    except KindlingError as error:
+        return [error]
+    taken = None if machine.cluster == "running" else looking.port_taken(settings.api_server_port)
+    return [taken] if taken is not None else []
+
+
+def _lock(stack: str) -> list[KindlingError]:
+    try:
+        backend.has_stale_lock(stack)
+    except KindlingError as error:
+        return [error]
+    return []

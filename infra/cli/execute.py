@@ -1,0 +1,56 @@
+"""`exec`: a tool as the stack uses it, in place of this process.
+
+Replacing the process gives the tool the terminal, the signals and the exit status as they are.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from infra.cli import machine as looking
+from infra.cli import stack as stacks
+from infra.cli.arguments import Command
+from infra.drivers.engine import ContainerEngine
+from infra.progress import Progress
+from infra.settings import cluster_name
+from infra.toolchain import Toolchain, venv
+
+
+def run(command: Command) -> NoReturn:
+    """Find or build the tool and become it."""
+    looking.known(command.stack)
+    toolchain = Toolchain(progress=Progress())
+    program = toolchain.ensure(command.tool)
+    environment = dict(os.environ)
+    if command.tool == "pulumi":
+        venv.ensure(progress=Progress())
+        environment |= stacks.environment(command.stack, toolchain=toolchain, tools=looking.UP_TOOLS)
+    elif command.tool == "kind":
+        environment |= {
+            **ContainerEngine.detect().environment(),
+            "KIND_CLUSTER_NAME": cluster_name(command.stack),
+        }
+    _become(program, words(command.tool, command.rest, stack=command.stack), environment)
+
+
+def words(tool: str, rest: Sequence[str], *, stack: str) -> list[str]:
+    """The tool's arguments, the stack's context put first where kubectl was not told another."""
+    chosen = any(word.split("=")[0] in ("--context", "--kubeconfig") for word in _own_options(rest))
+    if tool != "kubectl" or chosen:
+        return list(rest)
+    return [f"--context=kind-{cluster_name(stack)}", *rest]
+
+
+def _own_options(rest: Sequence[str]) -> Sequence[str]:
+    """What stands before `--`: behind it are the words of a program in a Pod."""
+    return rest[: rest.index("--")] if "--" in rest else rest
+
+
+def _become(program: Path, arguments: list[str], environment: dict[str, str]) -> NoReturn:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execve(program, [str(program), *arguments], environment)  # noqa: S606  (no shell is the point)

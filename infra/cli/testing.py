@@ -1,0 +1,64 @@
+"""`test`: all that the tests need, then the linters, then the tests.
+
+What it sets up is what `up` does and more: the API server and etcd that some tests run as processes,
+and the development packages. Linting comes first because it takes seconds; a failure there ends it.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from infra import paths, processes
+from infra.cli import machine as looking
+from infra.cli import survey
+from infra.cli.arguments import Command
+from infra.drivers import engine as engines
+from infra.drivers import images
+from infra.errors import KindlingError
+from infra.progress import Progress
+from infra.toolchain import Toolchain, venv
+
+STACK = "test"
+TOOLS = (*looking.UP_TOOLS, "etcd", "kube-apiserver")
+REQUIREMENTS = "requirements-dev.txt"
+# Their settings stand in pyproject.toml.
+LINTERS = (("ruff", "check"), ("ruff", "format", "--check"), ("mypy",), ("lint-imports",))
+
+
+def run(command: Command) -> int:
+    """Exit status of the first linter that fails, else pytest's."""
+    progress = Progress()
+    toolchain = Toolchain(progress=progress)
+    python, environment = _provision(toolchain, progress)
+    for linter in LINTERS:
+        progress.say(f"  … {' '.join(linter)}")
+        status = processes.attach(
+            [python.with_name(linter[0]), *linter[1:]], env=environment, cwd=paths.REPOSITORY
+        )
+        if status != 0:
+            raise KindlingError(
+                f"`{' '.join(linter)}` ended with status {status}",
+                why="its findings stand above",
+                remedy="mend them; the tests run when the linters are content.",
+            )
+    tests = command.rest or ("tests",)
+    return processes.attach([python, "-m", "pytest", *tests], env=environment, cwd=paths.REPOSITORY)
+
+
+def _provision(toolchain: Toolchain, progress: Progress) -> tuple[Path, dict[str, str]]:
+    """Everything in place; the development environment's interpreter and the variables to run it with."""
+    machine = looking.look(STACK, toolchain=toolchain, tools=TOOLS, requirements=REQUIREMENTS)
+    progress.say(f"{survey.table(machine.parts)}\n")
+    for blocker in machine.blockers:
+        raise blocker
+    progress.plan([step for step in machine.steps if step not in (looking.CREATE, looking.CHECK)])
+    python = venv.ensure(REQUIREMENTS, progress=progress)
+    # The stack that some tests bring up has the environment of the ordinary lock.
+    venv.ensure(progress=progress)
+    search = toolchain.path(TOOLS)
+    toolchain.pulumi_home()
+    engine = engines.install_engine(progress)
+    images.ensure_node_image(engine, progress=progress)
+    images.ensure_base_image(engine, progress=progress)
+    return python, {"PATH": os.pathsep.join([str(python.parent), search, os.environ.get("PATH", "")])}

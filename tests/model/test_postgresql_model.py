@@ -1,0 +1,325 @@
+"""The engine and the Postgresql kind in a modelled cluster: numbers of writes, ownership, drift, deletion."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+
+from kindling.kinds.conditions import find
+from kindling.kinds.contract import Answer
+from kindling.kube.resources import (
+    CONFIG_MAP,
+    POD,
+    SECRET,
+    SERVICE,
+    STATEFUL_SET,
+    VOLUME_CLAIM,
+    Object,
+    Ref,
+    ResourceType,
+)
+from tests.model.world import KINDS, World, postgresql
+
+FIRST, SECOND = KINDS
+CHILDREN = {
+    Ref(VOLUME_CLAIM, "ns", "db-data"),
+    Ref(SECRET, "ns", "db-superuser"),
+    Ref(SECRET, "ns", "db-binding"),
+    Ref(CONFIG_MAP, "ns", "db-config"),
+    Ref(SERVICE, "ns", "db"),
+    Ref(STATEFUL_SET, "ns", "db"),
+}
+CR = Ref(FIRST.type, "ns", "db")
+
+
+def with_database(**spec: object) -> World:
+    world = World()
+    world.api.put(FIRST.type, postgresql(FIRST, "db", **spec))
+    world.settle()
+    return world
+
+
+def ready(world: World) -> Object:
+    return find(world.status(FIRST, "db"), "Ready")
+
+
+def decoded(world: World, name: str) -> dict[str, str]:
+    data = world.api.objects[Ref(SECRET, "ns", name)]["data"]
+    return {key: base64.b64decode(value).decode() for key, value in data.items()}
+
+
+def test_new_resource_costs_its_children_and_two_statuses() -> None:
+    world = with_database(password="pw", defaultUser="ada")
+    assert set(world.api.objects) == CHILDREN | {CR, Ref(POD, "ns", "db-0")}
+    assert ready(world)["status"] == "True"
+    assert world.api.writes["status", "Postgresql"] == 2
+    assert world.api.writes.total() == len(CHILDREN) + 2
+    assert world.status(FIRST, "db")["pgPhase"] == "up"
+    assert world.status(FIRST, "db")["active"]["name"] == "db-0"
+    assert world.status(FIRST, "db")["binding"] == {"name": "db-binding"}
+
+
+def test_rest_and_restart_write_nothing_and_log_in_once() -> None:
+    world = with_database()
+    assert world.writes_at_rest() == 0
+    assert len(world.logins) == 1
+    before = world.api.writes.total()
+    world.restart()
+    world.settle()
+    assert world.api.writes.total() == before
+    assert len(world.logins) == 2
+
+
+@pytest.mark.parametrize("ref", sorted(CHILDREN - {Ref(VOLUME_CLAIM, "ns", "db-data")}, key=str), ids=str)
+def test_deleted_child_comes_back(ref: Ref) -> None:
+    world = with_database()
+    world.api.remove(ref)
+    world.settle()
+    assert ref in world.api.objects
+    assert world.writes_at_rest() == 0
+
+
+@pytest.mark.parametrize("ref", sorted(CHILDREN, key=str), ids=str)
+def test_labels_taken_off_come_back(ref: Ref) -> None:
+    world = with_database(deletionPolicy="Delete")
+    labels = world.api.objects[ref]["metadata"]["labels"]
+    world.api.edit(ref, {"metadata": {"labels": {name: None for name in labels}}})
+    world.settle()
+    assert world.api.objects[ref]["metadata"]["labels"] == labels
+    assert world.writes_at_rest() == 0
+
+
+@pytest.mark.parametrize(
+    ("ref", "patch"),
+    [
+        (Ref(SERVICE, "ns", "db"), {"spec": {"selector": {"app.kubernetes.io/instance": "other"}}}),
+        (Ref(STATEFUL_SET, "ns", "db"), {"spec": {"replicas": 0}}),
+        (
+            Ref(STATEFUL_SET, "ns", "db"),
+            {"spec": {"template": {"spec": {"terminationGracePeriodSeconds": 1}}}},
+        ),
+        (Ref(CONFIG_MAP, "ns", "db-config"), {"data": {"pg_hba.conf": "host all all all trust"}}),
+        (Ref(SECRET, "ns", "db-binding"), {"data": {"username": "bm9ib2R5"}}),
+    ],
+)
+def test_edited_child_is_mended(ref: Ref, patch: Object) -> None:
+    world = with_database()
+    before = world.api.state()
+    world.api.edit(ref, patch)
+    world.settle()
+    assert world.api.state() == before
+    assert world.writes_at_rest() == 0
+
+
+def test_superusers_password_is_never_written_twice() -> None:
+    world = with_database()
+    password = decoded(world, "db-superuser")["password"]
+    assert len(password) == 32
+    world.api.edit(
+        Ref(SECRET, "ns", "db-superuser"), {"metadata": {"labels": {"app.kubernetes.io/name": "x"}}}
+    )
+    world.settle()
+    world.restart()
+    world.settle()
+    assert decoded(world, "db-superuser")["password"] == password
+
+
+def test_retained_volume_is_taken_up_by_the_next_of_its_name_and_group() -> None:
+    world = with_database(storage={"size": "5Gi"})
+    uid = world.api.objects[Ref(VOLUME_CLAIM, "ns", "db-data")]["metadata"]["uid"]
+    superuser, old = decoded(world, "db-superuser"), decoded(world, "db-binding")
+    world.api.remove(CR)
+    world.settle()
+    assert {ref.name for ref in world.api.objects} == {"db-data", "db-superuser"}
+    world.api.put(FIRST.type, postgresql(FIRST, "db"))  # asks for 1Gi: no reason to shrink
+    world.settle()
+    volume = world.api.objects[Ref(VOLUME_CLAIM, "ns", "db-data")]
+    assert volume["metadata"]["uid"] == uid
+    assert volume["spec"]["resources"]["requests"]["storage"] == "5Gi"
+    assert decoded(world, "db-superuser") == superuser
+    assert decoded(world, "db-binding")["password"] != old["password"]
+    assert world.logins[-1].password == decoded(world, "db-binding")["password"]
+    assert ready(world)["status"] == "True"
+
+
+def test_retained_volume_is_not_the_other_groups() -> None:
+    world = with_database()
+    world.api.remove(CR)
+    world.settle()
+    before = world.api.state()
+    world.api.put(SECOND.type, postgresql(SECOND, "db"))
+    world.settle()
+    assert find(world.status(SECOND, "db"), "Ready")["reason"] == "NameConflict"
+    world.api.remove(Ref(SECOND.type, "ns", "db"))
+    assert world.api.state() == before
+
+
+def test_policy_delete_leaves_nothing() -> None:
+    world = with_database(deletionPolicy="Delete")
+    world.api.remove(CR)
+    world.settle()
+    assert world.api.objects == {}
+
+
+def test_policy_can_change_both_ways() -> None:
+    world = with_database(deletionPolicy="Delete")
+    volume = Ref(VOLUME_CLAIM, "ns", "db-data")
+    assert len(world.api.objects[volume]["metadata"]["ownerReferences"]) == 1
+    world.api.edit(CR, {"spec": {"deletionPolicy": "Retain"}})
+    world.settle()
+    assert not world.api.objects[volume]["metadata"].get("ownerReferences")
+    world.api.edit(CR, {"spec": {"deletionPolicy": "Delete"}})
+    world.settle()
+    assert len(world.api.objects[volume]["metadata"]["ownerReferences"]) == 1
+    assert ready(world)["status"] == "True"
+
+
+def test_one_name_in_both_groups_the_second_touches_nothing() -> None:
+    world = with_database()
+    before = world.api.state()
+    world.api.put(SECOND.type, postgresql(SECOND, "db"))
+    world.settle()
+    status = world.status(SECOND, "db")
+    assert (find(status, "Ready")["reason"], status["pgPhase"]) == ("NameConflict", "Failed")
+    assert "active" not in status
+    del world.api.objects[Ref(SECOND.type, "ns", "db")]
+    assert world.api.state() == before
+
+
+@pytest.mark.parametrize("ref", sorted(CHILDREN, key=str), ids=str)
+def test_foreign_object_of_any_childs_name_stops_every_write(ref: Ref) -> None:
+    world = World()
+    foreign = world.api.put(
+        ref.type, {"metadata": {"namespace": "ns", "name": ref.name}, "spec": {"mine": True}}
+    )
+    version = foreign["metadata"]["resourceVersion"]
+    world.api.put(FIRST.type, postgresql(FIRST, "db"))
+    world.settle(pods=False)
+    assert (ready(world)["status"], ready(world)["reason"]) == ("False", "NameConflict")
+    assert ref.name in ready(world)["message"]
+    assert set(world.api.objects) == {ref, CR}
+    assert world.api.objects[ref]["metadata"]["resourceVersion"] == version
+    world.api.remove(CR)
+    assert set(world.api.objects) == {ref}
+
+
+def test_refusal_shows_the_servers_reason_and_heals() -> None:
+    world = World()
+    world.api.refuse = STATEFUL_SET
+    world.api.put(FIRST.type, postgresql(FIRST, "db"))
+    world.settle()
+    assert ready(world)["reason"] == "Refused"
+    assert "exceeded quota" in ready(world)["message"]
+    assert world.failures > 0  # so it is in the queue's back-off
+    world.api.refuse = None
+    world.resync()
+    world.settle()
+    assert ready(world)["status"] == "True"
+
+
+def test_bad_edit_leaves_what_runs_and_mending_it_heals() -> None:
+    world = with_database(defaultUser="ada")
+    running = {ref: world.api.objects[ref] for ref in CHILDREN}
+    world.api.edit(CR, {"spec": {"defaultUser": "kindling"}})
+    world.settle()
+    status = world.status(FIRST, "db")
+    assert ready(world)["reason"] == "InvalidSpec"
+    assert find(status, "Available")["status"] == "True"
+    assert (status["pgPhase"], status["active"]["name"]) == ("up", "db-0")
+    assert {ref: world.api.objects[ref] for ref in CHILDREN} == running
+    world.api.edit(CR, {"spec": {"defaultUser": "ada"}})
+    world.settle()
+    assert ready(world)["status"] == "True"
+
+
+def test_change_is_owned_up_to_before_anything_is_written() -> None:
+    world = with_database(image="postgres:17.1")
+    start = len(world.api.events)
+    world.api.edit(CR, {"spec": {"image": "postgres:17.2"}})
+    world.settle()
+    after = world.api.events[start + 1 :]
+    _, kind, first = after[0]
+    assert kind == FIRST.type
+    assert find(first["status"], "Ready")["status"] == "False"
+    assert first["status"]["observedGeneration"] == 2
+    assert first["status"]["pgPhase"] == "up"  # the old Pod still serves
+    assert ready(world)["status"] == "True"
+
+
+def test_ready_waits_for_the_login() -> None:
+    world = World()
+    world.answer = Answer(ok=False, reason="LoginFailed", message="no")
+    world.api.put(FIRST.type, postgresql(FIRST, "db"))
+    world.settle()
+    assert ready(world)["reason"] == "LoginFailed"
+    world.answer = Answer(ok=True)
+    world.resync()
+    world.settle()
+    assert ready(world)["status"] == "True"
+
+
+def test_new_password_and_restarted_server_are_logged_in_to_anew() -> None:
+    world = with_database(password="one")
+    world.api.edit(CR, {"spec": {"password": "two"}})
+    world.settle()
+    assert [login.password for login in world.logins] == ["one", "two"]
+    pod = Ref(POD, "ns", "db-0")
+    status = world.api.objects[pod]["status"]
+    world.api.set_status(pod, {**status, "containerStatuses": [{"name": "postgres", "restartCount": 1}]})
+    world.settle()
+    assert len(world.logins) == 3
+
+
+def test_resource_deleted_unseen_is_not_brought_back_to_life() -> None:
+    world = with_database(deletionPolicy="Delete")
+    world.api.remove(CR)
+    # Its own deletion is never told (a relist ate it), those of its children are.
+    world.api.events = [
+        event for event in world.api.events if not (event[0] == "DELETED" and event[1] == FIRST.type)
+    ]
+    world._delivered = min(world._delivered, len(world.api.events))
+    before = world.api.writes.total()
+    for ref in CHILDREN:
+        for key in world.store.drop(
+            ref.type, {"metadata": {**(world.store.get(ref) or {})["metadata"], "resourceVersion": "9999"}}
+        ):
+            world.queue.add(key)
+    world.work()
+    assert world.api.objects == {}
+    assert world.api.writes.total() == before
+
+
+def test_earlier_incarnation_is_waited_for() -> None:
+    world = with_database(deletionPolicy="Delete")
+    gone = {ref: obj for ref, obj in world.api.objects.items() if ref != CR}
+    world.api.remove(CR)
+    world.settle()
+    # As if the garbage collector had not come by yet.
+    world.api.objects.update(gone)
+    for ref, obj in gone.items():
+        world.api.events.append(
+            ("ADDED", ref.type, {**obj, "metadata": {**obj["metadata"], "resourceVersion": "8000"}})
+        )
+    world.api.put(FIRST.type, postgresql(FIRST, "db"))
+    world.settle(pods=False)
+    assert ready(world)["reason"] == "Terminating"
+    world.api.collect()
+    world.settle()
+    assert ready(world)["status"] == "True"
+
+
+def test_password_is_in_secrets_alone() -> None:
+    canary = "canary-7f3a"
+    world = with_database(password=canary, defaultUser="ada")
+    encoded = base64.b64encode(canary.encode()).decode()
+    everything: list[tuple[ResourceType, Object]] = [(type, obj) for _, type, obj in world.api.events]
+    for type, obj in everything:
+        text = json.dumps({k: v for k, v in obj.items() if not (type == FIRST.type and k == "spec")})
+        if type != SECRET:
+            assert canary not in text
+            assert encoded not in text
+        else:
+            assert canary not in json.dumps(obj["metadata"])
+    assert canary not in repr(world.logins)

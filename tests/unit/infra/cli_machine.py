@@ -1,0 +1,134 @@
+"""A machine to run the real command line on: a checkout, a PATH, a cache and a state of its own.
+
+Apart from the tests because those of single commands and those with a real Pulumi both need one.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import textwrap
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from infra.paths import REPOSITORY
+
+# Nothing listens there (RFC 863's port), so a fetch fails at once and no name is looked up.
+NOWHERE = "http://127.0.0.1:9/simple"
+
+
+@dataclass
+class Machine:
+    """A checkout and the environment it is used in."""
+
+    home: Path
+    checkout: Path
+    extra: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            "PATH": str(self.home / "bin"),
+            "HOME": str(self.home),
+            "KINDLING_CACHE": str(self.home / "cache"),
+            "KINDLING_STATE": str(self.home / "state"),
+            "PIP_INDEX_URL": NOWHERE,
+            **self.extra,
+        }
+
+    def cli(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "infra", *words],
+            cwd=self.checkout,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "infra", *words],
+            cwd=self.checkout,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def engine(self, *, containers: dict[str, dict[str, object]]) -> None:
+        """Put a Podman on PATH that knows these containers, each an answer to `inspect`."""
+        program = self.home / "bin" / "podman"
+        program.write_text(
+            textwrap.dedent(
+                f"""\
+                #!{sys.executable}
+                import json, sys
+                containers = {containers!r}
+                words = sys.argv[1:]
+                if words[0] == "--version":
+                    print("podman version 4.3.1")
+                elif words[0] == "ps":
+                    for name in containers:
+                        print(name)
+                elif words[0] == "inspect":
+                    found = containers[words[-1]]
+                    asked = words[words.index("--format") + 1]
+                    print(json.dumps(found["Mounts"]) if "Mounts" in asked else found["Running"])
+                elif words[0] == "info":
+                    print("/")
+                elif words[:2] == ["image", "inspect"]:
+                    print("ok")
+                else:
+                    sys.exit(f"not expected here: {{words}}")
+                """
+            )
+        )
+        program.chmod(0o755)
+
+    def environment_of(self, interpreter: str) -> None:
+        """Have the Python environment stand, as this interpreter."""
+        code = "from infra.toolchain import venv; print(venv.location())"
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=self.checkout,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        folder = Path(done.stdout.strip())
+        (folder / "bin").mkdir(parents=True)
+        program = folder / "bin" / "python"
+        program.write_text(f"#!{sys.executable}\nimport os, sys\nos.execv({interpreter!r}, sys.argv)\n")
+        program.chmod(0o755)
+        (folder / "complete").touch()
+
+
+def new_machine(folder: Path) -> Machine:
+    """A machine with nothing on PATH and a copy of this checkout."""
+    checkout = folder / "checkout"
+    shutil.copytree(REPOSITORY / "infra", checkout / "infra", ignore=shutil.ignore_patterns("__pycache__"))
+    for file in [*REPOSITORY.glob("Pulumi*.yaml"), *REPOSITORY.glob("requirements*.txt")]:
+        shutil.copy(file, checkout)
+    (folder / "bin").mkdir()
+    return Machine(folder, checkout)
+
+
+def programs_of(machine: Machine) -> dict[int, str]:
+    """Every running process that was started in this machine's environment, and its words.
+
+    By the environment, because the orphans looked for have lost their parent.
+    """
+    mark = f"HOME={machine.home}".encode()
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (entry / "environ").read_bytes().split(b"\0"):
+                found[int(entry.name)] = (entry / "cmdline").read_text().replace("\0", " ")
+        except OSError:
+            continue  # Ended meanwhile, or another user's.
+    return found

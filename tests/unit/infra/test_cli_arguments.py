@@ -1,0 +1,109 @@
+"""Words to commands, and what a stranger reads when the words are wrong."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from infra.cli.arguments import Command, parse
+from infra.cli.execute import words
+from infra.paths import REPOSITORY
+
+
+def cli(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "infra", *arguments],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "command"),
+    [
+        (["up"], Command("up", stack="dev")),
+        (["destroy", "test"], Command("destroy", stack="test")),
+        (["test"], Command("test")),
+        (["test", "-k", "plan", "--pdb"], Command("test", rest=("-k", "plan", "--pdb"))),
+        (
+            ["exec", "kubectl", "-n", "x", "exec", "-it", "p", "--", "psql", "-h", "mydb"],
+            Command("exec", tool="kubectl", rest=("-n", "x", "exec", "-it", "p", "--", "psql", "-h", "mydb")),
+        ),
+        (["exec", "kubectl", "--", "get", "pods"], Command("exec", tool="kubectl", rest=("get", "pods"))),
+        (
+            ["exec", "--stack", "test", "pulumi", "stack", "--help"],
+            Command("exec", stack="test", tool="pulumi", rest=("stack", "--help")),
+        ),
+        (
+            ["exec", "pulumi", "up", "--stack", "other"],
+            Command("exec", tool="pulumi", rest=("up", "--stack", "other")),
+        ),
+    ],
+)
+def test_words_become_a_command(given: list[str], command: Command) -> None:
+    assert parse(given) == command
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ([], "VERB"),
+        (["launch"], "launch"),
+        (["up", "dev", "more"], "more"),
+        (["up", "--fast"], "--fast"),
+        (["exec", "helm", "list"], "helm"),
+        (["exec"], "TOOL"),
+    ],
+)
+def test_wrong_words_are_named_and_end_with_2(given: list[str], named: str) -> None:
+    done = cli(*given)
+    assert done.returncode == 2
+    assert named in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("given", [["--help"], ["up", "--help"], ["exec", "--help"], ["test", "--help"]])
+def test_help_goes_to_standard_output(given: list[str]) -> None:
+    done = cli(*given)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "python3 -m infra" in done.stdout
+
+
+def test_help_names_every_verb() -> None:
+    shown = cli("--help").stdout
+    assert all(verb in shown for verb in ("up", "preview", "refresh", "destroy", "doctor", "exec", "test"))
+
+
+@pytest.mark.parametrize(
+    ("command", "again"),
+    [
+        (Command("up"), "python3 -m infra up"),
+        (Command("up", stack="test"), "python3 -m infra up test"),
+        (Command("exec", stack="test", tool="kind"), "python3 -m infra exec --stack test kind ..."),
+        (Command("test", rest=("-x",)), "python3 -m infra test"),
+    ],
+)
+def test_a_command_says_how_to_ask_again(command: Command, again: str) -> None:
+    assert command.again == again
+
+
+def test_kubectl_gets_the_stacks_context() -> None:
+    assert words("kubectl", ["get", "pods"], stack="test") == ["--context=kind-kindling-test", "get", "pods"]
+
+
+@pytest.mark.parametrize("rest", [["--context", "mine", "get"], ["get", "--kubeconfig=/x"]])
+def test_kubectl_keeps_a_context_it_was_told(rest: list[str]) -> None:
+    assert words("kubectl", rest, stack="dev") == rest
+
+
+def test_the_words_of_a_program_in_a_pod_are_not_kubectls() -> None:
+    rest = ["exec", "p", "--", "tool", "--context=there"]
+    assert words("kubectl", rest, stack="dev")[0] == "--context=kind-kindling-dev"
+
+
+def test_other_tools_get_their_words_unchanged() -> None:
+    assert words("pulumi", ["up"], stack="dev") == ["up"]

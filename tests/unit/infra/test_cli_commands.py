@@ -1,0 +1,190 @@
+"""The real command line on machines that lack something: what it says, where, and how it ends.
+
+Each runs `python3 -m infra` as a program with a PATH, a cache and a state of its own, in a copy of the
+checkout. The engine, where there is one, is a small program that answers as Podman does.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.unit.infra.cli_machine import Machine, new_machine, programs_of
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return new_machine(tmp_path)
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        yield server.getsockname()[1]
+
+
+def is_message(text: str, *, what: str) -> bool:
+    """What, why and remedy, and no traceback."""
+    return what in text and "why: " in text and "remedy: " in text and "Traceback" not in text
+
+
+def test_no_engine_and_no_way_to_install_one_blocks_before_anything_is_touched(machine: Machine) -> None:
+    done = machine.cli("up")
+    assert done.returncode == 1
+    assert is_message(done.stderr, what="error: no container engine answers")
+    assert not (machine.home / "cache").exists()
+    assert not (machine.home / "state").exists()
+
+
+def test_doctor_says_the_same_and_touches_nothing_either(machine: Machine) -> None:
+    done = machine.cli("doctor")
+    assert done.returncode == 1
+    assert is_message(done.stdout, what="blocked: no container engine answers")
+    assert done.stderr == ""
+    assert not (machine.home / "cache").exists()
+
+
+def test_doctor_lists_what_is_there_and_what_would_be_done(machine: Machine) -> None:
+    machine.engine(containers={})
+    done = machine.cli("doctor")
+    assert done.returncode == 0
+    lines = {line.split("  ")[1]: line for line in done.stdout.splitlines() if line.startswith("  ")}
+    assert "podman, on PATH" in lines["Container engine"]
+    assert "missing" in lines["pulumi"]
+    assert "build" in lines["pulumi"]
+    assert "Nothing is in the way" in done.stdout
+
+
+@pytest.mark.parametrize("verb", ["up", "preview", "refresh", "destroy", "doctor"])
+def test_an_unknown_stack_is_named_with_the_known_ones(machine: Machine, verb: str) -> None:
+    done = machine.cli(verb, "dve")
+    assert done.returncode == 1
+    assert is_message(done.stderr, what="there is no stack `dve`")
+    assert "dev, test" in done.stderr
+
+
+def node(*, mark: bool, running: bool) -> dict[str, object]:
+    mounts = [{"Destination": "/kind/kindling-incarnation", "Source": "/x/0a1b"}] if mark else []
+    return {"Mounts": mounts, "Running": "true" if running else "false"}
+
+
+def test_a_foreign_cluster_of_that_name_blocks(machine: Machine) -> None:
+    machine.engine(containers={"kindling-dev-control-plane": node(mark=False, running=True)})
+    done = machine.cli("up")
+    assert done.returncode == 1
+    assert is_message(done.stderr, what="`kindling-dev`")
+    assert not (machine.home / "cache" / "python").exists()
+
+
+def test_destroy_leaves_a_foreign_cluster_alone(machine: Machine) -> None:
+    machine.engine(containers={"kindling-dev-control-plane": node(mark=False, running=True)})
+    done = machine.cli("destroy")
+    assert (done.returncode, done.stdout) == (0, "Stack dev: there is nothing to destroy.\n")
+
+
+def test_a_stopped_cluster_blocks_with_the_way_to_start_it(machine: Machine) -> None:
+    machine.engine(containers={"kindling-dev-control-plane": node(mark=True, running=False)})
+    done = machine.cli("up")
+    assert done.returncode == 1
+    assert is_message(done.stderr, what="the cluster `kindling-dev` is stopped")
+    assert "podman start" in done.stderr
+
+
+def test_destroy_of_what_never_was_needs_no_tool(machine: Machine) -> None:
+    for _ in range(2):
+        done = machine.cli("destroy")
+        assert (done.returncode, done.stdout) == (0, "Stack dev: there is nothing to destroy.\n")
+    assert not (machine.home / "cache").exists()
+    assert not (machine.home / "state").exists()
+
+
+def test_refresh_of_what_never_was_says_so(machine: Machine) -> None:
+    done = machine.cli("refresh")
+    assert done.returncode == 1
+    assert is_message(done.stderr, what="stack `dev` has no record to refresh")
+
+
+def test_without_a_network_the_first_fetch_says_so(machine: Machine) -> None:
+    machine.extra["PIP_RETRIES"] = "0"
+    machine.engine(containers={})
+    done = machine.cli("up")
+    assert done.returncode == 1
+    assert is_message(done.stderr, what="the Python packages could not be installed")
+    assert not list((machine.home / "state").glob("*"))
+
+
+def test_a_broken_setting_is_refused_before_a_tool_is_built(machine: Machine) -> None:
+    machine.engine(containers={})
+    machine.environment_of(sys.executable)
+    with (machine.checkout / "Pulumi.dev.yaml").open("a") as file:
+        file.write("  kindling:workers: many\n")
+    for verb in ("up", "preview", "doctor"):
+        done = machine.cli(verb)
+        assert done.returncode == 1
+        shown = done.stdout if verb == "doctor" else done.stderr
+        assert is_message(shown, what="kindling:workers of stack `dev` can not be `many`")
+    assert not (machine.home / "cache" / "tools").exists()
+
+
+def test_a_taken_port_is_refused_before_a_tool_is_built(machine: Machine, taken_port: int) -> None:
+    machine.engine(containers={})
+    machine.environment_of(sys.executable)
+    with (machine.checkout / "Pulumi.dev.yaml").open("a") as file:
+        file.write(f"  kindling:apiServerPort: {taken_port}\n")
+    for verb in ("up", "doctor"):
+        done = machine.cli(verb)
+        assert done.returncode == 1
+        shown = done.stdout if verb == "doctor" else done.stderr
+        assert is_message(shown, what=f"port {taken_port} (kindling:apiServerPort)")
+    assert not (machine.home / "cache" / "tools").exists()
+
+
+def test_a_run_at_work_is_told_by_doctor(machine: Machine) -> None:
+    machine.engine(containers={})
+    folder = machine.home / "state/pulumi/.pulumi/locks/organization/kindling/dev"
+    folder.mkdir(parents=True)
+    content = {"pid": 1, "username": "somebody", "hostname": "elsewhere", "timestamp": "2026-01-02T03:04:05Z"}
+    (folder / "0.json").write_text(json.dumps(content))
+    done = machine.cli("doctor")
+    assert done.returncode == 1
+    assert is_message(done.stdout, what="stack `dev` is being changed by another run")
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)]
+)
+def test_an_interrupted_step_ends_its_programs_and_says_how_to_go_on(
+    machine: Machine, number: signal.Signals, status: int
+) -> None:
+    # pip asks again and again with growing pauses, so the step lasts until it is interrupted.
+    machine.extra |= {"PIP_RETRIES": "50"}
+    machine.engine(containers={})
+    process = machine.start("up")
+    assert process.stderr is not None
+    shown = ""
+    while "Python environment" not in shown:
+        shown += process.stderr.readline()
+    wait_for_pip(machine)
+    process.send_signal(number)
+    _, rest = process.communicate(timeout=30)
+    assert process.returncode == status
+    assert "interrupted" in rest.splitlines()[-1]
+    assert "python3 -m infra up" in rest.splitlines()[-1]
+    assert "Traceback" not in rest
+    assert programs_of(machine) == {}
+
+
+def wait_for_pip(machine: Machine) -> None:
+    deadline = time.monotonic() + 60
+    while not any(" pip " in words for words in programs_of(machine).values()):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)

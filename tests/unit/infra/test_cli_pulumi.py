@@ -1,0 +1,230 @@
+"""`up` and `destroy` with a real Pulumi and a program of one slow resource: state, locks, interruptions.
+
+The program stands in for ours so that no cluster is needed: what is tested is how the command line
+drives Pulumi. Pulumi, kind and the Python environment must be in the cache (`python3 -m infra test`
+puts them there).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra import paths
+from infra.toolchain import Toolchain, venv
+from tests.unit.infra.cli_machine import Machine, new_machine, programs_of
+
+PROGRAM = """\
+import pulumi
+from infra.slow import Slow
+
+Slow("slow", seconds=float(pulumi.Config("kindling").require("workers")))
+pulumi.export("secret", pulumi.Output.secret("canary-5f1c"))
+"""
+RESOURCE = """\
+import time
+from pathlib import Path
+
+from pulumi.dynamic import CreateResult, Resource, ResourceProvider
+
+
+class Provider(ResourceProvider):
+    serialize_as_secret_always = False
+
+    def create(self, props):
+        Path("started").touch()
+        time.sleep(props["seconds"])
+        return CreateResult("slow", props)
+
+
+class Slow(Resource, module="slow", name="Slow"):
+    def __init__(self, name, *, seconds):
+        super().__init__(Provider(), name, {"seconds": seconds})
+"""
+# Long enough to be interrupted in the middle of, short enough to wait for.
+SECONDS = 5
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    missing = [state.name for state in Toolchain().survey(["pulumi", "kind", "kubectl"]) if not state.path]
+    missing += [] if venv.present() else ["the Python environment"]
+    if missing:
+        pytest.fail(f"missing: {', '.join(missing)}; `python3 -m infra test` sets them up")
+    machine = new_machine(tmp_path)
+    machine.extra |= {
+        "KINDLING_CACHE": str(paths.cache_dir()),
+        "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+    }
+    machine.extra |= {"KINDLING_ENGINE": "podman"}
+    machine.engine(containers={})
+    (machine.checkout / "__main__.py").write_text(PROGRAM)
+    (machine.checkout / "infra" / "slow.py").write_text(RESOURCE)
+    settings = machine.checkout / "Pulumi.dev.yaml"
+    settings.write_text(settings.read_text() + "  kindling:workers: 0\n")
+    return machine
+
+
+def slow(machine: Machine) -> None:
+    settings = machine.checkout / "Pulumi.dev.yaml"
+    settings.write_text(settings.read_text().replace("workers: 0", f"workers: {SECONDS}"))
+
+
+def latest(machine: Machine) -> dict[str, Any]:
+    record = machine.home / "state/pulumi/.pulumi/stacks/kindling/dev.json"
+    found: dict[str, Any] = json.loads(record.read_text())["checkpoint"]["latest"]
+    return found
+
+
+def resources(machine: Machine) -> list[str]:
+    return [resource["urn"].rsplit("::", 1)[1] for resource in latest(machine)["resources"]]
+
+
+def locks(machine: Machine) -> list[Path]:
+    return list((machine.home / "state/pulumi/.pulumi/locks").rglob("*.json"))
+
+
+def wait_for_creation(machine: Machine) -> None:
+    """Until the provider is at work and Pulumi has written down that it is."""
+    deadline = time.monotonic() + 60
+    while not ((machine.checkout / "started").exists() and latest(machine).get("pending_operations")):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_up_leaves_the_checkout_clean_and_destroy_leaves_nothing(machine: Machine) -> None:
+    settings = machine.checkout / "Pulumi.dev.yaml"
+    before = settings.read_text()
+    done = machine.cli("up")
+    assert done.returncode == 0, done.stderr
+    assert "slow" in resources(machine)
+    assert "Stack dev is up." in done.stdout
+    assert "Time taken:" in done.stderr
+    assert settings.read_text() == before
+    assert sorted(machine.checkout.glob("Pulumi.*")) == sorted(
+        [machine.checkout / f"Pulumi.{name}yaml" for name in ("", "dev.", "test.")]
+    )
+    passphrase = machine.home / "state" / "passphrase"
+    assert stat.S_IMODE(passphrase.stat().st_mode) == 0o600
+    assert passphrase.read_text() not in done.stdout + done.stderr
+    assert "canary-5f1c" not in done.stdout + done.stderr
+
+    began = time.monotonic()
+    again = machine.cli("up")
+    assert again.returncode == 0, again.stderr
+    assert "unchanged" in again.stdout
+    # The goal is 10 s with a cluster; without one there is no excuse.
+    assert time.monotonic() - began < 10
+
+    gone = machine.cli("destroy")
+    assert gone.returncode == 0, gone.stderr
+    assert "Stack dev is gone." in gone.stdout
+    assert not (machine.home / "state").exists()
+    assert settings.read_text() == before
+    assert "nothing to destroy" in machine.cli("destroy").stdout
+
+
+def test_a_passphrase_of_the_users_is_used_and_none_is_made(machine: Machine) -> None:
+    machine.extra["PULUMI_CONFIG_PASSPHRASE"] = "correct horse"
+    assert machine.cli("up").returncode == 0
+    assert not (machine.home / "state" / "passphrase").exists()
+    machine.extra["PULUMI_CONFIG_PASSPHRASE"] = "another"
+    done = machine.cli("up")
+    assert done.returncode == 1
+    assert "incorrect passphrase" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_once_pulumi_finishes_what_it_is_at(machine: Machine, number: signal.Signals) -> None:
+    assert machine.cli("preview").returncode == 0
+    slow(machine)
+    process = machine.start("up")
+    wait_for_creation(machine)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == (130 if number == signal.SIGINT else 143), out + err
+    assert "interrupted: what was finished is kept" in err.splitlines()[-1]
+    assert "slow" in resources(machine)
+    assert not latest(machine).get("pending_operations")
+    assert locks(machine) == []
+    assert programs_of(machine) == {}
+
+    done = machine.cli("up")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_killed_run_is_taken_up_by_the_next(machine: Machine) -> None:
+    assert machine.cli("preview").returncode == 0
+    slow(machine)
+    process = machine.start("up")
+    wait_for_creation(machine)
+    kill_everything(machine)
+    process.communicate(timeout=60)
+    assert locks(machine)
+    assert latest(machine)["pending_operations"]
+
+    done = machine.cli("up")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "cleared up after a run that was cut off" in done.stderr
+    assert "pending operations" not in done.stdout
+    assert "slow" in resources(machine)
+    assert not latest(machine).get("pending_operations")
+    assert locks(machine) == []
+
+
+def test_what_a_killed_run_left_can_be_destroyed(machine: Machine) -> None:
+    assert machine.cli("preview").returncode == 0
+    slow(machine)
+    process = machine.start("up")
+    wait_for_creation(machine)
+    kill_everything(machine)
+    process.communicate(timeout=60)
+
+    done = machine.cli("destroy")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not (machine.home / "state").exists()
+
+
+def test_a_second_run_beside_the_first_is_refused_and_does_no_harm(machine: Machine) -> None:
+    assert machine.cli("preview").returncode == 0
+    slow(machine)
+    process = machine.start("up")
+    wait_for_creation(machine)
+    second = machine.cli("up")
+    out, err = process.communicate(timeout=60)
+    assert second.returncode == 1
+    assert "stack `dev` is being changed by another run" in second.stderr
+    assert "Traceback" not in second.stderr
+    assert process.returncode == 0, out + err
+    assert "slow" in resources(machine)
+
+
+def test_a_failing_program_ends_with_its_words_and_1(machine: Machine) -> None:
+    (machine.checkout / "__main__.py").write_text("raise ValueError('the program is broken')\n")
+    done = machine.cli("up")
+    assert done.returncode == 1
+    assert "the program is broken" in done.stdout
+    assert "`pulumi up` of stack `dev` ended with status" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert locks(machine) == []
+
+
+def test_exec_runs_pulumi_with_the_stacks_settings(machine: Machine) -> None:
+    assert machine.cli("up").returncode == 0
+    done = machine.cli("exec", "pulumi", "stack", "--show-name")
+    assert (done.returncode, done.stdout.strip()) == (0, "dev"), done.stderr
+    missing = machine.cli("exec", "pulumi", "stack", "output", "nothing")
+    assert missing.returncode != 0
+
+
+def kill_everything(machine: Machine) -> None:
+    """As a machine that loses power would, to the processes of this machine alone."""
+    for pid in programs_of(machine):
+        os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,219 @@
+"""The operator's objects: what they are named, how its Pod is kept, what it may do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra import environment, rbac, settings
+from infra.components import images
+from infra.components.images import OPERATOR, POSTGRES
+from infra.settings import OperatorSettings
+from tests.unit.infra.fakes import Graph, declare
+
+
+@pytest.fixture(scope="module")
+def graph() -> Graph:
+    return declare(lambda: environment.build(settings.read("dev")), stack="dev", preview=False)
+
+
+@pytest.fixture(scope="module")
+def pod(graph: Graph) -> dict[str, Any]:
+    spec: dict[str, Any] = graph.one("kubernetes:apps/v1:Deployment").inputs["spec"]["template"]["spec"]
+    return spec
+
+
+@pytest.fixture(scope="module")
+def container(pod: dict[str, Any]) -> dict[str, Any]:
+    (only,) = pod["containers"]
+    return dict(only)
+
+
+def test_names_that_users_rely_on(graph: Graph) -> None:
+    namespace = graph.one("kubernetes:core/v1:Namespace").inputs["metadata"]
+    assert namespace["name"] == "kindling-system"
+    for type in ("apps/v1:Deployment", "core/v1:ServiceAccount", "core/v1:Service"):
+        meta = graph.one(f"kubernetes:{type}").inputs["metadata"]
+        assert (meta["namespace"], meta["name"]) == ("kindling-system", "kindling-operator")
+
+
+def test_the_namespace_takes_restricted_pods_only(graph: Graph) -> None:
+    labels = graph.one("kubernetes:core/v1:Namespace").inputs["metadata"]["labels"]
+    for mode in ("enforce", "audit", "warn"):
+        assert labels[f"pod-security.kubernetes.io/{mode}"] == "restricted"
+
+
+def test_the_pod_is_restricted(pod: dict[str, Any], container: dict[str, Any]) -> None:
+    """The API server would refuse less, but only once there is one; and `read-only` it does not ask."""
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["runAsUser"] > 0
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & set(pod)
+    assert all("hostPath" not in volume for volume in pod["volumes"])
+
+
+def test_the_container_runs_the_image_by_content(container: dict[str, Any]) -> None:
+    assert container["image"] == f"localhost/kindling-operator:{OPERATOR.digest()}"
+    assert container["imagePullPolicy"] == "IfNotPresent"
+    assert container["terminationMessagePolicy"] == "FallbackToLogsOnError"
+    for kind in ("requests", "limits"):
+        assert {"cpu", "memory"} == set(container["resources"][kind])
+
+
+def test_the_probes_ask_the_process(container: dict[str, Any]) -> None:
+    (port,) = container["ports"]
+    assert (port["name"], port["containerPort"]) == ("http", 8080)
+    paths = {name: container[f"{name}Probe"]["httpGet"] for name in ("startup", "liveness", "readiness")}
+    assert paths == {
+        "startup": {"path": "/healthz", "port": "http"},
+        "liveness": {"path": "/healthz", "port": "http"},
+        "readiness": {"path": "/readyz", "port": "http"},
+    }
+
+
+def environment_of(container: dict[str, Any]) -> dict[str, str]:
+    return {
+        item["name"]: item.get("value", item.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath"))
+        for item in container["env"]
+    }
+
+
+def test_the_environment(container: dict[str, Any]) -> None:
+    assert environment_of(container) == {
+        "KINDLING_LOG_LEVEL": "INFO",
+        "KINDLING_WATCH_NAMESPACES": "",
+        "KINDLING_IMAGE_POSTGRES": f"localhost/kindling-postgres:{POSTGRES.digest()}",
+        "KINDLING_NAMESPACE": "metadata.namespace",
+        "KINDLING_POD": "metadata.name",
+    }
+
+
+def test_settings_reach_the_deployment() -> None:
+    chosen = replace(
+        settings.read("dev"),
+        operator=OperatorSettings(replicas=3, log_level="debug", watch_namespaces=("a", "b")),
+    )
+    graph = declare(lambda: environment.build(chosen), stack="dev", preview=False)
+    spec = graph.one("kubernetes:apps/v1:Deployment").inputs["spec"]
+    values = environment_of(spec["template"]["spec"]["containers"][0])
+    assert spec["replicas"] == 3
+    assert values["KINDLING_LOG_LEVEL"] == "DEBUG"
+    assert values["KINDLING_WATCH_NAMESPACES"] == "a,b"
+
+
+def test_replicas_prefer_different_nodes_and_do_not_go_at_once(graph: Graph, pod: dict[str, Any]) -> None:
+    (spread,) = pod["topologySpreadConstraints"]
+    assert spread["topologyKey"] == "kubernetes.io/hostname"
+    # One node must still hold both.
+    assert spread["whenUnsatisfiable"] == "ScheduleAnyway"
+    budget = graph.one("kubernetes:policy/v1:PodDisruptionBudget").inputs["spec"]
+    # At most one may go; a floor of one would never let the single replica of a small stack move.
+    assert budget["maxUnavailable"] == 1
+    assert "minAvailable" not in budget
+
+
+def test_all_selectors_find_the_pods(graph: Graph) -> None:
+    spec = graph.one("kubernetes:apps/v1:Deployment").inputs["spec"]
+    labels = spec["template"]["metadata"]["labels"]
+    selectors = [
+        spec["selector"]["matchLabels"],
+        spec["template"]["spec"]["topologySpreadConstraints"][0]["labelSelector"]["matchLabels"],
+        graph.one("kubernetes:core/v1:Service").inputs["spec"]["selector"],
+        graph.one("kubernetes:policy/v1:PodDisruptionBudget").inputs["spec"]["selector"]["matchLabels"],
+        graph.one("kubernetes:networking.k8s.io/v1:NetworkPolicy").inputs["spec"]["podSelector"][
+            "matchLabels"
+        ],
+    ]
+    for selector in selectors:
+        assert selector
+        assert selector.items() <= labels.items()
+
+
+def test_only_the_http_port_is_open(graph: Graph) -> None:
+    policy = graph.one("kubernetes:networking.k8s.io/v1:NetworkPolicy").inputs["spec"]
+    assert policy["policyTypes"] == ["Ingress"]
+    assert policy["ingress"] == [{"ports": [{"port": 8080, "protocol": "TCP"}]}]
+
+
+def test_the_roles_are_the_table(graph: Graph) -> None:
+    for kind, table in (("ClusterRole", rbac.CLUSTER_RULES), ("Role", rbac.OWN_NAMESPACE_RULES)):
+        rules = graph.one(f"kubernetes:rbac.authorization.k8s.io/v1:{kind}").inputs["rules"]
+        assert rules == [
+            {
+                "apiGroups": [rule.group],
+                "resources": list(rule.resources),
+                "verbs": list(rule.verbs),
+                **({"resourceNames": list(rule.names)} if rule.names else {}),
+            }
+            for rule in table
+        ]
+
+
+def test_the_roles_are_bound_to_the_pods_account(graph: Graph, pod: dict[str, Any]) -> None:
+    for kind in ("ClusterRole", "Role"):
+        binding = graph.one(f"kubernetes:rbac.authorization.k8s.io/v1:{kind}Binding").inputs
+        assert binding["roleRef"] == {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": kind,
+            "name": "kindling-operator",
+        }
+        (subject,) = binding["subjects"]
+        assert (subject["kind"], subject["namespace"]) == ("ServiceAccount", "kindling-system")
+        assert subject["name"] == pod["serviceAccountName"]
+
+
+@pytest.mark.parametrize("rule", [*rbac.CLUSTER_RULES, *rbac.OWN_NAMESPACE_RULES], ids=lambda rule: rule.why)
+def test_no_rule_is_a_wildcard_or_too_much(rule: rbac.Rule) -> None:
+    assert rule.resources
+    assert rule.verbs
+    assert not any("*" in word for word in (rule.group, *rule.resources, *rule.verbs))
+    assert not {"escalate", "bind", "impersonate", "deletecollection"} & set(rule.verbs)
+    assert len(rule.verbs) == len(set(rule.verbs))
+
+
+def test_only_children_and_events_can_be_written() -> None:
+    """No Pods, nodes, roles, and not the resources themselves but for their status."""
+    writable = {
+        (rule.group, resource)
+        for rule in rbac.CLUSTER_RULES
+        if set(rule.verbs) - set(rbac.READ)
+        for resource in rule.resources
+        if not resource.endswith("/status")
+    }
+    assert writable == {
+        ("apps", "statefulsets"),
+        ("", "services"),
+        ("", "secrets"),
+        ("", "configmaps"),
+        ("", "persistentvolumeclaims"),
+        ("events.k8s.io", "events"),
+    }
+
+
+def test_an_image_changes_with_what_enters_it_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {
+        "operator/Containerfile": "FROM x",
+        "operator/requirements.txt": "a==1",
+        "operator/src/kindling/a.py": "1",
+        "operator/images/postgres/Containerfile": "FROM y",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(images, "REPOSITORY", tmp_path)
+    before = OPERATOR.digest()
+    (tmp_path / "operator/images/postgres/Containerfile").write_text("FROM z")
+    assert OPERATOR.digest() == before
+    seen = {before}
+    for name in ("operator/Containerfile", "operator/requirements.txt", "operator/src/kindling/a.py"):
+        (tmp_path / name).write_text("changed")
+        seen.add(OPERATOR.digest())
+    assert len(seen) == 4

@@ -1,0 +1,106 @@
+"""A real PostgreSQL server for the tests, made and run by the very commands that our Pods run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from kindling.kinds.postgresql import config, workload
+
+SUPERUSER_PASSWORD = "the superuser's"
+
+
+@dataclass(frozen=True)
+class Files:
+    """The Pod's folders on this machine; `run` calls a program of the image with its paths put right."""
+
+    root: Path
+    port: int
+
+    @property
+    def mount(self) -> Path:
+        return self.root / "data"
+
+    def words(self, command: list[str]) -> list[str]:
+        places = {
+            workload.MOUNT: self.mount,
+            workload.CONFIG: self.root / "config",
+            workload.SUPERUSER_FILES: self.root / "superuser",
+            workload.SOCKETS: self.root / "sockets",
+        }
+        out = []
+        for word in command:
+            for ours, here in places.items():
+                word = word.replace(ours, str(here))
+            out.append(word.replace("port=5432", f"port={self.port}"))
+        return out
+
+    def start(self, command: list[str], *, log: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
+        # PostgreSQL refuses to be root; `nobody` is on every machine.
+        user = "nobody" if os.geteuid() == 0 else None
+        return subprocess.Popen(
+            self.words(command), env={"PATH": _path(), "LANG": "C.UTF-8"}, user=user, stdout=log, stderr=log
+        )
+
+    def run(self, command: list[str]) -> int:
+        return self.start(command).wait(timeout=60)
+
+
+def _path() -> str:
+    path = os.environ.get("PATH", "/usr/bin:/bin")
+    debian = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+    path = os.pathsep.join([*map(str, debian[-1:]), path])
+    for name in ("initdb", "postgres", "pg_isready", "pg_ctl", "find"):
+        if shutil.which(name, path=path) is None:
+            pytest.fail(f"{name} is missing: these tests run PostgreSQL's own programs")
+    return path
+
+
+@pytest.fixture
+def files() -> Iterator[Files]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    # Not pytest's folder, which only its own user may enter; short, for the socket's path.
+    root = Path(tempfile.mkdtemp(prefix="kindling-"))
+    try:
+        root.chmod(0o755)
+        for name in ("data", "config", "superuser", "sockets"):
+            (root / name).mkdir()
+            (root / name).chmod(0o777)
+        (root / "config" / "pg_hba.conf").write_text(config.HBA)
+        (root / "config" / "pg_ident.conf").write_text(config.IDENT)
+        (root / "superuser" / "password").write_text(SUPERUSER_PASSWORD)
+        yield Files(root=root, port=port)
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+@pytest.fixture
+def server(files: Files) -> Iterator[Files]:
+    """A fresh server that answers, its log of all statements in `server.log`."""
+    assert files.run(workload.INITDB) == 0
+    with (files.root / "server.log").open("wb") as log:
+        process = files.start([*workload.SERVER, "-c", "log_statement=all"], log=log.fileno())
+        try:
+            deadline = time.monotonic() + 30
+            ready = [word.replace("5432", str(files.port)) for word in workload.IS_READY]
+            while files.run(ready) != 0:
+                assert process.poll() is None, (files.root / "server.log").read_text()
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+            yield files
+            assert files.run(workload.STOP) == 0
+            assert process.wait(timeout=30) == 0
+        finally:
+            process.kill()
+            process.wait()

@@ -1,0 +1,209 @@
+"""The API client against a real HTTP server: what it sends, and what it makes of every answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import kopf
+import orjson
+import pytest
+from aiohttp import web
+
+from kindling.kube.access import Access, NoCredentials, log_in
+from kindling.kube.client import Client
+from kindling.kube.errors import (
+    ApiError,
+    Conflict,
+    NotFound,
+    Refused,
+    ServerError,
+    TooMany,
+    Unauthorized,
+    Unreachable,
+)
+from kindling.kube.resources import SECRET, SERVICE, STATEFUL_SET, Ref
+
+REF = Ref(STATEFUL_SET, "ns", "db")
+Handler = Callable[[web.Request], Awaitable[web.Response]]
+
+
+def call(handler: Handler, use: Callable[[Client], Awaitable[Any]], **options: Any) -> Any:
+    """Serve `handler` for every request, and use a client of it."""
+
+    async def run() -> Any:
+        app = web.Application()
+        app.router.add_route("*", "/{rest:.*}", handler)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        assert site._server is not None
+        port = site._server.sockets[0].getsockname()[1]  # type: ignore[attr-defined]
+        access = Access(info=kopf.ConnectionInfo(server=f"http://127.0.0.1:{port}", token="first"))
+        try:
+            async with Client(access, **options) as client:
+                return await use(client)
+        finally:
+            await runner.cleanup()
+
+    return asyncio.run(run())
+
+
+def answering(*answers: tuple[int, Any, dict[str, str]]) -> tuple[Handler, list[tuple[str, str, Any, str]]]:
+    """A server of these answers, the last one for ever, and the list of what it was sent."""
+    seen: list[tuple[str, str, Any, str]] = []
+
+    async def handler(request: web.Request) -> web.Response:
+        raw = await request.read()
+        sent = orjson.loads(raw) if raw else None
+        seen.append((request.method, str(request.rel_url), sent, request.headers["Content-Type"]))
+        status, body, headers = answers[min(len(seen), len(answers)) - 1]
+        return web.Response(status=status, body=orjson.dumps(body), headers=headers)
+
+    return handler, seen
+
+
+def test_apply_is_forced_server_side_apply() -> None:
+    handler, seen = answering((201, {"ok": 1}, {}))
+    wrote: list[tuple[str, str]] = []
+    body = {"metadata": {"namespace": "ns", "name": "db"}, "spec": {}}
+    made = call(handler, lambda c: c.apply(STATEFUL_SET, body), on_write=lambda *what: wrote.append(what))
+    assert made == {"ok": 1}
+    assert seen == [
+        (
+            "PATCH",
+            "/apis/apps/v1/namespaces/ns/statefulsets/db?fieldManager=kindling&force=true",
+            {"apiVersion": "apps/v1", "kind": "StatefulSet", **body},
+            "application/apply-patch+yaml",
+        )
+    ]
+    assert wrote == [("apply", "StatefulSet")]
+
+
+def test_status_patch_and_delete_carry_preconditions() -> None:
+    handler, seen = answering((200, {}, {}))
+    call(handler, lambda c: c.merge(REF, {"metadata": {"uid": "u"}, "status": {}}, subresource="status"))
+    call(handler, lambda c: c.delete(REF, uid="u", resource_version="7"))
+    assert seen[0][1].startswith("/apis/apps/v1/namespaces/ns/statefulsets/db/status?")
+    assert seen[0][3] == "application/merge-patch+json"
+    assert seen[1][2]["preconditions"] == {"uid": "u", "resourceVersion": "7"}
+
+
+def test_list_follows_pages() -> None:
+    handler, seen = answering(
+        (200, {"metadata": {"continue": "more"}, "items": [1]}, {}),
+        (200, {"metadata": {}, "items": None}, {}),
+    )
+    assert call(handler, lambda c: c.list(SERVICE, namespace=None, selector="a=b")) == [1]
+    assert [where for _, where, _, _ in seen] == [
+        "/api/v1/services?limit=500&labelSelector=a%3Db",
+        "/api/v1/services?limit=500&labelSelector=a%3Db&continue=more",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (400, Refused), (401, Unauthorized), (403, Refused), (404, NotFound), (409, Conflict),
+        (413, Refused), (422, Refused), (429, TooMany), (500, ServerError), (503, ServerError), (302, ApiError),
+    ],
+)  # fmt: skip
+def test_errors_are_typed_and_hold_the_servers_words(status: int, error: type[ApiError]) -> None:
+    handler, _ = answering((status, {"reason": "Because", "message": "of this"}, {}))
+    with pytest.raises(error) as caught:
+        call(handler, lambda c: c.get(REF))
+    assert (caught.value.reason, caught.value.message, caught.value.status) == ("Because", "of this", status)
+
+
+def test_an_answer_that_is_no_json_is_still_an_error_with_words() -> None:
+    async def proxy(_: web.Request) -> web.Response:
+        return web.Response(status=502, text="<h1>Bad gateway</h1>")
+
+    with pytest.raises(ServerError, match="Bad gateway"):
+        call(proxy, lambda c: c.get(REF))
+
+
+def test_short_retry_after_is_waited_for_a_long_one_is_not() -> None:
+    handler, seen = answering((429, {}, {"Retry-After": "0"}), (200, {"ok": 1}, {}))
+    assert call(handler, lambda c: c.get(REF)) == {"ok": 1}
+    assert len(seen) == 2
+    handler, seen = answering((429, {}, {"Retry-After": "120"}))
+    with pytest.raises(TooMany) as caught:
+        call(handler, lambda c: c.get(REF))
+    assert caught.value.retry_after == 120
+    assert len(seen) == 1
+
+
+def test_no_server_is_unreachable() -> None:
+    async def run() -> None:
+        access = Access(info=kopf.ConnectionInfo(server="http://127.0.0.1:9"))
+        async with Client(access) as client:
+            await client.get(REF)
+
+    with pytest.raises(Unreachable, match=r"127\.0\.0\.1:9"):
+        asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "served"),
+    [(200, {"resources": [{"name": "services"}]}, True), (200, {}, False), (404, {}, False)],
+)
+def test_served(status: int, body: Any, served: bool) -> None:
+    handler, _ = answering((status, body, {}))
+    assert call(handler, lambda c: c.served(SERVICE)) is served
+
+
+def test_rotated_token_is_used_in_the_same_session(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("one\n")
+    seen: list[str] = []
+
+    async def handler(request: web.Request) -> web.Response:
+        seen.append(request.headers["Authorization"])
+        return web.json_response({})
+
+    async def use(client: Client) -> None:
+        access = Access(info=kopf.ConnectionInfo(server=client._server, token="stale"), token_path=token)
+        async with Client(access) as rotating:
+            await rotating.get(REF)
+            token.write_text("two\n")
+            await rotating.get(REF)
+            access._read_at -= 61
+            await rotating.get(REF)
+
+    call(handler, use)
+    assert seen == ["Bearer one", "Bearer one", "Bearer two"]
+
+
+def test_kopfs_session_asks_for_the_metadata_of_secrets_alone() -> None:
+    seen: list[tuple[str, str]] = []
+
+    async def handler(request: web.Request) -> web.Response:
+        seen.append((request.path, request.headers.get("Accept", "")))
+        return web.json_response({"items": None})
+
+    async def use(client: Client) -> Any:
+        access = Access(info=kopf.ConnectionInfo(server=client._server))
+        async with access.session(limit=1, metadata_only_secrets=True) as session:
+            answer = await session.get(f"{access.server}{SECRET.path(namespace='ns')}")
+            await session.get(f"{access.server}{SECRET.path(namespace='ns')}?watch=true")
+            await session.get(f"{access.server}{SERVICE.path(namespace='ns')}")
+            return await answer.json()
+
+    assert call(handler, use) == {"items": []}  # what kopf can iterate over
+    assert "as=PartialObjectMetadataList;" in seen[0][1]
+    assert "as=PartialObjectMetadata;" in seen[1][1]
+    assert "Partial" not in seen[2][1]
+
+
+def test_bad_kubeconfig_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    with pytest.raises(NoCredentials, match="KUBECONFIG"):
+        log_in()
+    monkeypatch.delenv("KUBECONFIG")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(NoCredentials, match="KUBECONFIG"):
+        log_in()

@@ -1,0 +1,122 @@
+"""`holds` sees every difference in what we set, and none in what the API server adds or respells."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kindling.engine.compare import fingerprint, holds, merge_patch
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=12,
+)
+OBJECTS = st.dictionaries(st.text(max_size=4), VALUES, max_size=4)
+
+
+@given(OBJECTS)
+def test_holds_itself(obj: dict[str, Any]) -> None:
+    assert holds(obj, copy.deepcopy(obj))
+
+
+@given(OBJECTS, OBJECTS)
+def test_what_others_add_does_not_matter(obj: dict[str, Any], more: dict[str, Any]) -> None:
+    assert holds(obj, {**more, **obj})
+
+
+@pytest.mark.parametrize(
+    ("desired", "observed"),
+    [
+        ({"a": {}}, {}),
+        ({"a": None, "b": False, "c": 0, "d": ""}, {}),
+        ({"limits": {"cpu": 1, "memory": "1Gi"}}, {"limits": {"cpu": "1", "memory": "1024Mi"}}),
+        ({"emptyDir": {"sizeLimit": "1024Mi"}}, {"emptyDir": {"sizeLimit": "1Gi"}}),
+        # defaulted inside a list that merges by key, in another order, beside someone else's element
+        (
+            {"containers": [{"name": "a", "image": "x"}, {"name": "b"}]},
+            {
+                "containers": [
+                    {"name": "c"},
+                    {"name": "b", "tty": True},
+                    {"name": "a", "image": "x", "tty": False},
+                ]
+            },
+        ),
+        ({"ports": [{"containerPort": 1}]}, {"ports": [{"containerPort": 1, "protocol": "TCP"}]}),
+        (
+            {"ports": [{"port": 1, "protocol": "UDP"}]},
+            {"ports": [{"port": 1, "protocol": "TCP"}, {"port": 1, "protocol": "UDP"}]},
+        ),
+    ],
+)
+def test_held(desired: Any, observed: Any) -> None:
+    assert holds(desired, observed)
+
+
+@pytest.mark.parametrize(
+    ("desired", "observed"),
+    [
+        ({"a": 1}, {}),
+        ({"a": 1}, {"a": 2}),
+        ({"a": True}, {"a": 1}),
+        ({"a": False}, {"a": True}),
+        ({"a": 0}, {"a": 3}),
+        ({"a": {"b": 1}}, {"a": "b"}),
+        ({"a": {}}, {"a": "b"}),
+        ({"command": ["x", "y"]}, {"command": ["x", "y", "z"]}),
+        ({"command": ["x", "y"]}, {"command": ["y", "x"]}),
+        ({"limits": {"cpu": "1"}}, {"limits": {"cpu": "1001m"}}),
+        ({"data": {"cpu": "1"}}, {"data": {"cpu": "1000m"}}),  # a number only where the API says so
+        ({"containers": [{"name": "a"}]}, {"containers": []}),
+        ({"containers": [{"name": "a", "image": "x"}]}, {"containers": [{"name": "a", "image": "y"}]}),
+        (
+            {"volumeMounts": [{"name": "v", "mountPath": "/a"}]},
+            {"volumeMounts": [{"name": "v", "mountPath": "/b"}]},
+        ),
+        ({"ownerReferences": [{"uid": "1"}]}, {"ownerReferences": [{"uid": "2"}]}),
+    ],
+)
+def test_missed(desired: Any, observed: Any) -> None:
+    assert not holds(desired, observed)
+
+
+def test_fingerprint_tells_fields_apart_but_not_secrets() -> None:
+    secret = {"type": "Opaque", "data": {"password": "a"}}
+    assert fingerprint(secret) == fingerprint({"type": "Opaque", "data": {"password": "b"}})
+    assert fingerprint(secret) != fingerprint({"type": "Opaque", "data": {"password": "a", "user": "b"}})
+    assert fingerprint({"spec": {"a": 1}}) != fingerprint({"spec": {"a": 2}})
+    assert fingerprint({"a": 1, "b": 2}) == fingerprint({"b": 2, "a": 1})
+
+
+def applied(known: Any, patch: Any) -> Any:
+    """RFC 7386, word for word."""
+    if not isinstance(patch, dict):
+        return patch
+    out = dict(known) if isinstance(known, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            out.pop(name, None)
+        else:
+            out[name] = applied(out.get(name), value)
+    return out
+
+
+LEAVES = st.booleans() | st.integers() | st.text(max_size=3) | st.lists(st.integers(), max_size=2)
+STATUSES = st.recursive(
+    st.dictionaries(st.sampled_from("abcd"), LEAVES, max_size=3),
+    lambda inner: st.dictionaries(st.sampled_from("abcd"), LEAVES | inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(STATUSES, STATUSES)
+def test_merge_patch_leads_there_and_is_empty_at_the_end(
+    known: dict[str, Any], wanted: dict[str, Any]
+) -> None:
+    assert applied(known, merge_patch(known=known, wanted=wanted)) == wanted
+    assert merge_patch(known=wanted, wanted=wanted) == {}

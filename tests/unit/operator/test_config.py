@@ -1,0 +1,45 @@
+"""The environment is read once, and what is wrong in it is told by name, value and remedy."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from kindling.config import BadSetting, Config
+
+GOOD = {"KINDLING_IMAGE_POSTGRES": "postgres:17"}
+
+
+def test_defaults() -> None:
+    config = Config.load({**GOOD, "KINDLING_WATCH_NAMESPACES": "", "KINDLING_POD": "op-1"})
+    assert config == Config(
+        image_postgres="postgres:17",
+        namespace="kindling-system",
+        pod="op-1",
+        watch_namespaces=(),
+        log_level=logging.INFO,
+        port=8080,
+    )
+
+
+def test_namespaces_are_split() -> None:
+    config = Config.load({**GOOD, "KINDLING_WATCH_NAMESPACES": "a, b,,"})
+    assert config.watch_namespaces == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("KINDLING_IMAGE_POSTGRES", ""),
+        ("KINDLING_IMAGE_POSTGRES", "two words"),
+        ("KINDLING_LOG_LEVEL", "loud"),
+        ("KINDLING_PORT", "0"),
+        ("KINDLING_PORT", "http"),
+        ("KINDLING_NAMESPACE", "No_Such"),
+        ("KINDLING_WATCH_NAMESPACES", "a,B"),
+    ],
+)
+def test_wrong_is_told_by_name(name: str, value: str) -> None:
+    with pytest.raises(BadSetting, match=name):
+        Config.load({**GOOD, name: value})

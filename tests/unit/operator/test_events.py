@@ -1,0 +1,71 @@
+"""Events tell of what a user would ask about, once each, and never more than the status does."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+
+from kindling.engine.events import Events, event_for, noteworthy
+from kindling.kinds.conditions import condition
+from kindling.kube.errors import Conflict, Refused
+from kindling.kube.resources import EVENT, Object, ResourceType
+
+TYPE = ResourceType("example.com", "v1", "Toy", "toys")
+CR = {"metadata": {"namespace": "ns", "name": "x", "uid": "u"}}
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def status(**truths: bool) -> Object:
+    return {
+        "conditions": [
+            condition(name, truth, reason="Because", message="m", generation=1)
+            for name, truth in truths.items()
+        ]
+    }
+
+
+def test_what_came_up_is_told_and_nothing_else() -> None:
+    before = status(Ready=False, Degraded=False, Progressing=False)
+    after = status(Ready=True, Degraded=True, Progressing=True, Available=True, PlaintextPassword=True)
+    assert [item["type"] for item in noteworthy(before, after)] == ["Ready", "Degraded", "PlaintextPassword"]
+    assert noteworthy(after, after) == []
+    assert noteworthy(after, before) == []
+
+
+def test_same_word_same_name() -> None:
+    item = condition("Ready", True, reason="A", message="m", generation=1)
+    one = event_for(TYPE, CR, item, instance="op-1", now=NOW)
+    two = event_for(TYPE, CR, item, instance="op-2", now=datetime(2027, 1, 1, tzinfo=UTC))
+    assert one["metadata"]["name"] == two["metadata"]["name"]
+    other = event_for(TYPE, CR, {**item, "observedGeneration": 2}, instance="op-1", now=NOW)
+    assert one["metadata"]["name"] != other["metadata"]["name"]
+    assert (one["type"], one["regarding"]["uid"]) == ("Normal", "u")
+    assert event_for(TYPE, CR, {**item, "type": "Degraded"}, instance="i", now=NOW)["type"] == "Warning"
+
+
+def test_posting_outlives_every_refusal() -> None:
+    async def run() -> None:
+        posted: list[str] = []
+        answers = [
+            Conflict(status=409, reason="AlreadyExists", message=""),
+            Refused(status=403, reason="Forbidden", message=""),
+        ]
+
+        class Server:
+            async def create(self, type: ResourceType, body: Object) -> Object:
+                assert type == EVENT
+                if answers:
+                    raise answers.pop()
+                posted.append(body["reason"])
+                return body
+
+        events = Events(api=Server(), instance="op-1")
+        running = asyncio.create_task(events.run())
+        for _ in range(3):
+            events.tell(TYPE, CR, {}, status(Ready=True))
+        await asyncio.sleep(0.01)
+        assert posted == ["Because"]
+        assert not running.done()
+        running.cancel()
+
+    asyncio.run(run())

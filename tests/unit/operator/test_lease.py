@@ -1,0 +1,146 @@
+"""One works, one stands by; a term that is not renewed ends; a lease that is lost is noticed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from kindling.engine.lease import DEADLINE_SECONDS, TERM_SECONDS, Lease, LeaseLost
+from kindling.kube.errors import ApiError, Conflict, NotFound, ServerError
+from kindling.kube.resources import Object, Ref, ResourceType
+
+
+class Server:
+    """The one Lease object, with versions; `down` makes every call fail."""
+
+    def __init__(self) -> None:
+        self.lease: Object | None = None
+        self.version = 0
+        self.down: ApiError | None = None
+
+    async def get(self, ref: Ref) -> Object:
+        self._fail()
+        if self.lease is None:
+            raise NotFound(status=404, reason="NotFound", message="no lease")
+        return {**self.lease, "metadata": {"resourceVersion": str(self.version)}}
+
+    async def create(self, type: ResourceType, body: Object) -> Object:
+        self._fail()
+        if self.lease is not None:
+            raise Conflict(status=409, reason="AlreadyExists", message="there")
+        return self._put(body["spec"])
+
+    async def merge(self, ref: Ref, patch: Object, *, subresource: str | None = None) -> Object:
+        self._fail()
+        assert self.lease is not None
+        if patch["metadata"]["resourceVersion"] != str(self.version):
+            raise Conflict(status=409, reason="Conflict", message="changed")
+        return self._put({**self.lease["spec"], **patch["spec"]})
+
+    def _put(self, spec: Object) -> Object:
+        self.version += 1
+        self.lease = {"spec": spec}
+        return {**self.lease, "metadata": {"resourceVersion": str(self.version)}}
+
+    def _fail(self) -> None:
+        if self.down is not None:
+            raise self.down
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def lease(server: Server, clock: Clock, name: str) -> Lease:
+    return Lease(api=server, namespace="ns", identity=name, monotonic=clock, renew_seconds=0.01)
+
+
+async def still_waits(candidate: Lease) -> bool:
+    try:
+        await asyncio.wait_for(candidate.acquire(), 0.06)
+    except TimeoutError:
+        return True
+    return False
+
+
+def test_second_waits_until_the_term_is_over() -> None:
+    async def run() -> None:
+        server, clock = Server(), Clock()
+        first, second = lease(server, clock, "a"), lease(server, clock, "b")
+        await first.acquire()
+        assert await still_waits(second)
+        assert second.known
+        assert not second.held
+        clock.now += TERM_SECONDS - 1
+        assert await still_waits(second)
+        clock.now += 2
+        assert not await still_waits(second)
+        assert server.lease is not None
+        assert server.lease["spec"]["leaseTransitions"] == 1
+
+    asyncio.run(run())
+
+
+def test_renewals_are_seen_by_the_one_that_waits() -> None:
+    async def run() -> None:
+        server, clock = Server(), Clock()
+        first, second = lease(server, clock, "a"), lease(server, clock, "b")
+        await first.acquire()
+        for _ in range(4):
+            assert await still_waits(second)
+            clock.now += TERM_SECONDS - 1
+            await first._try()
+
+    asyncio.run(run())
+
+
+def test_released_is_taken_at_once() -> None:
+    async def run() -> None:
+        server, clock = Server(), Clock()
+        first, second = lease(server, clock, "a"), lease(server, clock, "b")
+        await first.acquire()
+        await first.release()
+        assert not await still_waits(second)
+        await first.release()  # which is not the other's undoing
+        assert server.lease is not None
+        assert server.lease["spec"]["holderIdentity"] == "b"
+
+    asyncio.run(run())
+
+
+def test_restarted_under_its_name_takes_up_its_own() -> None:
+    async def run() -> None:
+        server, clock = Server(), Clock()
+        await lease(server, clock, "a").acquire()
+        assert not await still_waits(lease(server, clock, "a"))
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("by", ["another", "silence"])
+def test_lost_ends_it(by: str) -> None:
+    async def run() -> None:
+        server, clock = Server(), Clock()
+        mine = lease(server, clock, "a")
+        await mine.acquire()
+        keeping = asyncio.create_task(mine.keep())
+        await asyncio.sleep(0.05)
+        assert not keeping.done()
+        if by == "another":
+            spec: dict[str, Any] = {"holderIdentity": "b", "renewTime": "x", "leaseDurationSeconds": 15}
+            server._put(spec)
+        else:
+            server.down = ServerError(status=500, reason="", message="down")
+            await asyncio.sleep(0.05)
+            assert not keeping.done()
+            clock.now += DEADLINE_SECONDS + 1
+        with pytest.raises(LeaseLost):
+            await asyncio.wait_for(keeping, 1)
+        assert not mine.held
+
+    asyncio.run(run())

@@ -1,0 +1,90 @@
+"""The store keeps the newest of what watch and writes tell, knows owners, and holds no Secret's content."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kindling.engine.store import Key, Store
+from kindling.kube.resources import POD, SECRET, SERVICE, Object, Ref, ResourceType
+
+TYPE = ResourceType("example.com", "v1", "Postgresql", "postgresqls")
+KEY = Key(TYPE.label, "ns", "db")
+LABELS = {"kindling.dev/kind": TYPE.label, "app.kubernetes.io/instance": "db"}
+
+
+def obj(name: str, version: int, *, uid: str = "u", **meta: Any) -> Object:
+    return {
+        "metadata": {"namespace": "ns", "name": name, "uid": uid, "resourceVersion": str(version), **meta}
+    }
+
+
+@pytest.fixture
+def store() -> Store:
+    return Store([TYPE])
+
+
+def test_older_word_does_not_undo_a_newer_write(store: Store) -> None:
+    store.put(SERVICE, {**obj("s", 100, labels=LABELS), "spec": "ours"})
+    assert store.put(SERVICE, {**obj("s", 99, labels=LABELS), "spec": "stale"}) == set()
+    found = store.get(Ref(SERVICE, "ns", "s"))
+    assert found is not None
+    assert found["spec"] == "ours"
+
+
+def test_versions_compare_as_numbers(store: Store) -> None:
+    store.put(SERVICE, {**obj("s", 9), "spec": "old"})
+    store.put(SERVICE, {**obj("s", 10), "spec": "new"})
+    found = store.get(Ref(SERVICE, "ns", "s"))
+    assert found is not None
+    assert found["spec"] == "new"
+
+
+def test_late_answer_does_not_raise_the_dead(store: Store) -> None:
+    store.drop(SERVICE, obj("s", 11))
+    store.put(SERVICE, obj("s", 10))
+    assert store.get(Ref(SERVICE, "ns", "s")) is None
+    store.put(SERVICE, obj("s", 12, uid="next"))
+    assert store.get(Ref(SERVICE, "ns", "s")) is not None
+
+
+def test_late_deletion_spares_the_namesake(store: Store) -> None:
+    store.put(SERVICE, obj("s", 12, uid="next"))
+    store.drop(SERVICE, obj("s", 11, uid="u"))
+    assert store.get(Ref(SERVICE, "ns", "s")) is not None
+
+
+def test_child_is_found_by_label_and_by_owner(store: Store) -> None:
+    assert store.put(TYPE, obj("db", 1, uid="cr")) == {KEY}
+    assert store.put(SERVICE, obj("by-label", 2, labels=LABELS)) == {KEY}
+    assert store.put(SERVICE, obj("by-owner", 3, ownerReferences=[{"uid": "cr"}])) == {KEY}
+    assert {ref.name for ref in store.children(KEY)} == {"by-label", "by-owner"}
+    assert store.drop(SERVICE, obj("by-label", 4, labels=LABELS)) == {KEY}
+    assert {ref.name for ref in store.children(KEY)} == {"by-owner"}
+
+
+def test_child_that_changes_hands_concerns_both(store: Store) -> None:
+    store.put(SERVICE, obj("s", 1, labels=LABELS))
+    moved = {**LABELS, "app.kubernetes.io/instance": "other"}
+    assert store.put(SERVICE, obj("s", 2, labels=moved)) == {KEY, Key(TYPE.label, "ns", "other")}
+    assert store.children(KEY) == {}
+
+
+def test_unknown_kind_concerns_nobody(store: Store) -> None:
+    labels = {"kindling.dev/kind": "toy.example.com", "app.kubernetes.io/instance": "x"}
+    assert store.put(SERVICE, obj("s", 1, labels=labels)) == set()
+
+
+def test_secrets_and_noise_are_not_kept(store: Store) -> None:
+    noise = {
+        "managedFields": [1],
+        "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "pw", "a": "b"},
+    }
+    store.put(
+        SECRET,
+        {**obj("s", 1, **noise), "data": {"password": "cHc="}, "stringData": {"x": "y"}, "type": "Opaque"},
+    )
+    assert store.get(Ref(SECRET, "ns", "s")) == obj("s", 1, annotations={"a": "b"})
+    store.put(POD, {**obj("p", 1), "spec": {"containers": []}, "status": {"phase": "Running"}})
+    assert store.get(Ref(POD, "ns", "p")) == {**obj("p", 1), "status": {"phase": "Running"}}
