@@ -1,4 +1,4 @@
-"""An API server in memory: versions, server-side apply, merge patch, status, owner garbage collection, a watch log.
+"""An API server in memory: versions, apply, merge patch, status, garbage collection, a watch log.
 
 Beside the tests that use it, since it is no test: the engine's worker runs against it as it would
 against the real one, thousands of times a minute. What the model leaves out, the apiserver tier has.
@@ -221,7 +221,8 @@ def _minus(before: Any, after: Any) -> Any:
 
 
 def _without(known: Object, *, removed: Object) -> Object:
-    return _merged(known, removed)
+    left: Object = _merged(known, removed)
+    return left
 
 
 def _merged(known: Any, patch: Any) -> Any:

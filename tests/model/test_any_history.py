@@ -1,13 +1,13 @@
-"""Whatever happens in whatever order: at rest nothing is written, and all is as a fresh start would have it."""
+"""Whatever happens in whatever order: at rest nothing is written, and all is as after a fresh start."""
 
 from __future__ import annotations
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-
 from kindling.kinds.conditions import find
 from kindling.kube.resources import POD, VOLUME_CLAIM, Object, Ref
+
 from tests.model.world import KINDS, World, postgresql
 
 NAMES = st.sampled_from(["a", "b"])

@@ -6,7 +6,6 @@ import base64
 import json
 
 import pytest
-
 from kindling.kinds.conditions import find
 from kindling.kinds.contract import Answer
 from kindling.kube.resources import (
@@ -20,6 +19,7 @@ from kindling.kube.resources import (
     Ref,
     ResourceType,
 )
+
 from tests.model.world import KINDS, World, postgresql
 
 FIRST, SECOND = KINDS
@@ -85,7 +85,7 @@ def test_deleted_child_comes_back(ref: Ref) -> None:
 def test_labels_taken_off_come_back(ref: Ref) -> None:
     world = with_database(deletionPolicy="Delete")
     labels = world.api.objects[ref]["metadata"]["labels"]
-    world.api.edit(ref, {"metadata": {"labels": {name: None for name in labels}}})
+    world.api.edit(ref, {"metadata": {"labels": dict.fromkeys(labels)}})
     world.settle()
     assert world.api.objects[ref]["metadata"]["labels"] == labels
     assert world.writes_at_rest() == 0

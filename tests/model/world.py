@@ -14,6 +14,7 @@ from kindling.kinds.postgresql import Postgresql
 from kindling.kinds.postgresql.login import Login
 from kindling.kube.errors import ApiError
 from kindling.kube.resources import Object, Ref, ResourceType
+
 from tests.model.memory import MemoryApi
 
 KINDS = [
@@ -127,7 +128,8 @@ class World:
         return self.api.writes.total() - before
 
     def status(self, kind: Postgresql, name: str) -> Object:
-        return self.api.objects[Ref(kind.type, "ns", name)].get("status", {})
+        found: Object = self.api.objects[Ref(kind.type, "ns", name)].get("status", {})
+        return found
 
     def _watched(self, type: ResourceType, obj: Object) -> bool:
         if type in [kind.type for kind in KINDS]:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-
 from kindling.kinds.postgresql import config, workload
 
 SUPERUSER_PASSWORD = "the superuser's"

@@ -11,7 +11,6 @@ import kopf
 import orjson
 import pytest
 from aiohttp import web
-
 from kindling.kube.access import Access, NoCredentials, log_in
 from kindling.kube.client import Client
 from kindling.kube.errors import (
@@ -108,7 +107,8 @@ def test_list_follows_pages() -> None:
     ("status", "error"),
     [
         (400, Refused), (401, Unauthorized), (403, Refused), (404, NotFound), (409, Conflict),
-        (413, Refused), (422, Refused), (429, TooMany), (500, ServerError), (503, ServerError), (302, ApiError),
+        (413, Refused), (422, Refused), (429, TooMany), (500, ServerError), (503, ServerError),
+        (302, ApiError),
     ],
 )  # fmt: skip
 def test_errors_are_typed_and_hold_the_servers_words(status: int, error: type[ApiError]) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from kindling.engine.compare import fingerprint, holds, merge_patch
 
 VALUES = st.recursive(

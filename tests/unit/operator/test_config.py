@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 
 import pytest
-
 from kindling.config import BadSetting, Config
 
 GOOD = {"KINDLING_IMAGE_POSTGRES": "postgres:17"}

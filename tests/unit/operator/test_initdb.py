@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from kindling.kinds.postgresql.workload import INITDB
+
 from tests.unit.operator.conftest import Files
 
 

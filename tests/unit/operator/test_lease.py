@@ -6,7 +6,6 @@ import asyncio
 from typing import Any
 
 import pytest
-
 from kindling.engine.lease import DEADLINE_SECONDS, TERM_SECONDS, Lease, LeaseLost
 from kindling.kube.errors import ApiError, Conflict, NotFound, ServerError
 from kindling.kube.resources import Object, Ref, ResourceType

@@ -7,9 +7,9 @@ from typing import Any
 
 import asyncpg
 import pytest
-
 from kindling.kinds.postgresql.login import Login
 from kindling.ports.postgres import ask
+
 from tests.unit.operator.conftest import SUPERUSER_PASSWORD, Files
 
 

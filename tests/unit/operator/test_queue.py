@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-
 from kindling.engine.queue import FIRST_SECONDS, LONGEST_SECONDS, Queue
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from kindling.engine.store import Key, Store
 from kindling.kube.resources import POD, SECRET, SERVICE, Object, Ref, ResourceType
 
@@ -77,7 +76,7 @@ def test_unknown_kind_concerns_nobody(store: Store) -> None:
 
 
 def test_secrets_and_noise_are_not_kept(store: Store) -> None:
-    noise = {
+    noise: dict[str, Any] = {
         "managedFields": [1],
         "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "pw", "a": "b"},
     }

@@ -1,0 +1,140 @@
+"""The plan writes only what differs, in order, and nothing at all beside something that is not ours."""
+
+from __future__ import annotations
+
+import copy
+
+from kindling.engine.compare import APPLIED
+from kindling.engine.plan import Apply, Create, Delete, plan
+from kindling.kinds.contract import Child, labels_of, owner_of
+from kindling.kube.resources import CONFIG_MAP, SECRET, SERVICE, Object, Ref, ResourceType
+
+TYPE = ResourceType("example.com", "v1", "Toy", "toys")
+CR: Object = {"metadata": {"namespace": "ns", "name": "x", "uid": "cr"}}
+
+
+def child(
+    name: str, *, type: ResourceType = SERVICE, once: bool = False, waits: bool = False, **spec: object
+) -> Child:
+    meta = {
+        "namespace": "ns",
+        "name": name,
+        "labels": labels_of(TYPE, CR),
+        "ownerReferences": [owner_of(TYPE, CR)],
+    }
+    return Child(type=type, body={"metadata": meta, "spec": spec}, once=once, waits=waits)
+
+
+def stored(wanted: Child) -> dict[Ref, Object]:
+    """As the server holds it after it was written."""
+    (action,) = plan(type=TYPE, cr=CR, desired=[wanted], observed={}).actions
+    assert isinstance(action, Apply | Create)
+    obj = copy.deepcopy(action.body)
+    obj["metadata"] |= {"uid": f"uid-{wanted.ref.name}", "resourceVersion": "7"}
+    return {wanted.ref: obj}
+
+
+def planned(desired: list[Child], observed: dict[Ref, Object]) -> list[object]:
+    made = plan(type=TYPE, cr=CR, desired=desired, observed=observed)
+    assert made.problem is None
+    return list(made.actions)
+
+
+def conflict(observed: Object, *, name: str = "s") -> str:
+    made = plan(
+        type=TYPE, cr=CR, desired=[child("new"), child(name)], observed={Ref(SERVICE, "ns", name): observed}
+    )
+    assert made.actions == ()
+    assert made.problem is not None
+    return made.problem.reason
+
+
+def test_missing_is_applied_and_stored_is_left_alone() -> None:
+    wanted = child("s", port=1)
+    (action,) = planned([wanted], {})
+    assert isinstance(action, Apply)
+    assert action.new
+    assert planned([wanted], stored(wanted)) == []
+
+
+def test_field_taken_out_of_the_desired_state_is_noticed() -> None:
+    (action,) = planned([child("s", a=1)], stored(child("s", a=1, b=2)))
+    assert isinstance(action, Apply)
+    assert not action.new
+
+
+def test_mark_taken_off_comes_back() -> None:
+    observed = stored(child("s", a=1))
+    del observed[Ref(SERVICE, "ns", "s")]["metadata"]["annotations"][APPLIED]
+    assert len(planned([child("s", a=1)], observed)) == 1
+
+
+def test_once_is_created_and_its_content_never_written() -> None:
+    wanted = child("s", type=SECRET, once=True, password="a")
+    (action,) = planned([wanted], {})
+    assert isinstance(action, Create)
+    observed = stored(wanted)
+    observed[wanted.ref]["spec"] = {"password": "another"}
+    assert planned([wanted], observed) == []
+    observed[wanted.ref]["metadata"]["labels"] = {}
+    (action,) = planned([wanted], observed)
+    assert isinstance(action, Apply)
+    assert set(action.body) == {"metadata"}
+    assert action.body["metadata"]["uid"] == "uid-s"
+
+
+def test_what_waits_holds_up_what_comes_after() -> None:
+    names = [
+        a.body["metadata"]["name"]
+        for a in planned([child("a"), child("b", waits=True), child("c")], {})
+        if isinstance(a, Apply)
+    ]
+    assert names == ["a"]
+
+
+def test_ours_and_no_longer_wanted_is_deleted_with_preconditions() -> None:
+    assert planned([], stored(child("old"))) == [Delete(Ref(SERVICE, "ns", "old"), "uid-old", "7")]
+
+
+def test_labelled_but_owned_by_none_is_not_deleted() -> None:
+    observed = stored(child("kept"))
+    del observed[Ref(SERVICE, "ns", "kept")]["metadata"]["ownerReferences"]
+    assert planned([], observed) == []
+
+
+def test_strangers() -> None:
+    meta = {"namespace": "ns", "name": "s", "uid": "u", "resourceVersion": "1"}
+    mine = labels_of(TYPE, CR)
+    foreign = {"apiVersion": "apps/v1", "kind": "Other", "name": "x", "uid": "else", "controller": True}
+    assert conflict({"metadata": meta}) == "NameConflict"
+    assert (
+        conflict({"metadata": {**meta, "labels": {**mine, "kindling.dev/kind": "toy.other.com"}}})
+        == "NameConflict"
+    )
+    assert (
+        conflict({"metadata": {**meta, "labels": {**mine, "app.kubernetes.io/instance": "y"}}})
+        == "NameConflict"
+    )
+    assert (
+        conflict({"metadata": {**meta, "labels": {**mine, "app.kubernetes.io/managed-by": "Helm"}}})
+        == "NameConflict"
+    )
+    assert conflict({"metadata": {**meta, "labels": mine, "ownerReferences": [foreign]}}) == "NameConflict"
+
+
+def test_an_earlier_incarnation_and_the_dying_are_waited_for() -> None:
+    meta = {"namespace": "ns", "name": "s", "uid": "u", "resourceVersion": "1", "labels": labels_of(TYPE, CR)}
+    earlier = {**owner_of(TYPE, CR), "uid": "before"}
+    assert conflict({"metadata": {**meta, "ownerReferences": [earlier]}}) == "Terminating"
+    assert conflict({"metadata": {**meta, "deletionTimestamp": "now"}}) == "Terminating"
+    namesake = {**earlier, "apiVersion": "other.com/v1"}
+    assert conflict({"metadata": {**meta, "ownerReferences": [namesake]}}) == "NameConflict"
+
+
+def test_what_our_child_owns_is_ours_without_labels() -> None:
+    volume = child("volume", type=CONFIG_MAP)
+    observed = stored(volume)
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "volume", "uid": "uid-volume"}
+    bare = {"namespace": "ns", "name": "s", "uid": "u", "resourceVersion": "1", "ownerReferences": [owner]}
+    observed[Ref(SERVICE, "ns", "s")] = {"metadata": bare}
+    assert len(planned([volume, child("s")], observed)) == 1

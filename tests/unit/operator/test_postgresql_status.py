@@ -1,0 +1,199 @@
+"""The status tells what was observed: Ready only after a login for this generation, a reason for the rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kindling.kinds.conditions import find
+from kindling.kinds.contract import After, Answer, Done, Findings, Invalid, Problem, Report
+from kindling.kinds.postgresql.login import Login
+from kindling.kube.resources import POD, SECRET, STATEFUL_SET, Object, Ref
+
+from tests.unit.operator.postgresqls import KIND, observed, postgresql, running, secret
+
+GOOD = Findings(settled=True, answer=Answer(ok=True))
+POD_REF = Ref(POD, "ns", "db-0")
+CONDITIONS = ("Ready", "Available", "Progressing", "Degraded")
+
+
+def report(findings: Findings, children: dict[Ref, Object] | None = None, cr: Object | None = None) -> Report:
+    return KIND.status(cr or postgresql(), observed(running() if children is None else children), findings)
+
+
+def truths(made: Report) -> tuple[str, ...]:
+    return tuple(find(made.status, name)["status"] for name in CONDITIONS)
+
+
+def inquiry(children: dict[Ref, Object], **spec: Any) -> Login | None:
+    return KIND.inquire(postgresql(**spec), observed(children))
+
+
+def test_up() -> None:
+    made = report(GOOD, cr=postgresql(generation=3))
+    assert truths(made) == ("True", "True", "False", "False")
+    assert made.status["pgPhase"] == "up"
+    assert made.status["observedGeneration"] == 3
+    assert {item["observedGeneration"] for item in made.status["conditions"]} == {3}
+    assert made.status["active"] == {
+        "apiVersion": "v1", "kind": "Pod", "namespace": "ns", "name": "db-0", "uid": "pod-uid",
+    }  # fmt: skip
+    assert made.status["binding"] == {"name": "db-binding"}
+    assert made.outcome == Done()
+
+
+@pytest.mark.parametrize(
+    "findings",
+    [
+        Findings(settled=False),
+        Findings(settled=True),
+        Findings(settled=True, answer=Answer(ok=False, reason="LoginFailed", message="m")),
+        Findings(settled=False, answer=Answer(ok=True)),
+        Findings(settled=True, answer=Answer(ok=True), problem=Problem(reason="Refused", message="m")),
+    ],
+)
+def test_not_ready_without_a_login_for_what_is_settled(findings: Findings) -> None:
+    assert find(report(findings).status, "Ready")["status"] == "False"
+
+
+def test_nothing_there_yet_is_pending() -> None:
+    made = report(Findings(settled=False), {})
+    assert truths(made) == ("False", "False", "True", "False")
+    assert made.status["pgPhase"] == "pending"
+    assert "active" not in made.status
+    assert "binding" not in made.status
+
+
+def test_announcing_and_starting_read_the_same() -> None:
+    """Or each new resource would cost another write while its Pod starts."""
+    starting = running(ready=False)
+    assert report(Findings(settled=False), {}).status == report(Findings(settled=True), starting).status
+
+
+def test_edit_being_taken_up_keeps_what_serves() -> None:
+    before = {"conditions": [{"type": "Available", "status": "True"}], "binding": {"name": "db-binding"}}
+    made = report(Findings(settled=False), cr=postgresql(generation=2, status=before))
+    assert truths(made) == ("False", "True", "True", "False")
+    assert made.status["pgPhase"] == "up"
+    assert made.status["binding"] == {"name": "db-binding"}
+
+
+def test_invalid_waits_for_an_edit_alone() -> None:
+    made = report(Findings(settled=False, problem=Problem(reason="InvalidSpec", message="m")), {})
+    assert made.outcome == Invalid("InvalidSpec")
+    assert made.status["pgPhase"] == "Failed"
+    assert truths(made) == ("False", "False", "False", "True")
+
+
+def test_passing_obstacle_is_no_fault() -> None:
+    made = report(
+        Findings(settled=False, problem=Problem(reason="Terminating", message="m", passing=True)), {}
+    )
+    assert truths(made) == ("False", "False", "True", "False")
+    assert made.status["pgPhase"] == "pending"
+    assert isinstance(made.outcome, After)
+
+
+@pytest.mark.parametrize(
+    ("answer", "since", "reason"),
+    [
+        (Answer(ok=False, reason="LoginFailed", message="m"), "2026-01-01T00:00:50Z", "Reconciling"),
+        (Answer(ok=False, reason="LoginFailed", message="m"), "2025-12-31T00:00:00Z", "LoginFailed"),
+        (
+            Answer(ok=False, reason="SuperuserLoginFailed", message="m"),
+            "2026-01-01T00:00:50Z",
+            "SuperuserLoginFailed",
+        ),
+    ],
+)
+def test_login_has_its_time(answer: Answer, since: str, reason: str) -> None:
+    made = report(Findings(settled=True, answer=answer), running(since=since))
+    assert find(made.status, "Ready")["reason"] == reason
+    assert isinstance(made.outcome, After)
+
+
+def waiting(reason: str) -> list[Object]:
+    return [{"name": "postgres", "image": "i", "state": {"waiting": {"reason": reason}}}]
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        ({"containerStatuses": waiting("ImagePullBackOff")}, "ImagePullFailed"),
+        ({"containerStatuses": waiting("ErrImagePull")}, "ImagePullFailed"),
+        ({"initContainerStatuses": waiting("CrashLoopBackOff")}, "Crashing"),
+        ({"containerStatuses": waiting("CreateContainerConfigError")}, "PodSetupFailed"),
+        ({"containerStatuses": waiting("ContainerCreating")}, "Reconciling"),
+        (
+            {
+                "conditions": [
+                    {"type": "PodScheduled", "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+                ]
+            },
+            "Unschedulable",
+        ),
+        (
+            {
+                "conditions": [
+                    {"type": "PodScheduled", "status": "False", "lastTransitionTime": "2026-01-01T00:00:59Z"}
+                ]
+            },
+            "Reconciling",
+        ),
+        ({"conditions": None, "containerStatuses": None}, "Reconciling"),
+        (
+            {"conditions": [{"type": "PodScheduled", "status": "False", "lastTransitionTime": None}]},
+            "Reconciling",
+        ),
+    ],
+)
+def test_pods_trouble_is_named(status: Object, reason: str) -> None:
+    made = report(Findings(settled=True), running(ready=False, **status))
+    ready = find(made.status, "Ready")
+    assert ready["reason"] == reason
+    assert (made.status["pgPhase"] == "Failed") is (reason != "Reconciling")
+
+
+def test_plaintext_password_is_flagged_and_only_then() -> None:
+    assert find(report(GOOD, cr=postgresql(password="x")).status, "PlaintextPassword")["status"] == "True"
+    assert find(report(GOOD).status, "PlaintextPassword") == {}
+
+
+def test_every_message_ends_and_every_reason_is_one_word() -> None:
+    for findings in (GOOD, Findings(settled=False)):
+        for item in report(findings).status["conditions"]:
+            assert item["reason"].isalpha()
+            assert item["message"].endswith(".")
+
+
+def test_asks_a_ready_pod_of_the_current_revision_alone() -> None:
+    assert inquiry(running()) is not None
+    assert inquiry(running(ready=False)) is None
+    assert inquiry(running(revision="r0")) is None
+    unseen = running()
+    unseen[Ref(STATEFUL_SET, "ns", "db")]["metadata"]["generation"] = 2
+    assert inquiry(unseen) is None
+    leaving = running()
+    leaving[POD_REF]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert inquiry(leaving) is None
+    without = {ref: obj for ref, obj in running().items() if ref.name != "db-binding"}
+    assert inquiry(without) is None
+    assert inquiry(without, password="given") is not None
+
+
+def test_memo_changes_with_all_that_calls_for_a_new_login() -> None:
+    def memo(children: dict[Ref, Object], **spec: Any) -> object:
+        found = inquiry(children, **spec)
+        assert found is not None
+        return found.memo
+
+    base = memo(running())
+    assert memo(running()) == base
+    restarted = running(containerStatuses=[{"name": "postgres", "restartCount": 1}])
+    other_pod = running()
+    other_pod[POD_REF]["metadata"]["uid"] = "next"
+    other_password = {**running(), Ref(SECRET, "ns", "db-binding"): secret(password="edited")}
+    for different in (restarted, other_pod, other_password):
+        assert memo(different) != base
+    assert memo(running(), defaultUser="ada") != base
+    assert "made" not in repr(base)

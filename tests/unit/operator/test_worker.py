@@ -1,0 +1,112 @@
+"""The worker's loop: outcomes become requeues, errors back-off, and no error of a key ends a worker."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from kindling.engine.metrics import Metrics
+from kindling.engine.queue import Queue
+from kindling.engine.resync import Resync
+from kindling.engine.store import Key, Store
+from kindling.engine.worker import work
+from kindling.kinds.contract import After, Done, Invalid
+from kindling.kube.errors import ServerError
+from kindling.kube.resources import SERVICE, Object, Ref, ResourceType
+
+KEY = Key("toy.example.com", "ns", "x")
+TYPE = ResourceType("example.com", "v1", "Toy", "toys")
+LABELS = {"kindling.dev/kind": "toy.example.com", "app.kubernetes.io/instance": "x"}
+
+
+class Scripted:
+    """A reconciler that does what it is told, pass by pass."""
+
+    def __init__(self, *results: Any) -> None:
+        self.results = list(results)
+        self.passes = 0
+
+    async def reconcile(self, key: Key) -> Any:
+        self.passes += 1
+        result = self.results.pop(0)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+
+@pytest.mark.parametrize(
+    ("first", "passes"),
+    [
+        (Done(), 1),
+        (Invalid("InvalidSpec"), 1),
+        (After(0.01), 2),
+        (After(60), 1),
+        (ServerError(status=500, reason="", message="down"), 2),
+        (KeyError("a bug"), 2),
+    ],
+)
+def test_outcomes(first: Any, passes: int) -> None:
+    async def run() -> None:
+        queue: Queue[Key] = Queue()
+        reconciler = Scripted(first, Done())
+        metrics = Metrics()
+        working = asyncio.create_task(work(reconciler, queue, metrics))  # type: ignore[arg-type]
+        queue.add(KEY)
+        await asyncio.sleep(0.15)
+        assert reconciler.passes == passes
+        assert not working.done()
+        assert queue.idle
+        text = metrics.render({"kindling_queue_depth": 0})
+        assert f'kindling_reconcile_seconds_total{{kind="{KEY.kind}"}}' in text
+        working.cancel()
+        queue.close()
+
+    asyncio.run(run())
+
+
+def test_resync_heals_ghosts_and_spares_what_is_newer() -> None:
+    def obj(name: str, version: int) -> Object:
+        meta = {
+            "namespace": "ns",
+            "name": name,
+            "uid": name,
+            "resourceVersion": str(version),
+            "labels": LABELS,
+        }
+        return {"metadata": meta}
+
+    async def run() -> None:
+        store, queue = Store([TYPE]), Queue[Key]()
+        store.put(TYPE, {"metadata": {"namespace": "ns", "name": "x", "uid": "cr", "resourceVersion": "1"}})
+        store.put(SERVICE, obj("ghost", 2))
+        store.put(SERVICE, obj("there", 3))
+
+        class Server:
+            async def list(
+                self, type: ResourceType, *, namespace: str | None, selector: str = ""
+            ) -> list[Object]:
+                if type == TYPE:
+                    return [
+                        {"metadata": {"namespace": "ns", "name": "x", "uid": "cr", "resourceVersion": "1"}}
+                    ]
+                assert selector == "a=b"
+                store.put(SERVICE, obj("made-meanwhile", 9))
+                return [obj("there", 3), obj("unseen", 4)]
+
+        resync = Resync(
+            api=Server(),
+            store=store,
+            queue=queue,
+            metrics=Metrics(),
+            resources=[TYPE],
+            children=[SERVICE],
+            namespaces=[],
+            selector="a=b",
+        )
+        await resync.once()
+        assert {ref.name for ref in store.refs(SERVICE)} == {"there", "unseen", "made-meanwhile"}
+        assert store.get(Ref(SERVICE, "ns", "ghost")) is None
+        assert await queue.get() == KEY
+
+    asyncio.run(run())
