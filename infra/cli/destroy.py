@@ -100,9 +100,11 @@ def _forget(name: str) -> None:
     shutil.rmtree(stack.settings_folder(name), ignore_errors=True)
     if backend.is_own() and backend.is_empty():
         shutil.rmtree(backend.own_folder(), ignore_errors=True)
+        # The mark of a cluster deleted by hand outlives it.
+        shutil.rmtree(state_dir() / "clusters", ignore_errors=True)
         # `pulumi config set --secret` writes what only this passphrase opens, and a salt, into those files.
         if not any("encryptionsalt:" in file.read_text() for file in REPOSITORY.glob("Pulumi.*.yaml")):
             stack.passphrase_path().unlink(missing_ok=True)
-    for folder in (stack.settings_folder(name).parent, state_dir() / "clusters", state_dir()):
+    for folder in (stack.settings_folder(name).parent, state_dir()):
         if folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()

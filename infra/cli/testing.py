@@ -61,4 +61,8 @@ def _provision(toolchain: Toolchain, progress: Progress) -> tuple[Path, dict[str
     engine = engines.install_engine(progress)
     images.ensure_node_image(engine, progress=progress)
     images.ensure_base_image(engine, progress=progress)
-    return python, {"PATH": os.pathsep.join([str(python.parent), search, os.environ.get("PATH", "")])}
+    return python, {
+        "PATH": os.pathsep.join([str(python.parent), search, os.environ.get("PATH", "")]),
+        # lint-imports looks for the operator's package as Python does.
+        "PYTHONPATH": os.pathsep.join([str(paths.REPOSITORY), str(paths.REPOSITORY / "operator" / "src")]),
+    }

@@ -22,14 +22,15 @@ def debootstrap(*, suite: str, include: Sequence[str], tar: Path, variant: str =
     partial = tar.with_suffix(".partial.tar")
     try:
         processes.run(
-            ["mmdebstrap", f"--variant={variant}", f"--include={','.join(include)}", suite, partial], timeout=1800
+            ["mmdebstrap", f"--variant={variant}", f"--include={','.join(include)}", suite, partial],
+            timeout=1800,
         )
         os.replace(partial, tar)
     except processes.ProgramError as error:
         raise KindlingError(
             f"no Debian {suite} root file system could be made",
             why=error.why or error.what,
-            remedy="check that Debian's mirror or an image registry can be reached, then run the same command again",
+            remedy="check that Debian's mirror or an image registry can be reached, then run it again",
         ) from None
     finally:
         partial.unlink(missing_ok=True)

@@ -46,7 +46,9 @@ class ContainerEngine:
         """
         wanted = os.environ.get("KINDLING_ENGINE", "")
         if wanted not in ("", "docker", "podman"):
-            raise KindlingError(f"KINDLING_ENGINE is `{wanted}`", remedy="set it to docker or podman, or unset it")
+            raise KindlingError(
+                f"KINDLING_ENGINE is `{wanted}`", remedy="set it to docker or podman, or unset it"
+            )
         docker = shutil.which("docker")
         if docker and wanted != "podman" and _daemon_answers(docker):
             return cls("docker", Path(docker))
@@ -55,8 +57,9 @@ class ContainerEngine:
             return cls("podman", Path(podman), _podman_environment())
         raise KindlingError(
             "no container engine answers on this machine",
-            why="neither a Docker daemon nor podman was found" + (f" (KINDLING_ENGINE={wanted})" if wanted else ""),
-            remedy="install Docker or Podman, or run as root on a Debian machine, where Podman is then installed",
+            why="neither a Docker daemon nor podman was found"
+            + (f" (KINDLING_ENGINE={wanted})" if wanted else ""),
+            remedy="install Docker or Podman, or run as root on Debian, where Podman is then installed",
         )
 
     def environment(self) -> dict[str, str]:
@@ -68,7 +71,9 @@ class ContainerEngine:
         self, *arguments: str | Path, timeout: float = 120, on_line: Callable[[str], None] | None = None
     ) -> str:
         """Call the client; returns standard output, raises `ProgramError`."""
-        return processes.run([self.program, *arguments], timeout=timeout, env=self.environment(), on_line=on_line)
+        return processes.run(
+            [self.program, *arguments], timeout=timeout, env=self.environment(), on_line=on_line
+        )
 
     def has_image(self, ref: str) -> bool:
         """Whether the image is in the engine's own storage."""

@@ -83,7 +83,9 @@ def build_archive(
             )
         except processes.ProgramError as error:
             raise KindlingError(
-                f"the image {name} could not be built", why=error.why or error.what, remedy=f"see {containerfile.name}"
+                f"the image {name} could not be built",
+                why=error.why or error.what,
+                remedy=f"see {containerfile.name}",
             ) from None
         engine.save(ref, archive)
     return archive

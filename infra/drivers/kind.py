@@ -52,7 +52,16 @@ class Kind:
         ]
         try:
             self._run(
-                "create", "cluster", "--name", name, "--image", node_image, "--wait", "120s", "--config", "-",
+                "create",
+                "cluster",
+                "--name",
+                name,
+                "--image",
+                node_image,
+                "--wait",
+                "120s",
+                "--config",
+                "-",
                 timeout=timeout,
                 stdin=json.dumps({**config, "nodes": nodes}),
             )
@@ -71,15 +80,8 @@ class Kind:
     def delete(self, name: str) -> None:
         """Remove containers, volumes and the kubeconfig context; missing is fine, foreign is refused."""
         incarnations = self._marks(name)
-        if None in incarnations:
-            raise KindlingError(
-                f"the kind cluster `{name}` was not made by Kindling",
-                why=f"its nodes do not bear Kindling's mark ({MARK})",
-                remedy=f"choose another kindling:clusterName, or delete it yourself: kind delete cluster --name {name}",
-            )
         self._run("delete", "cluster", "--name", name, timeout=120)
         for incarnation in incarnations:
-            assert incarnation is not None
             _mark(incarnation).unlink(missing_ok=True)
 
     def exists(self, name: str) -> bool:
@@ -90,19 +92,13 @@ class Kind:
         """Whether every node container runs."""
         nodes = self._nodes(name)
         return bool(nodes) and all(
-            self.engine.run("inspect", "--format", "{{.State.Running}}", node).strip() == "true" for node in nodes
+            self.engine.run("inspect", "--format", "{{.State.Running}}", node).strip() == "true"
+            for node in nodes
         )
 
     def incarnation(self, name: str) -> str | None:
         """Which creation this is; None when there is no such cluster; a foreign one raises."""
-        marks = self._marks(name)
-        if None in marks:
-            raise KindlingError(
-                f"a kind cluster called `{name}` exists and is not Kindling's",
-                why=f"its nodes do not bear Kindling's mark ({MARK})",
-                remedy=f"choose another kindling:clusterName, or delete it yourself: kind delete cluster --name {name}",
-            )
-        return next(iter(marks), None)
+        return next(iter(self._marks(name)), None)
 
     def kubeconfig(self, name: str) -> str:
         """The administrator's kubeconfig: a secret."""
@@ -116,7 +112,8 @@ class Kind:
         """Whether every node has the image."""
         nodes = self._nodes(name)
         return bool(nodes) and all(
-            ref in self.engine.run("exec", node, "ctr", "--namespace=k8s.io", "images", "list", "--quiet").split()
+            ref
+            in self.engine.run("exec", node, "ctr", "--namespace=k8s.io", "images", "list", "--quiet").split()
             for node in nodes
         )
 
@@ -126,15 +123,27 @@ class Kind:
         )
         return out.split()
 
-    def _marks(self, name: str) -> set[str | None]:
-        """The incarnations that the nodes bear; None for a node without the mark."""
-        marks: set[str | None] = set()
+    def _marks(self, name: str) -> set[str]:
+        """The incarnations that the nodes bear.
+
+        Raises `KindlingError` for a node that bears none, or one of another state directory: its stack is
+        not ours to judge.
+        """
+        marks: set[str] = set()
         for node in self._nodes(name):
             mounts: Sequence[dict[str, Any]] = json.loads(
                 self.engine.run("inspect", "--format", "{{json .Mounts}}", node)
             )
-            sources = [m["Source"] for m in mounts if m.get("Destination") == MARK]
-            marks.add(Path(sources[0]).name if sources else None)
+            source = next((Path(m["Source"]) for m in mounts if m.get("Destination") == MARK), None)
+            if source is None or source.parent != _mark("").resolve():
+                raise KindlingError(
+                    f"a kind cluster called `{name}` exists and is not this Kindling's",
+                    why=f"its node {node} has no mark of Kindling's ({MARK})"
+                    if source is None
+                    else f"it belongs to the state in {source.parent.parent}",
+                    remedy=f"if nobody needs it, delete it yourself: kind delete cluster --name {name}",
+                )
+            marks.add(source.name)
         return marks
 
     def _run(self, *arguments: str, timeout: float, stdin: str | None = None) -> str:
@@ -144,4 +153,4 @@ class Kind:
 
 
 def _mark(incarnation: str) -> Path:
-    return paths.state_dir() / "clusters" / incarnation
+    return (paths.state_dir() / "clusters").resolve() / incarnation

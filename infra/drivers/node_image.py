@@ -26,10 +26,29 @@ STEP = "Assemble the Kubernetes node image"
 SECONDS = 90.0
 # systemd of a newer Debian refuses cgroup v1, which some machines still have.
 SUITE = "bookworm"
-PACKAGES = (
-    "systemd systemd-sysv dbus containerd runc containernetworking-plugins conntrack iptables nftables iproute2"
-    " ethtool util-linux mount kmod e2fsprogs jq procps socat ca-certificates catatonit busybox-static"
-).split()
+PACKAGES = [
+    "systemd",
+    "systemd-sysv",
+    "dbus",
+    "containerd",
+    "runc",
+    "containernetworking-plugins",
+    "conntrack",
+    "iptables",
+    "nftables",
+    "iproute2",
+    "ethtool",
+    "util-linux",
+    "mount",
+    "kmod",
+    "e2fsprogs",
+    "jq",
+    "procps",
+    "socat",
+    "ca-certificates",
+    "catatonit",
+    "busybox-static",
+]
 
 
 def own_ref() -> str:
@@ -80,7 +99,12 @@ def _assemble(engine: ContainerEngine, ref: str, tools: dict[str, Path], work: P
         engine.import_rootfs(rootfs, rootfs_ref)
     overlay = work / "overlay"
     go = Go.ensure()
-    kind_files = go.module_dir(folder=building.FOLDER / "kind", module="sigs.k8s.io/kind") / "images" / "base" / "files"
+    kind_files = (
+        go.module_dir(folder=building.FOLDER / "kind", module="sigs.k8s.io/kind")
+        / "images"
+        / "base"
+        / "files"
+    )
     _copy(kind_files, overlay)
     _copy(FILES, overlay)
     (overlay / "Containerfile").rename(work / "Containerfile")
@@ -90,7 +114,9 @@ def _assemble(engine: ContainerEngine, ref: str, tools: dict[str, Path], work: P
     images = _control_plane(tools, rootfs, work)
     archive.write(overlay / "kind" / "images.tar", images)
     config = overlay / "etc/containerd/config.toml"
-    config.write_text(config.read_text().replace("@PAUSE@", next(i.ref for i in images if "/pause:" in i.ref)))
+    config.write_text(
+        config.read_text().replace("@PAUSE@", next(i.ref for i in images if "/pause:" in i.ref))
+    )
     spec = json.loads(engine.run("run", "--rm", "--entrypoint", "ctr", rootfs_ref, "oci", "spec"))
     del spec["process"]["rlimits"]  # Setting them needs CAP_SYS_RESOURCE.
     (overlay / "etc/containerd/cri-base.json").write_text(json.dumps(spec))
@@ -102,7 +128,9 @@ def _assemble(engine: ContainerEngine, ref: str, tools: dict[str, Path], work: P
     (overlay / "opt/cni/bin").symlink_to("/usr/lib/cni")
     (overlay / "etc/kubernetes/manifests").mkdir(parents=True)
     say("image")
-    engine.build(context=work, containerfile=work / "Containerfile", tag=ref, build_args={"ROOTFS": rootfs_ref})
+    engine.build(
+        context=work, containerfile=work / "Containerfile", tag=ref, build_args={"ROOTFS": rootfs_ref}
+    )
 
 
 def _control_plane(tools: dict[str, Path], rootfs: Path, work: Path) -> list[archive.SmallImage]:
@@ -126,7 +154,9 @@ def _control_plane(tools: dict[str, Path], rootfs: Path, work: Path) -> list[arc
     images.append(archive.SmallImage("localhost/local-path-provisioner:node", provisioner))
     busybox = archive.extract_file(rootfs, "usr/bin/busybox", work / "busybox")
     applets = {f"/bin/{name}": "busybox" for name in ("sh", "mkdir", "rm")}
-    images.append(archive.SmallImage("localhost/local-path-helper:node", {"/bin/busybox": busybox}, links=applets))
+    images.append(
+        archive.SmallImage("localhost/local-path-helper:node", {"/bin/busybox": busybox}, links=applets)
+    )
     return images
 
 

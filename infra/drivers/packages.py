@@ -29,10 +29,12 @@ def install(names: Sequence[str]) -> None:
     env = {"DEBIAN_FRONTEND": "noninteractive"}
     try:
         processes.run(["apt-get", "-q", "update"], timeout=600, env=env)
-        processes.run(["apt-get", "-q", "install", "-y", "--no-install-recommends", *names], timeout=1800, env=env)
+        processes.run(
+            ["apt-get", "-q", "install", "-y", "--no-install-recommends", *names], timeout=1800, env=env
+        )
     except processes.ProgramError as error:
         raise KindlingError(
             f"the packages {', '.join(names)} could not be installed",
             why=error.why or error.what,
-            remedy="check that the distribution's package mirror can be reached, then run the same command again",
+            remedy="check that the distribution's mirror can be reached, then run the same command again",
         ) from None

@@ -98,7 +98,9 @@ class Toolchain:
         built = building.location(tool)
         if built.exists():
             return ToolState(tool.name, tool.version, "cache", built, "use it as it is", 0.0)
-        return ToolState(tool.name, tool.version, "missing", None, "build from its pinned Go module", tool.seconds)
+        return ToolState(
+            tool.name, tool.version, "missing", None, "build from its pinned Go module", tool.seconds
+        )
 
 
 def step_name(tool: Tool) -> str:
@@ -110,7 +112,9 @@ def _known(name: str) -> Tool:
     try:
         return TOOLS[name]
     except KeyError:
-        raise KindlingError(f"no tool is called `{name}`", remedy=f"one of: {', '.join(sorted(TOOLS))}") from None
+        raise KindlingError(
+            f"no tool is called `{name}`", remedy=f"one of: {', '.join(sorted(TOOLS))}"
+        ) from None
 
 
 def _on_path(tool: Tool) -> tuple[Path, str] | None:

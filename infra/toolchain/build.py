@@ -46,7 +46,11 @@ def build(tool: Tool, go: Go, *, on_line: Callable[[str], None] | None = None) -
         for source_module, path in tool.module_files:
             _copy(go.module_dir(folder=module, module=source_module) / path, module, version=tool.version)
         go.build(
-            folder=module, package=tool.package, output=partial / tool.name, ldflags=tool.ldflags, on_line=on_line
+            folder=module,
+            package=tool.package,
+            output=partial / tool.name,
+            ldflags=tool.ldflags,
+            on_line=on_line,
         )
         if tool.name == "pulumi":
             _add_language_host(partial, go, on_line=on_line)
@@ -56,7 +60,7 @@ def build(tool: Tool, go: Go, *, on_line: Callable[[str], None] | None = None) -
         raise KindlingError(
             f"{tool.name} {tool.version} could not be built",
             why=error.why or error.what,
-            remedy="check that Go's module proxy can be reached (GOPROXY is respected), then run the same command "
+            remedy="check that Go's module proxy can be reached (GOPROXY is respected), then run the command "
             "again: everything fetched and compiled so far is kept",
         ) from None
     finally:

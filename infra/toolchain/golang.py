@@ -46,7 +46,16 @@ class Go:
     ) -> None:
         """Compile `package` of the module in `folder`; every dependency is checked against its go.sum."""
         processes.run(
-            [self.program, "build", "-trimpath", "-o", output, "-ldflags", f"-s -w {ldflags}".strip(), package],
+            [
+                self.program,
+                "build",
+                "-trimpath",
+                "-o",
+                output,
+                "-ldflags",
+                f"-s -w {ldflags}".strip(),
+                package,
+            ],
             cwd=folder,
             env=self._environment(),
             timeout=3600,
@@ -55,16 +64,26 @@ class Go:
 
     def module_dir(self, *, folder: Path, module: str) -> Path:
         """Where the source of a required module lies, fetched and checked."""
-        processes.run([self.program, "mod", "download", module], cwd=folder, env=self._environment(), timeout=900)
+        processes.run(
+            [self.program, "mod", "download", module], cwd=folder, env=self._environment(), timeout=900
+        )
         out = processes.run(
-            [self.program, "list", "-m", "-f", "{{.Dir}}", module], cwd=folder, env=self._environment(), timeout=60
+            [self.program, "list", "-m", "-f", "{{.Dir}}", module],
+            cwd=folder,
+            env=self._environment(),
+            timeout=60,
         )
         return Path(out.strip())
 
     def _environment(self) -> dict[str, str]:
         # GOTOOLCHAIN=local: go.mod may not make Go fetch another Go behind our back. GOFLAGS is ours,
         # so that a developer's own does not change what is built.
-        env = {"GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly -buildvcs=false -modcacherw", "CGO_ENABLED": "0", "GOWORK": "off"}
+        env = {
+            "GOTOOLCHAIN": "local",
+            "GOFLAGS": "-mod=readonly -buildvcs=false -modcacherw",
+            "CGO_ENABLED": "0",
+            "GOWORK": "off",
+        }
         if self._own:
             # A machine without Go should not find ~/go afterwards.
             env |= {
@@ -81,7 +100,7 @@ def _recent(program: Path) -> bool:
     except KindlingError:
         return False
     found = re.search(r"go(\d+)\.(\d+)", output)
-    return bool(found) and (int(found[1]), int(found[2])) >= OLDEST
+    return found is not None and (int(found[1]), int(found[2])) >= OLDEST
 
 
 def _home() -> Path:

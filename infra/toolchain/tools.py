@@ -17,6 +17,7 @@ ETCD = "3.6.16"
 COREDNS = "1.14.7"
 LOCAL_PATH_PROVISIONER = "0.0.30"
 
+_KUBERNETES_PROVIDER = "github.com/pulumi/pulumi-kubernetes/provider/v4"
 _KUBERNETES_STAMP = " ".join(
     f"-X {package}.gitVersion=v{KUBERNETES} -X {package}.gitMajor=1 -X {package}.gitMinor=34"
     f" -X {package}.gitTreeState=clean"
@@ -106,9 +107,9 @@ TOOLS: dict[str, Tool] = {
             folder="pulumi-resource-kubernetes",
             package=".",
             seconds=400,
-            ldflags=f"-X github.com/pulumi/pulumi-kubernetes/provider/v4/pkg/version.Version={PULUMI_KUBERNETES}",
+            ldflags=f"-X {_KUBERNETES_PROVIDER}/pkg/version.Version={PULUMI_KUBERNETES}",
             module_files=tuple(
-                ("github.com/pulumi/pulumi-kubernetes/provider/v4", f"cmd/pulumi-resource-kubernetes/{name}")
+                (_KUBERNETES_PROVIDER, f"cmd/pulumi-resource-kubernetes/{name}")
                 for name in ("schema.json", "terraform-mapping.json")
             ),
         ),
@@ -121,7 +122,11 @@ TOOLS: dict[str, Tool] = {
             on_path=OnPath(("version", "--quiet"), r"(\d+)\.(\d+)\.", (0, 27)),
         ),
         # kubectl is supported within one minor version of the API server (version skew policy).
-        _kubernetes("kubectl", 75, OnPath(("version", "--client"), r"Client Version: v(\d+)\.(\d+)\.\d+\s", (1, 33), (1, 35))),
+        _kubernetes(
+            "kubectl",
+            75,
+            OnPath(("version", "--client"), r"Client Version: v(\d+)\.(\d+)\.\d+\s", (1, 33), (1, 35)),
+        ),
         _kubernetes("kube-apiserver", 136),
         _kubernetes("kube-controller-manager", 59),
         _kubernetes("kube-scheduler", 6),

@@ -45,7 +45,16 @@ def ensure(requirements: str = "requirements.txt", *, progress: Progress | None 
         shutil.rmtree(home, ignore_errors=True)
         _create(home)
         # pip stays out of date on purpose: the lock's hashes are what is trusted, not pip's version.
-        _pip(python, ["install", "--require-hashes", "--only-binary=:all:", "-r", str(paths.REPOSITORY / requirements)])
+        _pip(
+            python,
+            [
+                "install",
+                "--require-hashes",
+                "--only-binary=:all:",
+                "-r",
+                str(paths.REPOSITORY / requirements),
+            ],
+        )
         # Made in place, since an environment can not be moved; this file says that it is whole.
         (home / "complete").touch()
     return python
@@ -62,7 +71,17 @@ def pip_install_into(*, target: Path, requirements: Path) -> None:
     python = home / "bin" / "python" if present("requirements.txt") else Path(sys.executable)
     _pip(
         python,
-        ["install", "--no-deps", "--require-hashes", "--only-binary=:all:", "--no-compile", "--target", str(target), "-r", str(requirements)],
+        [
+            "install",
+            "--no-deps",
+            "--require-hashes",
+            "--only-binary=:all:",
+            "--no-compile",
+            "--target",
+            str(target),
+            "-r",
+            str(requirements),
+        ],
     )
 
 
@@ -92,10 +111,11 @@ def _pip(python: Path, arguments: list[str]) -> None:
             env={"PIP_NO_INPUT": "1", "PIP_REQUIRE_VIRTUALENV": "0"},
         )
     except processes.ProgramError as error:
-        lines = [line for line in error.why.splitlines() if "ERROR" in line] or error.why.splitlines()[-3:]
+        words = error.why.splitlines()
+        lines = [line for line in words if "ERROR" in line] or words[-3:]
         raise KindlingError(
             "the Python packages could not be installed",
             why="\n       ".join(line.strip() for line in lines[:4]),
-            remedy="check that the Python package index can be reached (a proxy or mirror goes into pip's own "
-            "configuration), then run the same command again: it goes on where it stopped",
+            remedy="check that the Python package index can be reached (a proxy goes into pip's own "
+            "configuration), then run the same command again",
         ) from None

@@ -1,112 +1,26 @@
 """One environment for the whole folder: stack `test`, brought up as a user would, and taken down.
 
-State and kubeconfig are the run's own; the cache is shared, because bytes built once are not built twice.
+State and kubeconfig are the tests' own, beside a developer's, and stay in one place, so that a run
+killed half-way is cleared up by the next. The cache is shared: bytes built once are not built twice.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-STACK = "test"
-
-
-class Environment:
-    """The brought-up stack and the commands of the README against it."""
-
-    def __init__(self, home: Path) -> None:
-        self.kubeconfig = home / "kubeconfig"
-        self.state = home / "state"
-        self._env = {**os.environ, "KINDLING_STATE": str(self.state), "KUBECONFIG": str(self.kubeconfig)}
-
-    def infra(self, *words: str, timeout: float = 1500) -> subprocess.CompletedProcess[str]:
-        """`python3 -m infra WORDS…`; the caller looks at the exit status."""
-        return subprocess.run(
-            [sys.executable, "-m", "infra", *words],
-            cwd=ROOT,
-            env=self._env,
-            timeout=timeout,
-            text=True,
-            capture_output=True,
-            check=False,
-        )
-
-    def ok(self, *words: str, timeout: float = 1500) -> str:
-        """The same, but it must succeed; returns standard output."""
-        done = self.infra(*words, timeout=timeout)
-        assert done.returncode == 0, f"{words}: {done.stdout[-3000:]}\n{done.stderr[-3000:]}"
-        return done.stdout
-
-    def kubectl(self, *words: str, stdin: str | None = None, timeout: float = 300) -> str:
-        """kubectl as `infra exec` finds it, against this stack; must succeed."""
-        done = subprocess.run(
-            [sys.executable, "-m", "infra", "exec", "--stack", STACK, "kubectl", *words],
-            cwd=ROOT,
-            env=self._env,
-            input=stdin,
-            timeout=timeout,
-            text=True,
-            capture_output=True,
-            check=False,
-        )
-        assert done.returncode == 0, f"kubectl {words}: {done.stdout[-2000:]}\n{done.stderr[-2000:]}"
-        return done.stdout
-
-    def get(self, *words: str) -> dict[str, Any]:
-        """`kubectl get … -o json`."""
-        loaded: dict[str, Any] = json.loads(self.kubectl("get", *words, "-o", "json"))
-        return loaded
-
-    def psql(self, resource: str, statement: str) -> str:
-        """Run SQL from a Pod of its own, through the Service, with what the binding Secret says."""
-        image = self.get("statefulset", resource)["spec"]["template"]["spec"]["containers"][0]["image"]
-        name = f"client-{os.urandom(3).hex()}"
-        environment = [
-            {"name": variable, "valueFrom": {"secretKeyRef": {"name": f"{resource}-binding", "key": key}}}
-            for variable, key in (
-                ("PGHOST", "host"),
-                ("PGPORT", "port"),
-                ("PGUSER", "username"),
-                ("PGPASSWORD", "password"),
-                ("PGDATABASE", "database"),
-            )
-        ]
-        container = {
-            "name": "psql",
-            "image": image,
-            "command": ["psql", "--no-psqlrc", "--tuples-only", "--no-align", "--set=ON_ERROR_STOP=1", "-c", statement],
-            "env": environment,
-        }
-        pod = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": name},
-            "spec": {"restartPolicy": "Never", "containers": [container]},
-        }
-        self.kubectl("apply", "-f", "-", stdin=json.dumps(pod))
-        try:
-            self.kubectl("wait", f"pod/{name}", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=60s")
-        except AssertionError as error:
-            raise AssertionError(f"{error}\n{self.kubectl('logs', name)}") from None
-        finally:
-            output = self.kubectl("logs", name)
-            self.kubectl("delete", "pod", name, "--wait=false")
-        return output.strip()
+from infra import paths
+from tests.cluster.stack import STACK, Environment
 
 
 @pytest.fixture(scope="session")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environment]:
+def environment() -> Iterator[Environment]:
     """Stack `test`, up; destroyed at the end, whatever happened."""
-    made = Environment(tmp_path_factory.mktemp("cluster"))
-    made.infra("destroy", STACK)  # What an earlier, killed run left.
+    home = paths.state_dir() / "tests"
+    home.mkdir(parents=True, exist_ok=True)
+    made = Environment(home)
+    made.ok("destroy", STACK)  # What an earlier, killed run left.
     made.ok("up", STACK)
     yield made
     made.ok("destroy", STACK)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from conftest import STACK, Environment  # type: ignore[import-not-found]
+from tests.cluster.stack import STACK, Environment
 
 
 def test_a_second_up_changes_nothing(environment: Environment) -> None:

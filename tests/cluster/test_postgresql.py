@@ -5,13 +5,19 @@ from __future__ import annotations
 import json
 
 import pytest
-from conftest import ROOT, Environment  # type: ignore[import-not-found]
 
-GROUPS = {"mydb": "postgresqls.database.db.example.com", "postgresql-sample": "postgresqls.database.technotuesday.io"}
+from tests.cluster.stack import ROOT, Environment
+
+GROUPS = {
+    "mydb": "postgresqls.database.db.example.com",
+    "postgresql-sample": "postgresqls.database.technotuesday.io",
+}
 
 
 @pytest.mark.parametrize("name", sorted(GROUPS))
-def test_the_sample_is_ready_for_kubectl_wait_and_says_where_it_runs(environment: Environment, name: str) -> None:
+def test_the_sample_is_ready_for_kubectl_wait_and_says_where_it_runs(
+    environment: Environment, name: str
+) -> None:
     environment.kubectl("wait", "--for=condition=Ready", f"{GROUPS[name]}/{name}", "--timeout=120s")
     resource = environment.get(f"{GROUPS[name]}/{name}")
     status = resource["status"]
@@ -24,12 +30,17 @@ def test_the_sample_is_ready_for_kubectl_wait_and_says_where_it_runs(environment
 
 @pytest.mark.parametrize(("name", "user"), [("mydb", "pgowner"), ("postgresql-sample", "postgres")])
 def test_the_default_user_owns_a_database_of_its_name(environment: Environment, name: str, user: str) -> None:
-    query = "select current_user || ' ' || pg_catalog.pg_get_userbyid(datdba) from pg_database where datname = current_database()"
+    query = (
+        "select current_user || ' ' || pg_get_userbyid(datdba) from pg_database"
+        " where datname = current_database()"
+    )
     assert environment.psql(name, query) == f"{user} {user}"
 
 
 def test_the_documents_password_is_the_one_that_logs_in(environment: Environment) -> None:
-    secret = environment.kubectl("get", "secret", "mydb-binding", "-o", "go-template={{.data.password | base64decode}}")
+    secret = environment.kubectl(
+        "get", "secret", "mydb-binding", "-o", "go-template={{.data.password | base64decode}}"
+    )
     assert secret == "password123"
 
 
@@ -52,7 +63,9 @@ def test_deleting_leaves_the_data_and_a_new_resource_takes_it_up(environment: En
     environment.psql("kept", "create table t (v text); insert into t values ('still here')")
     environment.kubectl("delete", resource, "--wait=true", "--cascade=foreground", timeout=180)
     environment.kubectl("wait", "--for=delete", "pod/kept-0", "--timeout=120s")
-    left = environment.get("statefulsets,pods,services,configmaps,secrets,pvc", "-l", "app.kubernetes.io/instance=kept")
+    left = environment.get(
+        "statefulsets,pods,services,configmaps,secrets,pvc", "-l", "app.kubernetes.io/instance=kept"
+    )
     assert sorted(f"{o['kind']}/{o['metadata']['name']}" for o in left["items"]) == [
         "PersistentVolumeClaim/kept-data",
         "Secret/kept-superuser",
@@ -76,20 +89,26 @@ def test_delete_policy_leaves_nothing(environment: Environment) -> None:
     environment.kubectl("wait", "--for=condition=Ready", resource, "--timeout=180s")
     environment.kubectl("delete", resource, "--wait=true", "--cascade=foreground", timeout=180)
     kinds = "statefulsets,pods,services,configmaps,secrets,pvc"
-    environment.kubectl("wait", "--for=delete", kinds, "-l", "app.kubernetes.io/instance=fleeting", "--timeout=120s")
+    environment.kubectl(
+        "wait", "--for=delete", kinds, "-l", "app.kubernetes.io/instance=fleeting", "--timeout=120s"
+    )
     assert environment.get(kinds, "-l", "app.kubernetes.io/instance=fleeting")["items"] == []
 
 
 def test_passwords_stand_in_secrets_alone(environment: Environment) -> None:
     """The canary is the sample's password; the resource's own spec, where its author put it, is set aside."""
-    logs = environment.kubectl("logs", "-n", "kindling-system", "-l", "app.kubernetes.io/name=kindling-operator", "--tail=-1")
+    logs = environment.kubectl(
+        "logs", "-n", "kindling-system", "-l", "app.kubernetes.io/name=kindling-operator", "--tail=-1"
+    )
     pods = environment.kubectl("logs", "mydb-0", "--all-containers")
     seen = environment.kubectl("get", "events,pods,statefulsets,configmaps,services,pvc", "-A", "-o", "json")
     resource = environment.get(f"{GROUPS['mydb']}/mydb")
     status = json.dumps(resource["status"]) + json.dumps(resource["metadata"].get("annotations", {}))
     for text in (logs, pods, seen, status):
         assert "password123" not in text
-    assert "reconcil" in logs.lower() or "kindling" in logs.lower()  # They are the operator's logs, not empty.
+    assert (
+        "reconcil" in logs.lower() or "kindling" in logs.lower()
+    )  # They are the operator's logs, not empty.
 
 
 def test_no_trace_of_the_framework_on_any_resource(environment: Environment) -> None:

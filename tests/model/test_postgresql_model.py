@@ -6,6 +6,7 @@ import base64
 import json
 
 import pytest
+from kindling.engine.store import Key
 from kindling.kinds.conditions import find
 from kindling.kinds.contract import Answer
 from kindling.kube.resources import (
@@ -246,6 +247,17 @@ def test_change_is_owned_up_to_before_anything_is_written() -> None:
     assert first["status"]["observedGeneration"] == 2
     assert first["status"]["pgPhase"] == "up"  # the old Pod still serves
     assert ready(world)["status"] == "True"
+
+
+def test_own_write_is_known_before_the_watch_tells_of_it() -> None:
+    world = with_database(image="postgres:17.1")
+    world.api.edit(CR, {"spec": {"image": "postgres:17.2"}})
+    world.deliver()
+    world.work()
+    written = world.api.writes.total()
+    world.queue.add(Key(FIRST.type.label, "ns", "db"))
+    world.work()
+    assert world.api.writes.total() == written
 
 
 def test_ready_waits_for_the_login() -> None:

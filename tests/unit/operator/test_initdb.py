@@ -54,6 +54,8 @@ def test_failure_is_told_and_leaves_no_data(files: Files) -> None:
 def test_what_is_not_ours_is_not_overwritten(files: Files) -> None:
     stranger: Path = files.mount / "pgdata" / "precious"
     stranger.parent.mkdir()
+    stranger.parent.chmod(0o777)  # so that nothing but care keeps it
     stranger.write_text("mine")
     assert files.run(INITDB) != 0
     assert stranger.read_text() == "mine"
+    assert os.listdir(stranger.parent) == ["precious"]

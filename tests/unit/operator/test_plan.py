@@ -96,6 +96,12 @@ def test_ours_and_no_longer_wanted_is_deleted_with_preconditions() -> None:
     assert planned([], stored(child("old"))) == [Delete(Ref(SERVICE, "ns", "old"), "uid-old", "7")]
 
 
+def test_what_is_being_deleted_is_not_deleted_again() -> None:
+    observed = stored(child("old"))
+    observed[Ref(SERVICE, "ns", "old")]["metadata"]["deletionTimestamp"] = "now"
+    assert planned([], observed) == []
+
+
 def test_labelled_but_owned_by_none_is_not_deleted() -> None:
     observed = stored(child("kept"))
     del observed[Ref(SERVICE, "ns", "kept")]["metadata"]["ownerReferences"]

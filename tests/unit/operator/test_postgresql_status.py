@@ -70,6 +70,14 @@ def test_announcing_and_starting_read_the_same() -> None:
     assert report(Findings(settled=False), {}).status == report(Findings(settled=True), starting).status
 
 
+def test_available_is_what_was_last_found_out() -> None:
+    failed = Findings(settled=True, answer=Answer(ok=False, reason="LoginFailed", message="m"))
+    once = postgresql(status={"conditions": [{"type": "Available", "status": "True"}]})
+    assert find(report(failed, cr=once).status, "Available")["status"] == "False"
+    assert find(report(Findings(settled=False)).status, "Available")["status"] == "False"
+    assert find(report(GOOD, running(ready=False), once).status, "Available")["status"] == "False"
+
+
 def test_edit_being_taken_up_keeps_what_serves() -> None:
     before = {"conditions": [{"type": "Available", "status": "True"}], "binding": {"name": "db-binding"}}
     made = report(Findings(settled=False), cr=postgresql(generation=2, status=before))
