@@ -97,7 +97,8 @@ def _has_cluster(engine: ContainerEngine, name: str) -> bool:
 
 def _forget(name: str) -> None:
     """Drop what the command line itself wrote; the last stack takes the backend and the passphrase along."""
-    shutil.rmtree(stack.settings_folder(name), ignore_errors=True)
+    copies = stack.settings_file(name).parent
+    shutil.rmtree(copies, ignore_errors=True)
     if backend.is_own() and backend.is_empty():
         shutil.rmtree(backend.own_folder(), ignore_errors=True)
         # The mark of a cluster deleted by hand outlives it.
@@ -105,6 +106,6 @@ def _forget(name: str) -> None:
         # `pulumi config set --secret` writes what only this passphrase opens, and a salt, into those files.
         if not any("encryptionsalt:" in file.read_text() for file in REPOSITORY.glob("Pulumi.*.yaml")):
             stack.passphrase_path().unlink(missing_ok=True)
-    for folder in (stack.settings_folder(name).parent, state_dir()):
+    for folder in (copies.parent, state_dir()):
         if folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()

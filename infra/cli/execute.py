@@ -19,6 +19,9 @@ from infra.progress import Progress
 from infra.settings import cluster_name
 from infra.toolchain import Toolchain, venv
 
+# What would write the passphrase's salt into the tracked settings file if it were not given the copy.
+OPERATIONS = ("up", "update", "preview", "pre", "refresh", "destroy", "down", "dn", "import", "watch")
+
 
 def run(command: Command) -> NoReturn:
     """Find or build the tool and become it."""
@@ -28,6 +31,7 @@ def run(command: Command) -> NoReturn:
     environment = dict(os.environ)
     if command.tool == "pulumi":
         venv.ensure(progress=Progress())
+        stacks.copy_settings(command.stack)
         environment |= stacks.environment(command.stack, toolchain=toolchain, tools=looking.UP_TOOLS)
     elif command.tool == "kind":
         environment |= {
@@ -38,7 +42,10 @@ def run(command: Command) -> NoReturn:
 
 
 def words(tool: str, rest: Sequence[str], *, stack: str) -> list[str]:
-    """The tool's arguments, the stack's context put first where kubectl was not told another."""
+    """The tool's arguments, with the stack's context or settings file where they name no other."""
+    verb = next((word for word in rest if not word.startswith("-")), "")
+    if tool == "pulumi" and verb in OPERATIONS and not any(w.startswith("--config-file") for w in rest):
+        return [*rest, f"--config-file={stacks.settings_file(stack)}"]
     chosen = any(word.split("=")[0] in ("--context", "--kubeconfig") for word in _own_options(rest))
     if tool != "kubectl" or chosen:
         return list(rest)

@@ -33,7 +33,7 @@ class Stack:
 
     def prepare(self) -> None:
         """Have the copy of the settings and the stack's record in place."""
-        self._copy_settings()
+        copy_settings(self.name)
         state = backend.state(self.name)
         if state is not None and state.known:
             return
@@ -47,7 +47,7 @@ class Stack:
 
     def exists(self) -> bool:
         """Whether the backend has a record of the stack, asked of Pulumi."""
-        self._copy_settings()
+        copy_settings(self.name)
         try:
             self._call("stack", "output", "--stack", self.name)
         except processes.ProgramError as error:
@@ -88,7 +88,7 @@ class Stack:
             "--stack",
             self.name,
             "--config-file",
-            str(self._settings),
+            str(settings_file(self.name)),
         ]
         status = processes.attach(argv, env={**self.environment, **(extra or {})}, cwd=paths.REPOSITORY)
         if status != 0:
@@ -100,27 +100,18 @@ class Stack:
 
     def remove(self) -> None:
         """Take the emptied stack out of the backend, with its history, and drop our copy of its settings."""
-        self._copy_settings()
+        copy_settings(self.name)
         self._call("stack", "rm", "--yes", "--remove-backups", "--stack", self.name)
-        shutil.rmtree(self._settings.parent, ignore_errors=True)
-
-    @property
-    def _settings(self) -> Path:
-        return settings_folder(self.name) / f"Pulumi.{self.name}.yaml"
-
-    def _copy_settings(self) -> None:
-        """Pulumi takes the salt from its record where the copy has none (see `environment`)."""
-        self._settings.parent.mkdir(parents=True, exist_ok=True)
-        for source in (paths.REPOSITORY / "Pulumi.yaml", paths.REPOSITORY / self._settings.name):
-            if source.exists():
-                shutil.copyfile(source, self._settings.parent / source.name)
+        shutil.rmtree(settings_file(self.name).parent, ignore_errors=True)
 
     def _call(self, *words: str, cwd: Path | None = None, settings: bool = False) -> None:
         argv: list[str | Path] = [self.program, *words, "--non-interactive"]
         if settings:
-            argv += ["--config-file", str(self._settings)]
+            argv += ["--config-file", str(settings_file(self.name))]
         # In the copy's folder, `stack init` writes the salt to the copy and `stack rm` removes it.
-        processes.run(argv, timeout=CALL_SECONDS, env=self.environment, cwd=cwd or self._settings.parent)
+        processes.run(
+            argv, timeout=CALL_SECONDS, env=self.environment, cwd=cwd or settings_file(self.name).parent
+        )
 
 
 def environment(stack: str, *, toolchain: Toolchain, tools: tuple[str, ...]) -> dict[str, str]:
@@ -142,9 +133,18 @@ def environment(stack: str, *, toolchain: Toolchain, tools: tuple[str, ...]) -> 
     return own
 
 
-def settings_folder(stack: str) -> Path:
-    """Where the stack's copy of the settings lives."""
-    return paths.state_dir() / "stacks" / stack
+def settings_file(stack: str) -> Path:
+    """The copy of the stack's settings, in a folder of its own beside one of the project's."""
+    return paths.state_dir() / "stacks" / stack / f"Pulumi.{stack}.yaml"
+
+
+def copy_settings(stack: str) -> None:
+    """Make the copy anew. Pulumi takes the salt from its record where it has none (see `environment`)."""
+    copy = settings_file(stack)
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    for source in (paths.REPOSITORY / "Pulumi.yaml", paths.REPOSITORY / copy.name):
+        if source.exists():
+            shutil.copyfile(source, copy.parent / source.name)
 
 
 def passphrase_path() -> Path:

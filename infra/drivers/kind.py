@@ -6,6 +6,7 @@ instant, so that even a cluster cut off half-made can be told from somebody else
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -68,7 +69,7 @@ class Kind:
         except BaseException as error:
             # Also on Ctrl-C: what is half-made helps nobody.
             self._run("delete", "cluster", "--name", name, timeout=120)
-            mark.unlink(missing_ok=True)
+            _forget(incarnation)
             if isinstance(error, processes.ProgramError):
                 raise KindlingError(
                     f"the kind cluster `{name}` could not be created",
@@ -82,7 +83,7 @@ class Kind:
         incarnations = self._marks(name)
         self._run("delete", "cluster", "--name", name, timeout=120)
         for incarnation in incarnations:
-            _mark(incarnation).unlink(missing_ok=True)
+            _forget(incarnation)
 
     def exists(self, name: str) -> bool:
         """Whether any node container of that cluster exists, running or not, whole or half-made."""
@@ -154,3 +155,11 @@ class Kind:
 
 def _mark(incarnation: str) -> Path:
     return (paths.state_dir() / "clusters").resolve() / incarnation
+
+
+def _forget(incarnation: str) -> None:
+    """Drop the mark, and the folder with the last one."""
+    mark = _mark(incarnation)
+    mark.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        mark.parent.rmdir()

@@ -9,6 +9,7 @@ import pytest
 
 from infra.cli.arguments import Command, parse
 from infra.cli.execute import words
+from infra.cli.stack import settings_file
 from infra.paths import REPOSITORY
 
 
@@ -106,4 +107,16 @@ def test_the_words_of_a_program_in_a_pod_are_not_kubectls() -> None:
 
 
 def test_other_tools_get_their_words_unchanged() -> None:
-    assert words("pulumi", ["up"], stack="dev") == ["up"]
+    assert words("kind", ["get", "nodes"], stack="dev") == ["get", "nodes"]
+
+
+@pytest.mark.parametrize("rest", [["preview", "--diff"], ["--color=never", "up"]])
+def test_pulumis_operations_get_the_copy_of_the_settings(rest: list[str]) -> None:
+    assert words("pulumi", rest, stack="dev") == [*rest, f"--config-file={settings_file('dev')}"]
+
+
+@pytest.mark.parametrize(
+    "rest", [["up", "--config-file", "mine"], ["stack", "import"], ["config", "set", "a", "b"]]
+)
+def test_pulumi_keeps_other_words_as_they_are(rest: list[str]) -> None:
+    assert words("pulumi", rest, stack="dev") == rest

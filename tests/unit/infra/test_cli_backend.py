@@ -64,7 +64,13 @@ def gone() -> int:
 @pytest.fixture
 def pulumi_at_work() -> Iterator[int]:
     """The number of a running process with Pulumi's name in its words."""
-    process = subprocess.Popen([sys.executable, "-c", "input()", "pulumi", "up"], stdin=subprocess.PIPE)
+    process = subprocess.Popen(
+        [sys.executable, "-c", "print(flush=True); input()", "pulumi"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    process.stdout.readline()  # Its words stand in /proc from here on.
     yield process.pid
     process.kill()
     process.wait()

@@ -72,13 +72,17 @@ def test_an_unknown_stack_is_named_with_the_known_ones(machine: Machine, verb: s
     assert "dev, test" in done.stderr
 
 
-def node(*, mark: bool, running: bool) -> dict[str, object]:
-    mounts = [{"Destination": "/kind/kindling-incarnation", "Source": "/x/0a1b"}] if mark else []
+def node(*, state: Path | None, running: bool) -> dict[str, object]:
+    """What an engine says of a node container; `state` is the state folder of whoever made it."""
+    mounts = []
+    if state is not None:
+        mounts = [{"Destination": "/kind/kindling-incarnation", "Source": f"{state.resolve()}/clusters/0a1b"}]
     return {"Mounts": mounts, "Running": "true" if running else "false"}
 
 
-def test_a_foreign_cluster_of_that_name_blocks(machine: Machine) -> None:
-    machine.engine(containers={"kindling-dev-control-plane": node(mark=False, running=True)})
+@pytest.mark.parametrize("state", [None, Path("/somebody/kindling")])
+def test_a_foreign_cluster_of_that_name_blocks(machine: Machine, state: Path | None) -> None:
+    machine.engine(containers={"kindling-dev-control-plane": node(state=state, running=True)})
     done = machine.cli("up")
     assert done.returncode == 1
     assert is_message(done.stderr, what="`kindling-dev`")
@@ -86,13 +90,15 @@ def test_a_foreign_cluster_of_that_name_blocks(machine: Machine) -> None:
 
 
 def test_destroy_leaves_a_foreign_cluster_alone(machine: Machine) -> None:
-    machine.engine(containers={"kindling-dev-control-plane": node(mark=False, running=True)})
+    machine.engine(containers={"kindling-dev-control-plane": node(state=None, running=True)})
     done = machine.cli("destroy")
     assert (done.returncode, done.stdout) == (0, "Stack dev: there is nothing to destroy.\n")
 
 
 def test_a_stopped_cluster_blocks_with_the_way_to_start_it(machine: Machine) -> None:
-    machine.engine(containers={"kindling-dev-control-plane": node(mark=True, running=False)})
+    machine.engine(
+        containers={"kindling-dev-control-plane": node(state=machine.home / "state", running=False)}
+    )
     done = machine.cli("up")
     assert done.returncode == 1
     assert is_message(done.stderr, what="the cluster `kindling-dev` is stopped")

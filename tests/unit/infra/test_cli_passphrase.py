@@ -40,6 +40,13 @@ def test_it_is_made_once() -> None:
     assert stack.passphrase_file().read_text() == first
 
 
+def test_no_settings_file_of_the_checkout_carries_one_machines_salt() -> None:
+    """With it, every other machine's passphrase would be called incorrect."""
+    files = list(REPOSITORY.glob("Pulumi.*.yaml"))
+    assert files
+    assert [file.name for file in files if "encryptionsalt" in file.read_text()] == []
+
+
 def test_nothing_else_is_left_beside_it(state: Path) -> None:
     stack.passphrase_file()
     assert [path.name for path in state.iterdir()] == ["passphrase"]

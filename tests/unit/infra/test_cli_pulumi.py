@@ -237,6 +237,16 @@ def test_exec_runs_pulumi_with_the_stacks_settings(machine: Machine) -> None:
     assert missing.returncode != 0
 
 
+@pytest.mark.parametrize("words", [("preview",), ("refresh", "--yes"), ("config",), ("stack", "output")])
+def test_exec_pulumi_leaves_the_checkout_clean(machine: Machine, words: tuple[str, ...]) -> None:
+    settings = machine.checkout / "Pulumi.dev.yaml"
+    before = settings.read_text()
+    assert machine.cli("up").returncode == 0
+    done = machine.cli("exec", "pulumi", *words)
+    assert done.returncode == 0, done.stderr
+    assert settings.read_text() == before
+
+
 def kill_everything(machine: Machine) -> None:
     """As a machine that loses power would, to the processes of this machine alone."""
     for pid in programs_of(machine):
