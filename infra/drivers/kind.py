@@ -81,6 +81,9 @@ class Kind:
     def delete(self, name: str) -> None:
         """Remove containers, volumes and the kubeconfig context; missing is fine, foreign is refused."""
         incarnations = self._marks(name)
+        for node in self._nodes(name):
+            # Nothing in it is kept, so it need not be asked to stop: that alone takes 10 s.
+            processes.succeeds([self.engine.program, "kill", node], timeout=60, env=self.engine.environment())
         self._run("delete", "cluster", "--name", name, timeout=120)
         for incarnation in incarnations:
             _forget(incarnation)

@@ -78,8 +78,9 @@ class Toolchain:
         """
         if self._state(TOOLS["pulumi"]).source == "path":
             return Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi")
-        home = paths.cache_dir() / "pulumi-home"
         plugin = building.location(TOOLS["pulumi-resource-kubernetes"])
+        # Named by the plugin's key: another build of the same version is another home.
+        home = paths.cache_dir() / "pulumi-home" / plugin.parent.name
         installed = home / "plugins" / f"resource-kubernetes-v{PULUMI_KUBERNETES}" / plugin.name
         if not installed.exists():
             self.ensure("pulumi-resource-kubernetes")
