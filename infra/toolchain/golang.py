@@ -49,6 +49,7 @@ class Go:
             [
                 self.program,
                 "build",
+                "-v",  # Names each package as it is compiled: the only sign of life a build gives.
                 "-trimpath",
                 "-o",
                 output,

@@ -1,0 +1,68 @@
+"""Programs are ended when they should be, and their own words reach the reader."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from infra import processes
+
+
+def python(code: str) -> list[str]:
+    return [sys.executable, "-c", code]
+
+
+def test_output_comes_back_and_input_goes_in() -> None:
+    assert processes.run(python("print(input()[::-1])"), timeout=20, stdin="abc\n") == "cba\n"
+
+
+def test_a_failure_carries_status_and_the_programs_words() -> None:
+    with pytest.raises(processes.ProgramError) as caught:
+        processes.run(
+            python("import sys; print('the disk is full', file=sys.stderr); sys.exit(3)"), timeout=20
+        )
+    assert caught.value.status == 3
+    assert "the disk is full" in caught.value.why
+
+
+def test_a_missing_program_is_named() -> None:
+    with pytest.raises(processes.ProgramError, match="no-such-program") as caught:
+        processes.run(["no-such-program"], timeout=5)
+    assert "doctor" in caught.value.remedy
+
+
+def test_a_timeout_ends_the_children_too(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    code = (
+        "import subprocess, sys, time;"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']);"
+        f"open({str(pid_file)!r}, 'w').write(str(child.pid)); time.sleep(60)"
+    )
+    with pytest.raises(processes.ProgramError, match="did not finish within 2 s"):
+        processes.run(python(code), timeout=2)
+    child = int(pid_file.read_text())
+    for _ in range(50):
+        if not _alive(child):
+            return
+        time.sleep(0.1)
+    raise AssertionError("the grandchild outlived the timeout")
+
+
+def test_lines_of_standard_error_are_seen_as_they_come() -> None:
+    lines: list[str] = []
+    processes.run(
+        python("import sys; [print(n, file=sys.stderr) for n in range(3)]"), timeout=20, on_line=lines.append
+    )
+    assert lines == ["0", "1", "2"]
+
+
+def _alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return False
+    return state != "Z" and os.path.exists(f"/proc/{pid}")
