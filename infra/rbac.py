@@ -38,12 +38,12 @@ class Rule:
 CLUSTER_RULES: tuple[Rule, ...] = (
     *(Rule("see what users ask for", group, (plural,), READ) for group, plural in KINDS.items()),
     *(Rule("say how it stands", group, (f"{plural}/status",), ("patch",)) for group, plural in KINDS.items()),
-    Rule("run and repair the databases", "apps", ("statefulsets",), (*READ, "create", "patch", "delete")),
+    Rule("run and repair the databases", "apps", ("statefulsets",), (*READ, "create", "patch")),
     Rule(
         "the Services, Secrets and settings of what runs, and its volumes by the data policy",
         "",
         ("services", "secrets", "configmaps", "persistentvolumeclaims"),
-        (*READ, "create", "patch", "delete"),
+        (*READ, "create", "patch"),
     ),
     Rule("see what runs and what is ready", "", ("pods",), READ),
     Rule("tell users what happened", "events.k8s.io", ("events",), ("create",)),

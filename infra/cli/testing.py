@@ -14,7 +14,7 @@ from infra.cli import machine as looking
 from infra.cli import survey
 from infra.cli.arguments import Command
 from infra.drivers import engine as engines
-from infra.drivers import images
+from infra.drivers import images, packages
 from infra.errors import KindlingError
 from infra.progress import Progress
 from infra.toolchain import Toolchain, venv
@@ -54,6 +54,10 @@ def _provision(toolchain: Toolchain, progress: Progress) -> tuple[Path, dict[str
         raise blocker
     progress.plan([step for step in machine.steps if step not in (looking.CREATE, looking.CHECK)])
     python = venv.ensure(REQUIREMENTS, progress=progress)
+    if not packages.has_postgresql():
+        # The operator's way of logging in is tested against a server, not against an idea of one.
+        with progress.step("Install PostgreSQL from the distribution"):
+            packages.install_postgresql()
     # The stack that some tests bring up has the environment of the ordinary lock.
     venv.ensure(progress=progress)
     search = toolchain.path(TOOLS)

@@ -8,9 +8,12 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Sequence
+from pathlib import Path
 
 from infra import processes
 from infra.errors import KindlingError
+
+_NO_CLUSTER = Path("/etc/postgresql-common/createcluster.conf")
 
 
 def available() -> bool:
@@ -38,3 +41,16 @@ def install(names: Sequence[str]) -> None:
             why=error.why or error.what,
             remedy="check that the distribution's mirror can be reached, then run the same command again",
         ) from None
+
+
+def has_postgresql() -> bool:
+    """Whether PostgreSQL's server programs are here; Debian keeps them off PATH."""
+    return shutil.which("initdb") is not None or any(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+
+
+def install_postgresql() -> None:
+    """The server programs alone: the package would start a cluster on the usual port, and is told not to."""
+    if available() and not _NO_CLUSTER.exists():
+        _NO_CLUSTER.parent.mkdir(parents=True, exist_ok=True)
+        _NO_CLUSTER.write_text("create_main_cluster = false\n")
+    install(["postgresql"])

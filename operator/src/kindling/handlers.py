@@ -47,7 +47,7 @@ def settings_for(children: Sequence[ResourceType]) -> kopf.OperatorSettings:
 
 
 class Glue:
-    """Registers the handlers; `synced` once kopf let the first event through or had nothing to tell."""
+    """Registers the handlers of every kind and of their children in a registry of its own."""
 
     def __init__(
         self,
