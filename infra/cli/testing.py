@@ -42,8 +42,7 @@ def run(command: Command) -> int:
                 why="its findings stand above",
                 remedy="mend them; the tests run when the linters are content.",
             )
-    tests = command.rest or ("tests",)
-    return processes.attach([python, "-m", "pytest", *tests], env=environment, cwd=paths.REPOSITORY)
+    return processes.attach([python, "-m", "pytest", *command.rest], env=environment, cwd=paths.REPOSITORY)
 
 
 def _provision(toolchain: Toolchain, progress: Progress) -> tuple[Path, dict[str, str]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -143,4 +144,5 @@ def _on_path(tool: Tool) -> tuple[Path, str] | None:
         os.replace(memory.with_suffix(".partial"), memory)
     if not tool.on_path.accepts(known[key]):
         return None
-    return Path(program), " ".join(known[key].split())[:40]
+    version = re.search(r"\d+(\.\d+)+", known[key])
+    return Path(program), version[0] if version else known[key]

@@ -21,6 +21,8 @@ def environment() -> Iterator[Environment]:
     home.mkdir(parents=True, exist_ok=True)
     made = Environment(home)
     made.ok("destroy", STACK)  # What an earlier, killed run left.
-    made.ok("up", STACK)
-    yield made
-    made.ok("destroy", STACK)
+    try:
+        made.ok("up", STACK)
+        yield made
+    finally:
+        made.ok("destroy", STACK)
