@@ -64,8 +64,9 @@ class ContainerEngine:
 
     def environment(self) -> dict[str, str]:
         """What kind and the engine's client need in their environment."""
-        extra = {"KIND_EXPERIMENTAL_PROVIDER": self.name}
-        return {**self._environment, **extra}
+        # Older Docker clients build without mounts and secrets unless told otherwise.
+        builder = {"DOCKER_BUILDKIT": "1"} if self.name == "docker" else {}
+        return {**self._environment, **builder, "KIND_EXPERIMENTAL_PROVIDER": self.name}
 
     def run(
         self, *arguments: str | Path, timeout: float = 120, on_line: Callable[[str], None] | None = None
