@@ -103,7 +103,10 @@ class Machine:
         folder = Path(done.stdout.strip())
         (folder / "bin").mkdir(parents=True)
         program = folder / "bin" / "python"
-        program.write_text(f"#!{sys.executable}\nimport os, sys\nos.execv({interpreter!r}, sys.argv)\n")
+        # By its own name: an interpreter finds its packages by the name it was called by.
+        program.write_text(
+            f"#!{sys.executable}\nimport os, sys\nos.execv({interpreter!r}, [{interpreter!r}, *sys.argv[1:]])\n"
+        )
         program.chmod(0o755)
         (folder / "complete").touch()
 

@@ -1,11 +1,18 @@
-"""What the tests of the Pulumi program need of pytest."""
+"""What the tests of the host side need of pytest."""
 
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import Iterator
 
 import pytest
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _interruptible() -> None:
+    """A run started in the background may have been told to ignore Ctrl-C, and its children inherit that."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
