@@ -104,9 +104,8 @@ class Machine:
         (folder / "bin").mkdir(parents=True)
         program = folder / "bin" / "python"
         # By its own name: an interpreter finds its packages by the name it was called by.
-        program.write_text(
-            f"#!{sys.executable}\nimport os, sys\nos.execv({interpreter!r}, [{interpreter!r}, *sys.argv[1:]])\n"
-        )
+        words = f"[{interpreter!r}, *sys.argv[1:]]"
+        program.write_text(f"#!{sys.executable}\nimport os, sys\nos.execv({interpreter!r}, {words})\n")
         program.chmod(0o755)
         (folder / "complete").touch()
 
