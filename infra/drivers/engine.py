@@ -17,9 +17,9 @@ from infra.drivers import packages
 from infra.errors import KindlingError
 from infra.progress import Progress
 
+# Installing this needs a mirror, but no daemon, no kernel module and no reboot.
 PACKAGES = ("podman", "runc", "containernetworking-plugins", "iptables", "conntrack")
 INSTALL_SECONDS = 60.0
-# Installing this needs a mirror, but no daemon, no kernel module and no reboot.
 _CONTAINERS_CONF = """\
 # Written by Kindling: this machine's root can not raise resource limits (no CAP_SYS_RESOURCE) or has
 # cgroup v1, where podman's own defaults fail.
@@ -76,11 +76,13 @@ class ContainerEngine:
             [self.program, *arguments], timeout=timeout, env=self.environment(), on_line=on_line
         )
 
+    def succeeds(self, *arguments: str | Path, timeout: float) -> bool:
+        """Call the client, where failing is an answer too."""
+        return processes.succeeds([self.program, *arguments], timeout=timeout, env=self.environment())
+
     def has_image(self, ref: str) -> bool:
         """Whether the image is in the engine's own storage."""
-        return processes.succeeds(
-            [self.program, "image", "inspect", ref, "--format", "ok"], timeout=60, env=self.environment()
-        )
+        return self.succeeds("image", "inspect", ref, "--format", "ok", timeout=60)
 
     def build(
         self,
@@ -125,7 +127,7 @@ class ContainerEngine:
 
     def pull(self, ref: str) -> bool:
         """Fetch from a registry; False when no registry answers with it."""
-        return processes.succeeds([self.program, "pull", "--quiet", ref], timeout=600, env=self.environment())
+        return self.succeeds("pull", "--quiet", ref, timeout=600)
 
 
 def install_engine(progress: Progress) -> ContainerEngine:

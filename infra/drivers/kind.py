@@ -83,7 +83,7 @@ class Kind:
         incarnations = self._marks(name)
         for node in self._nodes(name):
             # Nothing in it is kept, so it need not be asked to stop: that alone takes 10 s.
-            processes.succeeds([self.engine.program, "kill", node], timeout=60, env=self.engine.environment())
+            self.engine.succeeds("kill", node, timeout=60)
         self._run("delete", "cluster", "--name", name, timeout=120)
         for incarnation in incarnations:
             _forget(incarnation)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 from infra import paths, processes
@@ -89,8 +90,9 @@ def ensure_node_image(engine: ContainerEngine, progress: Progress | None = None)
     return ref
 
 
-def _assemble(engine: ContainerEngine, ref: str, tools: dict[str, Path], work: Path, detail: object) -> None:
-    say = detail if callable(detail) else print
+def _assemble(
+    engine: ContainerEngine, ref: str, tools: dict[str, Path], work: Path, say: Callable[[str], None]
+) -> None:
     rootfs = paths.cache_dir() / "images" / f"node-rootfs-{_digest(PACKAGES)}.tar"
     say("Debian root file system")
     debian.debootstrap(suite=SUITE, include=PACKAGES, tar=rootfs)

@@ -21,28 +21,12 @@ class Environment:
         self.state = home / "state"
         self._env = {**os.environ, "KINDLING_STATE": str(self.state), "KUBECONFIG": str(self.kubeconfig)}
 
-    def infra(self, *words: str, timeout: float = 1500) -> subprocess.CompletedProcess[str]:
+    def infra(
+        self, *words: str, stdin: str | None = None, timeout: float = 1500
+    ) -> subprocess.CompletedProcess[str]:
         """`python3 -m infra WORDS…`; the caller looks at the exit status."""
         return subprocess.run(
             [sys.executable, "-m", "infra", *words],
-            cwd=ROOT,
-            env=self._env,
-            timeout=timeout,
-            text=True,
-            capture_output=True,
-            check=False,
-        )
-
-    def ok(self, *words: str, timeout: float = 1500) -> str:
-        """The same, but it must succeed; returns standard output."""
-        done = self.infra(*words, timeout=timeout)
-        assert done.returncode == 0, f"{words}: {done.stdout[-3000:]}\n{done.stderr[-3000:]}"
-        return done.stdout
-
-    def kubectl(self, *words: str, stdin: str | None = None, timeout: float = 300) -> str:
-        """kubectl as `infra exec` finds it, against this stack; must succeed."""
-        done = subprocess.run(
-            [sys.executable, "-m", "infra", "exec", "--stack", STACK, "kubectl", *words],
             cwd=ROOT,
             env=self._env,
             input=stdin,
@@ -51,8 +35,16 @@ class Environment:
             capture_output=True,
             check=False,
         )
-        assert done.returncode == 0, f"kubectl {words}: {done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+
+    def ok(self, *words: str, stdin: str | None = None, timeout: float = 1500) -> str:
+        """The same, but it must succeed; returns standard output."""
+        done = self.infra(*words, stdin=stdin, timeout=timeout)
+        assert done.returncode == 0, f"{words}: {done.stdout[-3000:]}\n{done.stderr[-3000:]}"
         return done.stdout
+
+    def kubectl(self, *words: str, stdin: str | None = None, timeout: float = 300) -> str:
+        """kubectl as `infra exec` finds it, against this stack; must succeed."""
+        return self.ok("exec", "--stack", STACK, "kubectl", *words, stdin=stdin, timeout=timeout)
 
     def get(self, *words: str) -> dict[str, Any]:
         """`kubectl get … -o json`."""

@@ -66,7 +66,7 @@ class MemoryApi:
         self._gate(ref.type, subresource or "patch")
         if patch.get("metadata", {}).get("uid", known["metadata"]["uid"]) != known["metadata"]["uid"]:
             raise Refused(status=422, reason="Invalid", message="metadata.uid: field is immutable")
-        return self._update(ref.type, self.objects[ref], _merged(known, patch), spec=subresource is None)
+        return self._update(ref.type, self.objects[ref], merged(known, patch), spec=subresource is None)
 
     async def delete(self, ref: Ref, *, uid: str, resource_version: str | None = None) -> None:
         known = await self.get(ref)
@@ -87,7 +87,7 @@ class MemoryApi:
         )
 
     def edit(self, ref: Ref, patch: Object) -> None:
-        self._update(ref.type, self.objects[ref], _merged(self.objects[ref], patch))
+        self._update(ref.type, self.objects[ref], merged(self.objects[ref], patch))
 
     def set_status(self, ref: Ref, status: Object) -> None:
         self._update(ref.type, self.objects[ref], {**self.objects[ref], "status": status}, spec=False)
@@ -221,11 +221,12 @@ def _minus(before: Any, after: Any) -> Any:
 
 
 def _without(known: Object, *, removed: Object) -> Object:
-    left: Object = _merged(known, removed)
+    left: Object = merged(known, removed)
     return left
 
 
-def _merged(known: Any, patch: Any) -> Any:
+def merged(known: Any, patch: Any) -> Any:
+    """RFC 7386, word for word."""
     if not isinstance(patch, dict):
         return patch
     out = dict(known) if isinstance(known, dict) else {}
@@ -233,7 +234,7 @@ def _merged(known: Any, patch: Any) -> Any:
         if value is None:
             out.pop(name, None)
         else:
-            out[name] = _merged(out.get(name), value)
+            out[name] = merged(out.get(name), value)
     return out
 
 

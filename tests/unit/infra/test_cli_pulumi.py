@@ -173,13 +173,18 @@ def test_interrupted_once_pulumi_finishes_what_it_is_at(
     assert done.returncode == 0, done.stderr
 
 
-def test_a_killed_run_is_taken_up_by_the_next(machine: Machine) -> None:
+def kill_in_creation(machine: Machine) -> None:
+    """Leave what an `up` leaves that was killed while it created something."""
     assert machine.cli("preview").returncode == 0
     slow(machine)
     process = machine.start("up")
     wait_for_creation(machine)
     kill_everything(machine)
     process.communicate(timeout=60)
+
+
+def test_a_killed_run_is_taken_up_by_the_next(machine: Machine) -> None:
+    kill_in_creation(machine)
     assert locks(machine)
     assert latest(machine)["pending_operations"]
 
@@ -193,12 +198,7 @@ def test_a_killed_run_is_taken_up_by_the_next(machine: Machine) -> None:
 
 
 def test_what_a_killed_run_left_can_be_destroyed(machine: Machine) -> None:
-    assert machine.cli("preview").returncode == 0
-    slow(machine)
-    process = machine.start("up")
-    wait_for_creation(machine)
-    kill_everything(machine)
-    process.communicate(timeout=60)
+    kill_in_creation(machine)
 
     done = machine.cli("destroy")
     assert done.returncode == 0, done.stdout + done.stderr

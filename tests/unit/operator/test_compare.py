@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kindling.engine.compare import fingerprint, holds, merge_patch
 
+from tests.model.memory import merged
+
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
@@ -92,19 +94,6 @@ def test_fingerprint_tells_fields_apart_but_not_secrets() -> None:
     assert fingerprint({"a": 1, "b": 2}) == fingerprint({"b": 2, "a": 1})
 
 
-def applied(known: Any, patch: Any) -> Any:
-    """RFC 7386, word for word."""
-    if not isinstance(patch, dict):
-        return patch
-    out = dict(known) if isinstance(known, dict) else {}
-    for name, value in patch.items():
-        if value is None:
-            out.pop(name, None)
-        else:
-            out[name] = applied(out.get(name), value)
-    return out
-
-
 LEAVES = st.booleans() | st.integers() | st.text(max_size=3) | st.lists(st.integers(), max_size=2)
 STATUSES = st.recursive(
     st.dictionaries(st.sampled_from("abcd"), LEAVES, max_size=3),
@@ -117,5 +106,5 @@ STATUSES = st.recursive(
 def test_merge_patch_leads_there_and_is_empty_at_the_end(
     known: dict[str, Any], wanted: dict[str, Any]
 ) -> None:
-    assert applied(known, merge_patch(known=known, wanted=wanted)) == wanted
+    assert merged(known, merge_patch(known=known, wanted=wanted)) == wanted
     assert merge_patch(known=wanted, wanted=wanted) == {}
