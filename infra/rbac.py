@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from infra.components import manifests
+
 READ = ("get", "list", "watch")
 LEASES = "coordination.k8s.io"
 
-KINDS = {
-    "database.technotuesday.io": "postgresqls",
-    "database.db.example.com": "postgresqls",
-    "cache.example.com": "memcacheds",
-    "pulsar.pulsarconsumer.krvarma.com": "pulsarconsumers",
-    "poc.test.domain": "mycustomresources",
-}
+KINDS = {crd["spec"]["group"]: str(crd["spec"]["names"]["plural"]) for crd in manifests.load("crds")}
+"""The plural of each kind by its group: whatever has a definition under crds/ is the operator's to serve."""
 
 
 @dataclass(frozen=True)
@@ -38,12 +35,19 @@ class Rule:
 CLUSTER_RULES: tuple[Rule, ...] = (
     *(Rule("see what users ask for", group, (plural,), READ) for group, plural in KINDS.items()),
     *(Rule("say how it stands", group, (f"{plural}/status",), ("patch",)) for group, plural in KINDS.items()),
-    Rule("run and repair the databases", "apps", ("statefulsets",), (*READ, "create", "patch")),
+    Rule("run and repair the workloads", "apps", ("deployments", "statefulsets"), (*READ, "create", "patch")),
     Rule(
         "the Services, Secrets and settings of what runs, and its volumes by the data policy",
         "",
         ("services", "secrets", "configmaps", "persistentvolumeclaims"),
         (*READ, "create", "patch"),
+    ),
+    Rule("who may reach what runs", "networking.k8s.io", ("networkpolicies",), (*READ, "create", "patch")),
+    Rule(
+        "how many may go at once; none is wanted where one runs",
+        "policy",
+        ("poddisruptionbudgets",),
+        (*READ, "create", "patch", "delete"),
     ),
     Rule("see what runs and what is ready", "", ("pods",), READ),
     Rule("tell users what happened", "events.k8s.io", ("events",), ("create",)),

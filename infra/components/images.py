@@ -42,14 +42,25 @@ class Source:
 
 
 OPERATOR = Source("kindling-operator", "operator", "operator/src")
-POSTGRES = Source("kindling-postgres", "operator/images/postgres", "operator/images/postgres")
+OPERANDS = "operator/images"
+
+
+def operands() -> dict[str, Source]:
+    """What the operator runs: each folder of operator/images that holds a Containerfile, by its name."""
+    folders = sorted(path.parent for path in (REPOSITORY / OPERANDS).glob("*/Containerfile"))
+    return {
+        folder.name: Source(
+            f"kindling-{folder.name}", f"{OPERANDS}/{folder.name}", f"{OPERANDS}/{folder.name}"
+        )
+        for folder in folders
+    }
 
 
 class Images(pulumi.ComponentResource):
-    """References to our images, each usable once every node has it."""
+    """References to our images, each usable once every node has it; `operands` by folder."""
 
     operator: pulumi.Output[str]
-    postgres: pulumi.Output[str]
+    operands: dict[str, pulumi.Output[str]]
 
     def __init__(
         self,
@@ -74,5 +85,5 @@ class Images(pulumi.ComponentResource):
             ).ref
 
         self.operator = reference("operator", OPERATOR)
-        self.postgres = reference("postgres", POSTGRES)
-        self.register_outputs({"operator": self.operator, "postgres": self.postgres})
+        self.operands = {part: reference(part, source) for part, source in operands().items()}
+        self.register_outputs({"operator": self.operator, **self.operands})

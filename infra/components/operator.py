@@ -67,7 +67,7 @@ class Operator(pulumi.ComponentResource):
                     labels=SELECTOR,
                     service_account=account.metadata.apply(_name_of),
                     image=images.operator,
-                    operands={"KINDLING_IMAGE_POSTGRES": images.postgres},
+                    operands={_variable(part): ref for part, ref in images.operands.items()},
                     settings=settings,
                 ),
             ),
@@ -171,6 +171,11 @@ def _rules(rules: Sequence[Rule]) -> list[access.v1.PolicyRuleArgs]:
         )
         for rule in rules
     ]
+
+
+def _variable(part: str) -> str:
+    """The name by which the operator asks for the image of a folder under operator/images."""
+    return f"KINDLING_IMAGE_{part.upper().replace('-', '_')}"
 
 
 def _restricted() -> dict[str, str]:

@@ -6,7 +6,9 @@ import asyncio
 import random
 from datetime import UTC, datetime
 
+from kindling.engine.plan import Apply
 from kindling.engine.queue import Queue
+from kindling.engine.reconciliation import Ports
 from kindling.engine.store import Key, Store
 from kindling.engine.worker import Reconciler
 from kindling.kinds.contract import MANAGED_BY_LABEL, Answer
@@ -31,8 +33,10 @@ class World:
         self.api = MemoryApi()
         self.logins: list[Login] = []
         self.told: list[tuple[str, str]] = []
+        self.repaired: list[tuple[str, str]] = []
         self.answer = Answer(ok=True)
         self.failures = 0
+        self.now = NOW
         self._delivered = 0
         self.restart()
 
@@ -40,14 +44,15 @@ class World:
         """The operator anew: it lists what there is and has not seen anything before."""
         self.store = Store([kind.type for kind in KINDS])
         self.queue: Queue[Key] = Queue()
-        self.reconciler = Reconciler(
+        ports = Ports(
             api=self.api,
             store=self.store,
-            kinds={kind.type.label: kind for kind in KINDS},
             ask=self._ask,
             tell=self._tell,
-            clock=lambda: NOW,
+            repaired=self._repaired,
+            clock=lambda: self.now,
         )
+        self.reconciler = Reconciler(ports=ports, kinds={kind.type.label: kind for kind in KINDS})
         self._delivered = len(self.api.events)
         for ref, obj in self.api.objects.items():
             if self._watched(ref.type, obj):
@@ -62,6 +67,9 @@ class World:
 
     def _tell(self, type: ResourceType, cr: Object, before: Object, after: Object) -> None:
         self.told.append((cr["metadata"]["name"], after["conditions"][0]["reason"]))
+
+    def _repaired(self, type: ResourceType, cr: Object, action: Apply) -> None:
+        self.repaired.append((action.type.kind, "new" if action.new else "edited"))
 
     def deliver(self, *, lose: float = 0.0, double: float = 0.0, seed: int = 0) -> None:
         """Hand over the watch log; some of it lost or told twice."""

@@ -23,6 +23,7 @@ from kindling.engine.events import Events
 from kindling.engine.lease import Lease, LeaseLost
 from kindling.engine.metrics import Metrics
 from kindling.engine.queue import Queue
+from kindling.engine.reconciliation import Ports
 from kindling.engine.resync import Resync
 from kindling.engine.store import Key, Store
 from kindling.engine.worker import WORKERS, Reconciler, work
@@ -84,12 +85,14 @@ async def operate(config: Config, access: Access) -> None:
 
     :raises CannotWork: when it cannot even start.
     """
-    rooms = {kind.type.label: kind for kind in kinds(image_postgres=config.image_postgres)}
+    rooms = {kind.type.label: kind for kind in kinds(config.images)}
     resources = [kind.type for kind in rooms.values()]
-    children = list(dict.fromkeys(type for kind in rooms.values() for type in kind.children))
+    sights = list(dict.fromkeys(type for kind in rooms.values() for type in kind.sights))
+    children = list(dict.fromkeys([type for kind in rooms.values() for type in kind.children] + sights))
+    labelled = [type for type in children if type not in sights]
     metrics, phase = Metrics(), Phase()
     queue: Queue[Key] = Queue()
-    store = Store(resources)
+    store = Store(resources, sights=sights, seeks={label: kind.seeks for label, kind in rooms.items()})
 
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):  # as process 1 we would not even die of them
@@ -129,7 +132,10 @@ async def operate(config: Config, access: Access) -> None:
             if not await unless(stop, lease.acquire()):
                 return
             log.info("holding the lease; working")
-            reconciler = Reconciler(api=client, store=store, kinds=rooms, ask=postgres.ask, tell=events.tell)
+            ports = Ports(
+                api=client, store=store, ask=postgres.ask, tell=events.tell, repaired=events.repaired
+            )
+            reconciler = Reconciler(ports=ports, kinds=rooms)
             resync = Resync(
                 api=client,
                 store=store,
@@ -139,6 +145,7 @@ async def operate(config: Config, access: Access) -> None:
                 children=children,
                 namespaces=config.watch_namespaces,
                 selector=SELECTOR,
+                sights=sights,
             )
             glue = Glue(
                 access=access,
@@ -151,7 +158,13 @@ async def operate(config: Config, access: Access) -> None:
             )
             parts = [lease.keep(), resync.run(), events.run()]
             parts += [work(reconciler, queue, metrics) for _ in range(WORKERS)]
-            await together(parts, config=config, glue=glue, settings=settings_for(children), lease=lease)
+            await together(
+                parts,
+                config=config,
+                glue=glue,
+                settings=settings_for(labelled),
+                lease=lease,
+            )
         finally:
             queue.close()
             await runner.cleanup()

@@ -30,7 +30,8 @@ PAGE = 500
 ERROR_DELAYS = (1, 1, 2, 3, 5, 8, 13)
 
 
-def settings_for(children: Sequence[ResourceType]) -> kopf.OperatorSettings:
+def settings_for(labelled: Sequence[ResourceType]) -> kopf.OperatorSettings:
+    """Kopf's settings; of the `labelled` types only the objects that bear our label are watched."""
     settings = kopf.OperatorSettings()
     settings.scanning.disabled = True  # no watch on all CRDs and namespaces
     settings.peering.standalone = True  # the Lease decides who works
@@ -41,7 +42,7 @@ def settings_for(children: Sequence[ResourceType]) -> kopf.OperatorSettings:
     settings.watching.chunk_size = PAGE
     settings.queueing.error_delays = ERROR_DELAYS
     settings.process.ultimate_exiting_timeout = 10
-    watched = {(type.group, type.plural) for type in children}
+    watched = {(type.group, type.plural) for type in labelled}
     settings.watching.label_selectors[lambda found: (found.group, found.plural) in watched] = SELECTOR
     return settings
 

@@ -10,7 +10,7 @@ import pytest
 
 from infra import environment, rbac, settings
 from infra.components import images
-from infra.components.images import OPERATOR, POSTGRES
+from infra.components.images import OPERATOR, operands
 from infra.settings import OperatorSettings
 from tests.unit.infra.fakes import Graph, declare
 
@@ -90,7 +90,10 @@ def test_the_environment(container: dict[str, Any]) -> None:
     assert environment_of(container) == {
         "KINDLING_LOG_LEVEL": "INFO",
         "KINDLING_WATCH_NAMESPACES": "",
-        "KINDLING_IMAGE_POSTGRES": f"localhost/kindling-postgres:{POSTGRES.digest()}",
+        **{
+            f"KINDLING_IMAGE_{name.upper().replace('-', '_')}": f"localhost/kindling-{name}:{source.digest()}"
+            for name, source in operands().items()
+        },
         "KINDLING_NAMESPACE": "metadata.namespace",
         "KINDLING_POD": "metadata.name",
     }
@@ -189,13 +192,18 @@ def test_only_children_and_events_can_be_written() -> None:
         if not resource.endswith("/status")
     }
     assert writable == {
+        ("apps", "deployments"),
         ("apps", "statefulsets"),
         ("", "services"),
         ("", "secrets"),
         ("", "configmaps"),
         ("", "persistentvolumeclaims"),
+        ("networking.k8s.io", "networkpolicies"),
+        ("policy", "poddisruptionbudgets"),
         ("events.k8s.io", "events"),
     }
+    deletable = {rule.resources for rule in rbac.CLUSTER_RULES if "delete" in rule.verbs}
+    assert deletable == {("poddisruptionbudgets",)}, "all else goes with its owner"
 
 
 def test_an_image_changes_with_what_enters_it_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

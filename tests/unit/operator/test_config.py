@@ -13,13 +13,25 @@ GOOD = {"KINDLING_IMAGE_POSTGRES": "postgres:17"}
 def test_defaults() -> None:
     config = Config.load({**GOOD, "KINDLING_WATCH_NAMESPACES": "", "KINDLING_POD": "op-1"})
     assert config == Config(
-        image_postgres="postgres:17",
+        images=config.images,
         namespace="kindling-system",
         pod="op-1",
         watch_namespaces=(),
         log_level=logging.INFO,
         port=8080,
     )
+
+
+def test_an_operands_image_is_named_by_its_folder() -> None:
+    images = Config.load({**GOOD, "KINDLING_IMAGE_PULSAR_CONSUMER": " consumer:1 "}).images
+    assert dict(images) == {"postgres": "postgres:17", "pulsar-consumer": "consumer:1"}
+
+
+@pytest.mark.parametrize("value", ["", "two words"])
+def test_an_image_that_a_kind_needs_is_missed_by_name(value: str) -> None:
+    images = Config.load({"KINDLING_IMAGE_PULSAR_CONSUMER": value}).images
+    with pytest.raises(BadSetting, match=r"KINDLING_IMAGE_PULSAR_CONSUMER=.*operator/images/pulsar-consumer"):
+        images["pulsar-consumer"]
 
 
 def test_namespaces_are_split() -> None:
@@ -30,8 +42,6 @@ def test_namespaces_are_split() -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("KINDLING_IMAGE_POSTGRES", ""),
-        ("KINDLING_IMAGE_POSTGRES", "two words"),
         ("KINDLING_LOG_LEVEL", "loud"),
         ("KINDLING_PORT", "0"),
         ("KINDLING_PORT", "http"),

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime
 
-from kindling.engine.events import Events, event_for, noteworthy
+from kindling.engine.events import Events, event_for, noteworthy, repair_for
+from kindling.engine.plan import Apply
 from kindling.kinds.conditions import condition
 from kindling.kube.errors import Conflict, Refused
-from kindling.kube.resources import EVENT, Object, ResourceType
+from kindling.kube.resources import EVENT, SERVICE, Object, ResourceType
 
 TYPE = ResourceType("example.com", "v1", "Toy", "toys")
 CR = {"metadata": {"namespace": "ns", "name": "x", "uid": "u"}}
@@ -41,6 +42,18 @@ def test_same_word_same_name() -> None:
     assert one["metadata"]["name"] != other["metadata"]["name"]
     assert (one["type"], one["regarding"]["uid"]) == ("Normal", "u")
     assert event_for(TYPE, CR, {**item, "type": "Degraded"}, instance="i", now=NOW)["type"] == "Warning"
+
+
+def test_a_repair_is_told_once_a_while() -> None:
+    def name(at: datetime, child: str = "a") -> str:
+        action = Apply(SERVICE, {"metadata": {"name": child}}, new=False, drift=True)
+        event = repair_for(TYPE, CR, action, instance="op-1", now=at)
+        assert (event["type"], event["reason"]) == ("Normal", "Repaired")
+        assert event["note"] == f"Service {child} was edited by somebody else; it was set back."
+        return str(event["metadata"]["name"])
+
+    assert name(NOW) == name(NOW.replace(minute=9))
+    assert len({name(NOW), name(NOW.replace(minute=10)), name(NOW, "b")}) == 3
 
 
 def test_posting_outlives_every_refusal() -> None:

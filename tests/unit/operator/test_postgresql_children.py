@@ -35,7 +35,7 @@ def pod_of(cr: Object) -> Object:
 def test_total_and_plan_comes_to_rest(spec: Object, name: str) -> None:
     """Any admitted spec: applied once as it is, nothing is left to write."""
     cr = postgresql(name=name, **spec)
-    if KIND.refuse(cr) is not None:
+    if KIND.refuse(cr, observed()) is not None:
         return
     api = MemoryApi()
 
@@ -200,7 +200,7 @@ def test_mounts_have_their_volumes_and_probes_their_programs() -> None:
     ],
 )
 def test_refuses_by_field_and_value_never_the_password(name: str, spec: Object, words: list[str]) -> None:
-    problem = KIND.refuse(postgresql(name=name, **spec))
+    problem = KIND.refuse(postgresql(name=name, **spec), observed())
     assert problem is not None
     assert problem.reason == "InvalidSpec"
     assert "secret" not in problem.message
@@ -213,4 +213,4 @@ def test_refuses_nothing_the_door_admits(spec: Object, name: str) -> None:
     user = spec.get("defaultUser", "")
     reserved = user in {"kindling", "public", "none", "template0", "template1"} or user.startswith("pg_")
     if not reserved and "\0" not in spec.get("password", ""):
-        assert KIND.refuse(postgresql(name=name, **spec)) is None
+        assert KIND.refuse(postgresql(name=name, **spec), observed()) is None

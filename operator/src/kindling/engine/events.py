@@ -7,12 +7,14 @@ there are never more Events than changes; named by what they say, so that a rest
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Protocol
 
+from kindling.engine.plan import Apply
 from kindling.kinds.conditions import find
 from kindling.kube.errors import ApiError, Conflict
 from kindling.kube.resources import EVENT, Object, ResourceType
@@ -20,6 +22,7 @@ from kindling.kube.resources import EVENT, Object, ResourceType
 log = logging.getLogger(__name__)
 
 WAITING = 1000
+REPAIR_SECONDS = 600
 COMPONENT = "kindling.dev/operator"
 ORDINARY = frozenset({"Available", "Progressing"})
 
@@ -40,19 +43,55 @@ def noteworthy(before: Object, after: Object) -> list[Object]:
 
 
 def event_for(type: ResourceType, cr: Object, item: Object, *, instance: str, now: datetime) -> Object:
-    meta = cr["metadata"]
-    said = "|".join(
-        (meta["uid"], str(item["observedGeneration"]), item["type"], item["reason"], item["message"])
+    """The Event for a condition."""
+    said = (str(item["observedGeneration"]), item["type"], item["reason"], item["message"])
+    kind = "Normal" if item["type"] == "Ready" else "Warning"
+    return _event(
+        type,
+        cr,
+        kind=kind,
+        reason=item["reason"],
+        note=item["message"],
+        said=said,
+        instance=instance,
+        now=now,
     )
+
+
+def repair_for(type: ResourceType, cr: Object, action: Apply, *, instance: str, now: datetime) -> Object:
+    """The Event for a child that was set back; one per child and window, however long a fight lasts."""
+    name = action.body["metadata"]["name"]
+    done = "gone; it was made again" if action.new else "edited by somebody else; it was set back"
+    said = ("Repaired", action.type.label, name, str(int(now.timestamp() // REPAIR_SECONDS)))
+    note = f"{action.type.kind} {name} was {done}."
+    return _event(
+        type, cr, kind="Normal", reason="Repaired", note=note, said=said, instance=instance, now=now
+    )
+
+
+def _event(
+    type: ResourceType,
+    cr: Object,
+    *,
+    kind: str,
+    reason: str,
+    note: str,
+    said: tuple[str, ...],
+    instance: str,
+    now: datetime,
+) -> Object:
+    """`said` is what makes it the same Event as another."""
+    meta = cr["metadata"]
+    mark = hashlib.sha256("|".join((meta["uid"], *said)).encode()).hexdigest()[:16]
     return {
         "metadata": {
             "namespace": meta["namespace"],
-            "name": f"{meta['name']}.{hashlib.sha256(said.encode()).hexdigest()[:16]}",
+            "name": f"{meta['name']}.{mark}",
         },
         "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-        "type": "Normal" if item["type"] == "Ready" else "Warning",
-        "reason": item["reason"],
-        "note": item["message"][:1024],
+        "type": kind,
+        "reason": reason,
+        "note": note[:1024],
         "action": "Reconcile",
         "reportingController": COMPONENT,
         "reportingInstance": instance,
@@ -83,11 +122,14 @@ class Events:
 
     def tell(self, type: ResourceType, cr: Object, before: Object, after: Object) -> None:
         for item in noteworthy(before, after):
-            event = event_for(type, cr, item, instance=self._instance, now=self._clock())
-            try:
-                self._waiting.put_nowait(event)
-            except asyncio.QueueFull:
-                return  # the status says it too
+            self._post(event_for(type, cr, item, instance=self._instance, now=self._clock()))
+
+    def repaired(self, type: ResourceType, cr: Object, action: Apply) -> None:
+        self._post(repair_for(type, cr, action, instance=self._instance, now=self._clock()))
+
+    def _post(self, event: Object) -> None:
+        with contextlib.suppress(asyncio.QueueFull):  # the status and the log say it too
+            self._waiting.put_nowait(event)
 
     async def run(self) -> None:
         while True:

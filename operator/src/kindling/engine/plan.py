@@ -15,16 +15,20 @@ from kindling.kinds.contract import (
     Child,
     Problem,
 )
-from kindling.kube.resources import Object, Ref, ResourceType
+from kindling.kube.resources import SECRET, Object, Ref, ResourceType
 
 
 @dataclass(frozen=True)
 class Apply:
-    """Server-side apply; `new` when the object is not there yet."""
+    """Server-side apply; `new` when the object is not there yet.
+
+    `drift` when it is, and what we desire is what we last applied: somebody else has edited it.
+    """
 
     type: ResourceType
     body: Object
     new: bool
+    drift: bool = False
 
 
 @dataclass(frozen=True)
@@ -99,7 +103,9 @@ def _action(child: Child, known: Object | None) -> Action | None:
     body = {**child.body, "metadata": {**meta, "annotations": {**meta.get("annotations", {}), APPLIED: mark}}}
     if known is not None and holds(body, known):
         return None
-    return Apply(child.type, body, new=known is None)
+    applied = (known or {}).get("metadata", {}).get("annotations", {}).get(APPLIED)
+    # The mark holds nothing of a Secret's values, so there it can not tell whose change it was.
+    return Apply(child.type, body, new=known is None, drift=applied == mark and child.type != SECRET)
 
 
 def _obstacle(type: ResourceType, cr: Object, ref: Ref, known: Object, *, ours: set[str]) -> Problem | None:

@@ -44,7 +44,9 @@ class Resync:
         children: Sequence[ResourceType],
         namespaces: Sequence[str],
         selector: str,
+        sights: Sequence[ResourceType] = (),
     ) -> None:
+        """The children are listed by `selector`, but for the `sights`, which are listed whole."""
         self._api = api
         self._store = store
         self._queue = queue
@@ -53,6 +55,7 @@ class Resync:
         self._children = children
         self._namespaces: Sequence[str | None] = namespaces or [None]
         self._selector = selector
+        self._sights = frozenset(sights)
         self._requested = asyncio.Event()
 
     def request(self) -> None:
@@ -77,7 +80,7 @@ class Resync:
         for type in self._resources:
             await self._heal(type, selector="")
         for type in self._children:
-            await self._heal(type, selector=self._selector)
+            await self._heal(type, selector="" if type in self._sights else self._selector)
         for type in self._resources:
             for ref in self._store.refs(type):
                 self._queue.add(key_of(ref))

@@ -7,10 +7,14 @@ indices: those drop objects on a handler's error, and know nothing of write-thro
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
-from kindling.kinds.contract import INSTANCE_LABEL, KIND_LABEL
+from kindling.kinds.contract import INSTANCE_LABEL, KIND_LABEL, MANAGED_BY_LABEL, MANAGER, Sought
 from kindling.kube.resources import POD, SECRET, Object, Ref, ResourceType, ref_of
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 GRAVES = 10_000
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -31,8 +35,14 @@ def key_of(ref: Ref) -> Key:
     return Key(ref.type.label, ref.namespace, ref.name)
 
 
-def project(type: ResourceType, obj: Object) -> Object:
-    """What is kept of an object: no managedFields, no copy of a spec in an annotation, no Secret's data."""
+def project(type: ResourceType, obj: Object, *, sight: bool = False) -> Object:
+    """What is kept of an object: no managedFields, no copy of a spec in an annotation, no Secret's data.
+
+    Of a `sight` that is not ours, which may be any Pod of the cluster, who it is and no more.
+    """
+    if sight and (obj["metadata"].get("labels") or {}).get(MANAGED_BY_LABEL) != MANAGER:
+        kept = ("namespace", "name", "uid", "resourceVersion")
+        return {"metadata": {name: obj["metadata"][name] for name in kept if name in obj["metadata"]}}
     meta = {k: v for k, v in obj["metadata"].items() if k != "managedFields"}
     if LAST_APPLIED in (meta.get("annotations") or {}):
         meta["annotations"] = {k: v for k, v in meta["annotations"].items() if k != LAST_APPLIED}
@@ -46,7 +56,21 @@ def project(type: ResourceType, obj: Object) -> Object:
 class Store:
     """Objects by reference. Treat what it returns as frozen."""
 
-    def __init__(self, resources: list[ResourceType]) -> None:
+    def __init__(
+        self,
+        resources: list[ResourceType],
+        *,
+        sights: Sequence[ResourceType] = (),
+        seeks: Mapping[str, Callable[[Object], Sequence[Sought]]] | None = None,
+    ) -> None:
+        """`sights` are the types of which others' objects are kept too; `seeks` tells, by a resource
+        type's label, which of those a resource looks at.
+        """
+        self._sights = frozenset(sights)
+        self._seeks = seeks or {}
+        self._seekers: defaultdict[Sought, set[Key]] = defaultdict(set)
+        self._sought: dict[Key, tuple[Sought, ...]] = {}
+        self._named: defaultdict[tuple[ResourceType, str], set[Ref]] = defaultdict(set)
         self._resources = {type.label: type for type in resources}
         self._objects: dict[Ref, Object] = {}
         self._owner: dict[Ref, Key] = {}
@@ -66,6 +90,15 @@ class Store:
     def children(self, key: Key) -> dict[Ref, Object]:
         return {ref: self._objects[ref] for ref in self._children.get(key, ())}
 
+    def sought(self, key: Key) -> dict[Ref, Object]:
+        """What is there of the objects that this resource looks at."""
+        found: dict[Ref, Object] = {}
+        for look in self._sought.get(key, ()):
+            for ref in self._named.get((look.type, look.name), ()):
+                if look.namespace in (None, ref.namespace):
+                    found[ref] = self._objects[ref]
+        return found
+
     def refs(self, type: ResourceType) -> set[Ref]:
         return {ref for ref in self._objects if ref.type == type}
 
@@ -78,10 +111,14 @@ class Store:
             return set()
         concerned = {self._owner[ref]} if ref in self._owner else set()
         self._forget(ref)
-        self._objects[ref] = project(type, obj)
+        self._objects[ref] = project(type, obj, sight=type in self._sights)
+        if type in self._sights:
+            self._named[type, ref.name].add(ref)
+            concerned |= self._seekers_of(ref)
         if type.label in self._resources:
             key = key_of(ref)
             self._by_uid[obj["metadata"]["uid"]] = key
+            self._look(key, self._seeks[type.label](obj) if type.label in self._seeks else ())
             return {key}
         owner = self._owner_of(ref, obj)
         if owner is not None:
@@ -103,14 +140,33 @@ class Store:
         concerned = {self._owner[ref]} if ref in self._owner else set()
         self._forget(ref)
         self._objects.pop(ref, None)
-        return {key_of(ref)} if type.label in self._resources else concerned
+        if type in self._sights:
+            _discard(self._named, (type, ref.name), ref)
+            concerned |= self._seekers_of(ref)
+        if type.label in self._resources:
+            self._look(key_of(ref), ())
+            return {key_of(ref)}
+        return concerned
+
+    def _look(self, key: Key, looks: Sequence[Sought]) -> None:
+        """From now on this resource looks at these and no others."""
+        if self._sought.get(key, ()) == tuple(looks):
+            return
+        for look in self._sought.pop(key, ()):
+            _discard(self._seekers, look, key)
+        for look in looks:
+            self._seekers[look].add(key)
+        if looks:
+            self._sought[key] = tuple(looks)
+
+    def _seekers_of(self, ref: Ref) -> set[Key]:
+        exact = Sought(ref.type, ref.name, ref.namespace)
+        return self._seekers.get(exact, set()) | self._seekers.get(exact._replace(namespace=None), set())
 
     def _forget(self, ref: Ref) -> None:
         owner = self._owner.pop(ref, None)
         if owner is not None:
-            self._children[owner].discard(ref)
-            if not self._children[owner]:
-                del self._children[owner]
+            _discard(self._children, owner, ref)
         known = self._objects.get(ref)
         if known is not None:
             self._by_uid.pop(known["metadata"]["uid"], None)
@@ -123,6 +179,13 @@ class Store:
         labels = meta.get("labels") or {}
         kind, name = labels.get(KIND_LABEL), labels.get(INSTANCE_LABEL)
         return Key(kind, ref.namespace, name) if kind in self._resources and name else None
+
+
+def _discard(sets: defaultdict[K, set[V]], name: K, item: V) -> None:
+    """Take an item out of one of the sets, and the set with its last one."""
+    sets[name].discard(item)
+    if not sets[name]:
+        del sets[name]
 
 
 def _version(obj: Object) -> int:

@@ -25,6 +25,46 @@ def condition(type: str, truth: bool | None, *, reason: str, message: str, gener
     }
 
 
+def standard(
+    *,
+    ready: bool,
+    available: bool,
+    broken: bool,
+    reason: str,
+    message: str,
+    serving: str,
+    generation: int,
+) -> list[Object]:
+    """Ready, Available, Progressing and Degraded, in this order, of any kind that runs a workload.
+
+    `reason` and `message` are Ready's; `serving` says in a sentence what Available means while it holds.
+    """
+    return [
+        condition("Ready", ready, reason=reason, message=message, generation=generation),
+        condition(
+            "Available",
+            available,
+            reason="Serving" if available else reason,
+            message=serving if available else message,
+            generation=generation,
+        ),
+        condition(
+            "Progressing",
+            not ready and not broken,
+            reason=reason,
+            message=message,
+            generation=generation,
+        ),
+        condition(
+            "Degraded",
+            broken,
+            reason=reason if broken else "AsExpected",
+            message=message if broken else "No fault is known.",
+            generation=generation,
+        ),
+    ]
+
+
 def dated(status: Object, *, known: Object, now: datetime) -> Object:
     """The status with lastTransitionTime on each condition: as known, or now where its truth changed."""
     before = {item["type"]: item for item in known.get("conditions") or ()}

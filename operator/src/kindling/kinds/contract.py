@@ -9,10 +9,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from kindling.kube.resources import SECRET, Object, Ref, ResourceType
 
@@ -42,13 +43,26 @@ class Child:
         return Ref(self.type, self.body["metadata"]["namespace"], self.body["metadata"]["name"])
 
 
+class Sought(NamedTuple):
+    """Somebody else's object that a resource looks at, by name; without a namespace, in any of them."""
+
+    type: ResourceType
+    name: str
+    namespace: str | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Observed:
-    """All that a decision may rest on. `entropy` is random, and the same throughout one pass."""
+    """All that a decision may rest on. `entropy` is random, and the same throughout one pass.
+
+    `children` also holds the Secrets that the kind asked for, with their content. `sought` holds what
+    is there of the objects it looks at, in their bare metadata.
+    """
 
     children: Mapping[Ref, Object]
     now: datetime
     entropy: bytes
+    sought: Mapping[Ref, Object] = field(default_factory=dict)
 
     def secret(self, *, namespace: str, name: str) -> dict[str, str]:
         """The decoded values of a Secret, empty where there is none (data that is not text is left out)."""
@@ -103,11 +117,15 @@ class Problem:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What an inquiry found; only a good one is remembered."""
+    """What an inquiry found; only a good one is remembered.
+
+    `facts` are what else it learnt, for the kind's status; no secrets.
+    """
 
     ok: bool
     reason: str = ""
     message: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Inquiry(Protocol):
@@ -132,40 +150,65 @@ class Findings:
     """What a pass came to know beside the observed objects.
 
     `settled`: every child is as desired. `problem`: why not, if something is wrong.
-    `answer`: the inquiry's, if one was put.
+    `answer`: the inquiry's, if one was put. `paused`: nothing is written, whatever differs.
     """
 
     settled: bool
     problem: Problem | None = None
     answer: Answer | None = None
+    paused: bool = False
 
 
-class Kind(Protocol):
-    """One kind of custom resource. Every method is pure and total over what the CRD admits."""
+class Kind(ABC):
+    """One kind of custom resource. Every method is pure and total over what the CRD admits.
 
-    @property
-    def type(self) -> ResourceType: ...
+    A room says what it desires and how that stands; the rest has defaults, for those who need none of it.
+    """
 
-    @property
-    def children(self) -> tuple[ResourceType, ...]:
-        """The types to watch for it, those it makes and those it looks at."""
-        ...
+    type: ResourceType
+    children: tuple[ResourceType, ...] = ()
+    """The types of what it makes, and of what those make in turn, as far as it looks at them."""
 
-    def refuse(self, cr: Object) -> Problem | None:
-        """What is wrong with the spec that the CRD could not tell."""
-        ...
+    sights: tuple[ResourceType, ...] = ()
+    """The types it looks at beyond its own children: watched whole, not by our label."""
+
+    def seeks(self, cr: Object) -> Sequence[Sought]:
+        """The objects of `sights` whose coming, changing and going concern this resource."""
+        return ()
+
+    def refuse(self, cr: Object, observed: Observed) -> Problem | None:
+        """What keeps us from acting that the CRD could not tell: nothing is written while it lasts."""
+        return None
+
+    def paused(self, cr: Object) -> bool:
+        """Whether to observe only."""
+        return False
 
     def secrets(self, cr: Object) -> Sequence[str]:
         """Names of the Secrets whose content is needed; read anew in each pass, never kept."""
-        ...
+        return ()
 
+    @abstractmethod
     def desired(self, cr: Object, observed: Observed) -> list[Child]:
         """All children, always, in the order they are made: the names alone tell of conflicts."""
-        ...
 
-    def inquire(self, cr: Object, observed: Observed) -> Inquiry | None: ...
+    def inquire(self, cr: Object, observed: Observed) -> Inquiry | None:
+        """What to ask of the running workload, once its children are as desired."""
+        return None
 
-    def status(self, cr: Object, observed: Observed, findings: Findings) -> Report: ...
+    @abstractmethod
+    def status(self, cr: Object, observed: Observed, findings: Findings) -> Report:
+        """The whole status, judged by what was observed, never by what is desired."""
+
+
+def child_metadata(type: ResourceType, cr: Object, *, name: str) -> Object:
+    """The metadata of a child of that name: in the resource's namespace, labelled and owned by it."""
+    return {
+        "namespace": cr["metadata"]["namespace"],
+        "name": name,
+        "labels": labels_of(type, cr),
+        "ownerReferences": [owner_of(type, cr)],
+    }
 
 
 def labels_of(type: ResourceType, cr: Object) -> dict[str, str]:

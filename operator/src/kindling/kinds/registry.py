@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kindling.kinds.contract import Kind
 from kindling.kinds.postgresql import Postgresql
 
 
-def kinds(*, image_postgres: str) -> list[Kind]:
-    """Every kind, with the image its workload runs by default."""
+def kinds(images: Mapping[str, str]) -> list[Kind]:
+    """Every kind. `images` has the image of each folder under operator/images, by the folder's name."""
     return [
-        Postgresql(group="database.technotuesday.io", image=image_postgres),
-        Postgresql(group="database.db.example.com", image=image_postgres),
+        Postgresql(group="database.technotuesday.io", image=images["postgres"]),
+        Postgresql(group="database.db.example.com", image=images["postgres"]),
     ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kindling.kinds.contract import Child, Findings, Observed, Problem, Report
+from kindling.kinds.contract import Child, Findings, Kind, Observed, Problem, Report
 from kindling.kinds.postgresql import config, login, secrets, service, spec, status, volume, workload
 from kindling.kube.resources import (
     CONFIG_MAP,
@@ -22,7 +22,7 @@ from kindling.kube.resources import (
 )
 
 
-class Postgresql:
+class Postgresql(Kind):
     """The kind in one of its groups; `image` is what runs where a resource names none."""
 
     children = (VOLUME_CLAIM, SECRET, CONFIG_MAP, SERVICE, STATEFUL_SET, POD)
@@ -31,7 +31,7 @@ class Postgresql:
         self.type = ResourceType(group, "v1", "Postgresql", "postgresqls")
         self._image = image
 
-    def refuse(self, cr: Object) -> Problem | None:
+    def refuse(self, cr: Object, observed: Observed) -> Problem | None:
         return spec.refuse(cr)
 
     def secrets(self, cr: Object) -> Sequence[str]:

@@ -12,8 +12,9 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from kindling.kinds.contract import Observed
+from kindling.kinds.pods import pod_ready
 from kindling.kinds.postgresql import secrets
-from kindling.kinds.postgresql.observation import current_pod, pod_ready
+from kindling.kinds.postgresql.observation import current_pod
 from kindling.kinds.postgresql.service import PORT, host_of
 from kindling.kinds.postgresql.spec import SUPERUSER, user_of
 from kindling.kube.resources import Object

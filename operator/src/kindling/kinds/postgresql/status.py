@@ -7,7 +7,8 @@ Crashing (Pod); LoginFailed, SuperuserLoginFailed (server).
 
 from __future__ import annotations
 
-from kindling.kinds.conditions import condition, find
+from kindling.kinds import pods
+from kindling.kinds.conditions import condition, find, standard
 from kindling.kinds.contract import After, Done, Findings, Invalid, Observed, Outcome, Problem, Report
 from kindling.kinds.postgresql import observation, secrets
 from kindling.kinds.postgresql.workload import pod_name
@@ -22,7 +23,7 @@ def report(type: ResourceType, cr: Object, observed: Observed, findings: Finding
     meta = cr["metadata"]
     known = cr.get("status") or {}
     pod = observation.the_pod(cr, observed)
-    up = pod is not None and observation.pod_ready(pod)
+    up = pod is not None and pods.pod_ready(pod)
     answer = findings.answer
     ready = findings.settled and findings.problem is None and answer is not None and answer.ok
     fault = _fault(cr, observed, findings)
@@ -39,30 +40,15 @@ def report(type: ResourceType, cr: Object, observed: Observed, findings: Finding
         message = f"PostgreSQL is being set up; wait, or look at Pod {pod_name(cr)} (`kubectl describe`)."
     broken = fault is not None and not fault.passing
     generation = int(meta.get("generation", 0))
-    conditions = [
-        condition("Ready", ready, reason=reason, message=message, generation=generation),
-        condition(
-            "Available",
-            available,
-            reason="Serving" if available else reason,
-            message="The server takes logins." if available else message,
-            generation=generation,
-        ),
-        condition(
-            "Progressing",
-            not ready and not broken,
-            reason=reason,
-            message=message,
-            generation=generation,
-        ),
-        condition(
-            "Degraded",
-            broken,
-            reason=reason if broken else "AsExpected",
-            message=message if broken else "No fault is known.",
-            generation=generation,
-        ),
-    ]
+    conditions = standard(
+        ready=ready,
+        available=available,
+        broken=broken,
+        reason=reason,
+        message=message,
+        serving="The server takes logins.",
+        generation=generation,
+    )
     if (cr.get("spec") or {}).get("password") is not None:
         conditions.append(
             condition(
@@ -99,8 +85,8 @@ def _fault(cr: Object, observed: Observed, findings: Findings) -> Problem | None
     pod = observation.the_pod(cr, observed)
     if pod is None or not findings.settled:
         return None
-    if not observation.pod_ready(pod):
-        return observation.trouble(pod, now=observed.now)
+    if not pods.pod_ready(pod):
+        return pods.trouble(pod, now=observed.now)
     answer = findings.answer
     if answer is None or answer.ok:
         return None
@@ -110,8 +96,8 @@ def _fault(cr: Object, observed: Observed, findings: Findings) -> Problem | None
 
 
 def _ready_seconds(pod: Object, observed: Observed) -> float:
-    moment = observation.pod_condition(pod, "Ready").get("lastTransitionTime")
-    return observation.seconds_since(moment, now=observed.now)
+    moment = pods.pod_condition(pod, "Ready").get("lastTransitionTime")
+    return pods.seconds_since(moment, now=observed.now)
 
 
 def _outcome(cr: Object, observed: Observed, findings: Findings, *, ready: bool) -> Outcome:
@@ -123,7 +109,7 @@ def _outcome(cr: Object, observed: Observed, findings: Findings, *, ready: bool)
             return Invalid(problem.reason)
         return After(5.0 if problem.passing else 30.0)
     pod = observation.the_pod(cr, observed)
-    if pod is not None and observation.pod_ready(pod) and findings.answer is not None:
+    if pod is not None and pods.pod_ready(pod) and findings.answer is not None:
         return After(0.5 if _ready_seconds(pod, observed) < LOGIN_PATIENCE_SECONDS else 10.0)
     # Events tell of most changes; what only time changes (a Pod long unschedulable) is looked at again.
-    return After(observation.PATIENCE_SECONDS)
+    return After(pods.PATIENCE_SECONDS)

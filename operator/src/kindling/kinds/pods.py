@@ -1,0 +1,83 @@
+"""What an observed Pod tells, for every kind that runs one: ready or not, and why not in words."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from kindling.kinds.contract import INSTANCE_LABEL, KIND_LABEL, Observed, Problem
+from kindling.kube.resources import POD, Object, ResourceType
+
+PATIENCE_SECONDS = 20.0
+"""How long a Pod may be unschedulable before we say so: volumes are made in that time."""
+
+_IMAGE = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
+_SETUP = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
+
+
+def pods_of(type: ResourceType, cr: Object, observed: Observed) -> list[Object]:
+    """The resource's Pods that are not being deleted, by name."""
+    name = cr["metadata"]["name"]
+    found = []
+    for ref, pod in observed.children.items():
+        meta = pod["metadata"]
+        labels = meta.get("labels") or {}
+        ours = labels.get(KIND_LABEL) == type.label and labels.get(INSTANCE_LABEL) == name
+        if ref.type == POD and ours and "deletionTimestamp" not in meta:
+            found.append(pod)
+    return sorted(found, key=lambda pod: str(pod["metadata"]["name"]))
+
+
+def pod_ready(pod: Object) -> bool:
+    return pod_condition(pod, "Ready").get("status") == "True"
+
+
+def pod_condition(pod: Object, type: str) -> Object:
+    found: Object
+    for found in (pod.get("status") or {}).get("conditions") or ():
+        if found.get("type") == type:
+            return found
+    return {}
+
+
+def seconds_since(moment: object, *, now: datetime) -> float:
+    """Seconds since a Kubernetes time; 0 for what is none."""
+    try:
+        return max(0.0, (now - datetime.fromisoformat(str(moment))).total_seconds())
+    except ValueError:
+        return 0.0
+
+
+def trouble(pod: Object, *, now: datetime) -> Problem | None:
+    """What keeps the Pod from running, where it is more than a matter of time."""
+    name, where = pod["metadata"]["name"], f"-n {pod['metadata']['namespace']}"
+    status = pod.get("status") or {}
+    scheduled = pod_condition(pod, "PodScheduled")
+    waited = seconds_since(scheduled.get("lastTransitionTime"), now=now)
+    if scheduled.get("status") == "False" and waited >= PATIENCE_SECONDS:
+        return Problem(
+            reason="Unschedulable",
+            message=f"No node takes Pod {name}: {scheduled.get('message', 'no reason given')} "
+            "Free what it asks for, or ask for less.",
+        )
+    items = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    for item in items:
+        reason = ((item.get("state") or {}).get("waiting") or {}).get("reason")
+        container, image = item.get("name"), item.get("image")
+        if reason in _IMAGE:
+            return Problem(
+                reason="ImagePullFailed",
+                message=f"The image {image} cannot be had: mend its name, or make it available to the node "
+                f"(`kubectl describe pod {name} {where}` says why).",
+            )
+        if reason in _SETUP:
+            return Problem(
+                reason="PodSetupFailed",
+                message=f"Container {container} cannot be set up: see `kubectl describe pod {name} {where}`.",
+            )
+        if reason == "CrashLoopBackOff":
+            return Problem(
+                reason="Crashing",
+                message=f"Container {container} keeps failing: see "
+                f"`kubectl logs {name} -c {container} --previous {where}`.",
+            )
+    return None

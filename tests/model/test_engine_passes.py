@@ -1,0 +1,82 @@
+"""What a pass does when the server refuses a part of it, and what it tells of others' doings."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from kindling.engine.reconciliation import ANSWER_SECONDS
+from kindling.kinds.conditions import find
+from kindling.kube.resources import CONFIG_MAP, SECRET, SERVICE, STATEFUL_SET, Object, Ref
+
+from tests.model.world import KINDS, World, postgresql
+
+KIND = KINDS[0]
+
+
+def with_database() -> World:
+    world = World()
+    world.api.put(KIND.type, postgresql(KIND, "db"))
+    world.settle()
+    assert ready(world)["status"] == "True"
+    return world
+
+
+def ready(world: World) -> Object:
+    return find(world.status(KIND, "db"), "Ready")
+
+
+def test_a_refused_change_does_not_keep_the_others_from_being_repaired() -> None:
+    world = with_database()
+    world.api.refuse = CONFIG_MAP
+    world.api.edit(Ref(CONFIG_MAP, "ns", "db-config"), {"data": {"pg_hba.conf": "host all all all trust"}})
+    world.api.edit(Ref(STATEFUL_SET, "ns", "db"), {"spec": {"replicas": 0}})
+    world.settle()
+    assert world.api.objects[Ref(STATEFUL_SET, "ns", "db")]["spec"]["replicas"] == 1
+    assert ready(world)["reason"] == "Refused"
+    world.api.refuse = None
+    world.resync()
+    world.settle()
+    assert "trust" not in world.api.objects[Ref(CONFIG_MAP, "ns", "db-config")]["data"]["pg_hba.conf"]
+    assert ready(world)["status"] == "True"
+
+
+def test_what_may_need_a_refused_new_child_is_not_made() -> None:
+    world = World()
+    world.api.refuse = CONFIG_MAP
+    world.api.put(KIND.type, postgresql(KIND, "db"))
+    world.settle()
+    assert Ref(SECRET, "ns", "db-binding") in world.api.objects
+    assert Ref(STATEFUL_SET, "ns", "db") not in world.api.objects
+
+
+def test_repairs_are_told_and_our_own_changes_are_not() -> None:
+    world = with_database()
+    assert world.repaired == []
+    world.api.edit(Ref(KIND.type, "ns", "db"), {"spec": {"image": "postgres:17.1"}})
+    world.settle()
+    assert world.repaired == []
+    world.api.edit(Ref(STATEFUL_SET, "ns", "db"), {"spec": {"replicas": 3}})
+    world.settle()
+    world.api.remove(Ref(SERVICE, "ns", "db"))
+    world.settle()
+    assert world.repaired == [("StatefulSet", "edited"), ("Service", "new")]
+
+
+def test_a_rotated_password_is_no_repair() -> None:
+    world = with_database()
+    world.api.edit(Ref(KIND.type, "ns", "db"), {"spec": {"password": "another"}})
+    world.settle()
+    world.api.edit(Ref(SECRET, "ns", "db-binding"), {"data": {"host": "bm93aGVyZQ=="}})
+    world.settle()
+    assert world.repaired == []
+
+
+def test_a_good_answer_is_believed_for_a_while_and_then_asked_for_again() -> None:
+    world = with_database()
+    asked = len(world.logins)
+    world.now += timedelta(seconds=ANSWER_SECONDS - 1)
+    assert world.writes_at_rest() == 0
+    assert len(world.logins) == asked
+    world.now += timedelta(seconds=1)
+    assert world.writes_at_rest() == 0
+    assert len(world.logins) == asked + 1
