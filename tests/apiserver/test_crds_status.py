@@ -44,6 +44,8 @@ POSTGRESQL_STATUS: Json = {
         "resourceVersion": "17",
     },
     "binding": {"name": "db-binding"},
+    "version": "17.5",
+    "pendingRestart": ["max_connections"],
     "observedGeneration": 1,
     "conditions": [_condition("Ready")],
 }
@@ -74,8 +76,8 @@ STATUSES: dict[str, Json] = {
 
 # The columns of the documents first, then Ready and Age; what only `-o wide` shows comes last.
 COLUMNS: dict[str, list[tuple[str, object]]] = {
-    POSTGRESQL.id: [("Phase", "up")],
-    POSTGRESQL_EXAMPLE.id: [("Phase", "up")],
+    POSTGRESQL.id: [("Phase", "up"), ("Version", "17.5")],
+    POSTGRESQL_EXAMPLE.id: [("Phase", "up"), ("Version", "17.5")],
     MEMCACHED.id: [("Size", None), ("Available", "True")],
     PULSAR_CONSUMER.id: [
         ("Server", "pulsar://broker:6650"),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -114,3 +117,104 @@ def test_no_trace_of_the_framework_on_any_resource(environment: Environment) -> 
         metadata = environment.get(f"{resource}/{name}")["metadata"]
         assert not [key for key in metadata.get("annotations", {}) if "kopf" in key]
         assert not metadata.get("finalizers")
+
+
+@pytest.fixture
+def made(environment: Environment) -> Iterator[Callable[..., str]]:
+    """Makes a Postgresql of this spec, waits for it to be Ready, and deletes it with its data at the end."""
+    names: list[str] = []
+
+    def make(name: str, **spec: Any) -> str:
+        manifest = {
+            "apiVersion": "database.db.example.com/v1",
+            "kind": "Postgresql",
+            "metadata": {"name": name},
+            "spec": {"deletionPolicy": "Delete", **spec},
+        }
+        names.append(f"{GROUPS['mydb']}/{name}")
+        environment.kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
+        environment.kubectl("wait", "--for=condition=Ready", names[-1], "--timeout=180s")
+        return names[-1]
+
+    yield make
+    for resource in names:
+        environment.kubectl("delete", resource, "--wait=true", "--cascade=foreground", timeout=180)
+
+
+def patch(environment: Environment, resource: str, reason: str, **spec: Any) -> str:
+    """Lay this over the spec, wait for the reason, and give back the uid of the Pod then."""
+    body = json.dumps({"spec": spec})
+    generation = environment.get(resource)["metadata"]["generation"] + 1
+    environment.kubectl("patch", resource, "--type=merge", f"--patch={body}")
+    environment.kubectl(
+        "wait", resource, f"--for=jsonpath={{.status.observedGeneration}}={generation}", "--timeout=60s"
+    )
+    query = '{.status.conditions[?(@.type=="Ready")].reason}'
+    environment.kubectl("wait", resource, f"--for=jsonpath={query}={reason}", "--timeout=180s")
+    return str(environment.get("pod", f"{resource.partition('/')[2]}-0")["metadata"]["uid"])
+
+
+def test_parameters_reload_restart_and_are_refused(
+    environment: Environment, made: Callable[..., str]
+) -> None:
+    resource = made("tuned", parameters={"max_connections": 40})
+    first = environment.get("pod", "tuned-0")["metadata"]["uid"]
+    assert environment.psql("tuned", "show max_connections") == "40"
+
+    both = {"max_connections": 40, "work_mem": "8MB"}
+    assert patch(environment, resource, "LoginSucceeded", parameters=both) == first
+    assert environment.psql("tuned", "show work_mem") == "8MB"
+
+    second = patch(environment, resource, "LoginSucceeded", parameters={"max_connections": 50})
+    assert second != first
+    assert environment.psql("tuned", "show max_connections") == "50"
+
+    assert patch(environment, resource, "InvalidParameter", parameters={"work_mem": "banana"}) == second
+    message = environment.get(resource)["status"]["conditions"][0]["message"]
+    assert "spec.parameters.work_mem 'banana'" in message
+    assert environment.psql("tuned", "show work_mem") == "8MB"
+
+    # Fine by itself, but no server starts with it: it is back with what it had.
+    bad = {"max_connections": 3, "work_mem": "8MB"}
+    patch(environment, resource, "InvalidParameter", parameters=bad)
+    assert environment.psql("tuned", "show max_connections") == "50"
+    assert environment.get(resource)["status"]["pgPhase"] == "up"
+
+    patch(environment, resource, "LoginSucceeded", parameters={"max_connections": 50, "work_mem": None})
+    assert environment.psql("tuned", "show work_mem") == "4MB"
+
+
+def test_password_of_a_secret_is_followed_by_the_running_server(
+    environment: Environment, made: Callable[..., str]
+) -> None:
+    def put(password: str) -> None:
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "mine"}}
+        environment.kubectl(
+            "apply", "-f", "-", stdin=json.dumps({**secret, "stringData": {"word": password}})
+        )
+
+    put("first-one")
+    made("referring", passwordSecretRef={"name": "mine", "key": "word"})
+    before = environment.get("pod", "referring-0")["metadata"]["uid"]
+    assert environment.psql("referring", "select 1") == "1"
+    put("second-pw")
+    encoded = base64.b64encode(b"second-pw").decode()
+    environment.kubectl(
+        "wait", "secret/referring-binding", f"--for=jsonpath={{.data.password}}={encoded}", "--timeout=30s"
+    )
+    assert environment.psql("referring", "select 1") == "1"
+    assert environment.get("pod", "referring-0")["metadata"]["uid"] == before
+    environment.kubectl("delete", "secret", "mine")
+
+
+def test_ephemeral_data_goes_with_its_pod_and_the_login_comes_back(
+    environment: Environment, made: Callable[..., str]
+) -> None:
+    resource = made("passing", storage={"ephemeral": True})
+    assert environment.get("pvc", "-l", "app.kubernetes.io/instance=passing")["items"] == []
+    environment.psql("passing", "create table gone (id int)")
+    environment.kubectl("delete", "pod", "passing-0", "--wait=true")
+    environment.kubectl("wait", "--for=create", "pod/passing-0", "--timeout=60s")
+    environment.kubectl("wait", "--for=condition=Ready", "pod/passing-0", "--timeout=120s")
+    environment.kubectl("wait", "--for=condition=Ready", resource, "--timeout=60s")
+    assert environment.psql("passing", "select count(*) from pg_tables where tablename = 'gone'") == "0"

@@ -6,11 +6,11 @@ import base64
 import json
 
 import pytest
-from kindling.engine.store import Key
 from kindling.kinds.conditions import find
 from kindling.kinds.contract import Answer
 from kindling.kube.resources import (
     CONFIG_MAP,
+    NETWORK_POLICY,
     POD,
     SECRET,
     SERVICE,
@@ -30,6 +30,7 @@ CHILDREN = {
     Ref(SECRET, "ns", "db-binding"),
     Ref(CONFIG_MAP, "ns", "db-config"),
     Ref(SERVICE, "ns", "db"),
+    Ref(NETWORK_POLICY, "ns", "db"),
     Ref(STATEFUL_SET, "ns", "db"),
 }
 CR = Ref(FIRST.type, "ns", "db")
@@ -164,19 +165,6 @@ def test_policy_delete_leaves_nothing() -> None:
     assert world.api.objects == {}
 
 
-def test_policy_can_change_both_ways() -> None:
-    world = with_database(deletionPolicy="Delete")
-    volume = Ref(VOLUME_CLAIM, "ns", "db-data")
-    assert len(world.api.objects[volume]["metadata"]["ownerReferences"]) == 1
-    world.api.edit(CR, {"spec": {"deletionPolicy": "Retain"}})
-    world.settle()
-    assert not world.api.objects[volume]["metadata"].get("ownerReferences")
-    world.api.edit(CR, {"spec": {"deletionPolicy": "Delete"}})
-    world.settle()
-    assert len(world.api.objects[volume]["metadata"]["ownerReferences"]) == 1
-    assert ready(world)["status"] == "True"
-
-
 def test_one_name_in_both_groups_the_second_touches_nothing() -> None:
     world = with_database()
     before = world.api.state()
@@ -220,46 +208,6 @@ def test_refusal_shows_the_servers_reason_and_heals() -> None:
     assert ready(world)["status"] == "True"
 
 
-def test_bad_edit_leaves_what_runs_and_mending_it_heals() -> None:
-    world = with_database(defaultUser="ada")
-    running = {ref: world.api.objects[ref] for ref in CHILDREN}
-    world.api.edit(CR, {"spec": {"defaultUser": "kindling"}})
-    world.settle()
-    status = world.status(FIRST, "db")
-    assert ready(world)["reason"] == "InvalidSpec"
-    assert find(status, "Available")["status"] == "True"
-    assert (status["pgPhase"], status["active"]["name"]) == ("up", "db-0")
-    assert {ref: world.api.objects[ref] for ref in CHILDREN} == running
-    world.api.edit(CR, {"spec": {"defaultUser": "ada"}})
-    world.settle()
-    assert ready(world)["status"] == "True"
-
-
-def test_change_is_owned_up_to_before_anything_is_written() -> None:
-    world = with_database(image="postgres:17.1")
-    start = len(world.api.events)
-    world.api.edit(CR, {"spec": {"image": "postgres:17.2"}})
-    world.settle()
-    after = world.api.events[start + 1 :]
-    _, kind, first = after[0]
-    assert kind == FIRST.type
-    assert find(first["status"], "Ready")["status"] == "False"
-    assert first["status"]["observedGeneration"] == 2
-    assert first["status"]["pgPhase"] == "up"  # the old Pod still serves
-    assert ready(world)["status"] == "True"
-
-
-def test_own_write_is_known_before_the_watch_tells_of_it() -> None:
-    world = with_database(image="postgres:17.1")
-    world.api.edit(CR, {"spec": {"image": "postgres:17.2"}})
-    world.deliver()
-    world.work()
-    written = world.api.writes.total()
-    world.queue.add(Key(FIRST.type.label, "ns", "db"))
-    world.work()
-    assert world.api.writes.total() == written
-
-
 def test_ready_waits_for_the_login() -> None:
     world = World()
     world.answer = Answer(ok=False, reason="LoginFailed", message="no")
@@ -270,18 +218,6 @@ def test_ready_waits_for_the_login() -> None:
     world.resync()
     world.settle()
     assert ready(world)["status"] == "True"
-
-
-def test_new_password_and_restarted_server_are_logged_in_to_anew() -> None:
-    world = with_database(password="one")
-    world.api.edit(CR, {"spec": {"password": "two"}})
-    world.settle()
-    assert [login.password for login in world.logins] == ["one", "two"]
-    pod = Ref(POD, "ns", "db-0")
-    status = world.api.objects[pod]["status"]
-    world.api.set_status(pod, {**status, "containerStatuses": [{"name": "postgres", "restartCount": 1}]})
-    world.settle()
-    assert len(world.logins) == 3
 
 
 def test_resource_deleted_unseen_is_not_brought_back_to_life() -> None:

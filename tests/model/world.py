@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from kindling.engine.plan import Apply
@@ -23,6 +24,7 @@ KINDS = [
     Postgresql(group=group, image="postgres:17")
     for group in ("database.technotuesday.io", "database.db.example.com")
 ]
+SIGHTS = {type for kind in KINDS for type in kind.sights}
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 
@@ -34,7 +36,7 @@ class World:
         self.logins: list[Login] = []
         self.told: list[tuple[str, str]] = []
         self.repaired: list[tuple[str, str]] = []
-        self.answer = Answer(ok=True)
+        self.answer: Answer | Callable[[Login], Answer] = Answer(ok=True)
         self.failures = 0
         self.now = NOW
         self._delivered = 0
@@ -42,7 +44,11 @@ class World:
 
     def restart(self) -> None:
         """The operator anew: it lists what there is and has not seen anything before."""
-        self.store = Store([kind.type for kind in KINDS])
+        self.store = Store(
+            [kind.type for kind in KINDS],
+            sights=sorted(SIGHTS, key=str),
+            seeks={kind.type.label: kind.seeks for kind in KINDS},
+        )
         self.queue: Queue[Key] = Queue()
         ports = Ports(
             api=self.api,
@@ -63,7 +69,7 @@ class World:
 
     async def _ask(self, login: Login) -> Answer:
         self.logins.append(login)
-        return self.answer
+        return self.answer(login) if callable(self.answer) else self.answer
 
     def _tell(self, type: ResourceType, cr: Object, before: Object, after: Object) -> None:
         self.told.append((cr["metadata"]["name"], after["conditions"][0]["reason"]))
@@ -140,7 +146,7 @@ class World:
         return found
 
     def _watched(self, type: ResourceType, obj: Object) -> bool:
-        if type in [kind.type for kind in KINDS]:
+        if type in SIGHTS or type in [kind.type for kind in KINDS]:
             return True
         return (obj["metadata"].get("labels") or {}).get(MANAGED_BY_LABEL) == "kindling"
 

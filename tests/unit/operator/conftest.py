@@ -8,12 +8,13 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from kindling.kinds.postgresql import config, workload
+from kindling.kinds.postgresql import config, initdb, parameters, workload
 
 SUPERUSER_PASSWORD = "the superuser's"
 
@@ -31,9 +32,10 @@ class Files:
 
     def words(self, command: list[str]) -> list[str]:
         places = {
-            workload.MOUNT: self.mount,
-            workload.CONFIG: self.root / "config",
-            workload.SUPERUSER_FILES: self.root / "superuser",
+            initdb.MOUNT: self.mount,
+            initdb.CONFIG: self.root / "config",
+            initdb.SUPERUSER_FILES: self.root / "superuser",
+            initdb.TRIAL: self.root / "tmp" / "trial",
             workload.SOCKETS: self.root / "sockets",
         }
         out = []
@@ -52,6 +54,33 @@ class Files:
 
     def run(self, command: list[str]) -> int:
         return self.start(command).wait(timeout=60)
+
+    def configure(self, values: Mapping[str, str]) -> None:
+        """What the ConfigMap says of the parameters."""
+        (self.root / "config" / initdb.PARAMETERS).write_text(parameters.conf(values))
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """One life of the Pod: the init container, then a server that answers; stopped at the end.
+
+        All statements are in `server.log`, but for those of one who turns that off.
+        """
+        with (self.root / "server.log").open("ab") as log:
+            assert self.start(initdb.INITDB, log=log.fileno()).wait(timeout=60) == 0
+            process = self.start([*workload.SERVER, "-c", "log_statement=all"], log=log.fileno())
+            try:
+                deadline = time.monotonic() + 30
+                ready = [word.replace("5432", str(self.port)) for word in workload.IS_READY]
+                while self.run(ready) != 0:
+                    assert process.poll() is None, (self.root / "server.log").read_text()
+                    assert time.monotonic() < deadline
+                    time.sleep(0.1)
+                yield
+                assert self.run(workload.STOP) == 0
+                assert process.wait(timeout=30) == 0
+            finally:
+                process.kill()
+                process.wait()
 
 
 def _path() -> str:
@@ -73,33 +102,21 @@ def files() -> Iterator[Files]:
     root = Path(tempfile.mkdtemp(prefix="kindling-"))
     try:
         root.chmod(0o755)
-        for name in ("data", "config", "superuser", "sockets"):
+        for name in ("data", "config", "superuser", "sockets", "tmp"):
             (root / name).mkdir()
             (root / name).chmod(0o777)
         (root / "config" / "pg_hba.conf").write_text(config.HBA)
         (root / "config" / "pg_ident.conf").write_text(config.IDENT)
         (root / "superuser" / "password").write_text(SUPERUSER_PASSWORD)
-        yield Files(root=root, port=port)
+        made = Files(root=root, port=port)
+        made.configure({})
+        yield made
     finally:
         shutil.rmtree(root, ignore_errors=True)
 
 
 @pytest.fixture
 def server(files: Files) -> Iterator[Files]:
-    """A fresh server that answers, its log of all statements in `server.log`."""
-    assert files.run(workload.INITDB) == 0
-    with (files.root / "server.log").open("wb") as log:
-        process = files.start([*workload.SERVER, "-c", "log_statement=all"], log=log.fileno())
-        try:
-            deadline = time.monotonic() + 30
-            ready = [word.replace("5432", str(files.port)) for word in workload.IS_READY]
-            while files.run(ready) != 0:
-                assert process.poll() is None, (files.root / "server.log").read_text()
-                assert time.monotonic() < deadline
-                time.sleep(0.1)
-            yield files
-            assert files.run(workload.STOP) == 0
-            assert process.wait(timeout=30) == 0
-        finally:
-            process.kill()
-            process.wait()
+    """A fresh server that answers."""
+    with files.running():
+        yield files

@@ -18,6 +18,12 @@ THEN = "2026-01-01T00:00:50Z"
 ROLES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_.-]{0,62}", fullmatch=True)
 SIZES = st.from_regex(r"[1-9][0-9]{0,2}(\.[0-9])?([KMGT]i|[kMGT])?", fullmatch=True)
 AMOUNTS = st.integers(0, 9) | st.sampled_from(["500m", "1", "0.5Gi", "128Mi"])
+PARAMETERS = st.from_regex(
+    r"[a-z_][a-z0-9_]{0,10}(\.[a-z_][a-z0-9_]{0,3})?", fullmatch=True
+) | st.sampled_from(
+    ["shared_buffers", "search_path", "shared_preload_libraries", "max_wal_size", "port", "work_mem"]
+)
+VALUES = st.integers(-(2**31), 2**63 - 1) | st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 SPECS = st.fixed_dictionaries(
     {},
     optional={
@@ -25,8 +31,15 @@ SPECS = st.fixed_dictionaries(
         "password": st.text(min_size=1, max_size=20),
         "image": st.sampled_from(["postgres:16", "registry:5000/a/b@sha256:00"]),
         "deletionPolicy": st.sampled_from(["Retain", "Delete"]),
+        "passwordSecretRef": st.fixed_dictionaries(
+            {"name": st.sampled_from(["secret", "db-binding"])}, optional={"key": st.just("word")}
+        ),
+        "version": st.sampled_from(["16", "17"]),
+        "paused": st.booleans(),
         "storage": st.fixed_dictionaries({}, optional={"size": SIZES, "storageClassName": st.just("fast")})
+        | st.fixed_dictionaries({"ephemeral": st.booleans()}, optional={"size": SIZES})
         | st.none(),
+        "parameters": st.dictionaries(PARAMETERS, VALUES, max_size=4),
         "resources": st.fixed_dictionaries(
             {},
             optional={

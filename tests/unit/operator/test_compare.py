@@ -108,3 +108,11 @@ def test_merge_patch_leads_there_and_is_empty_at_the_end(
 ) -> None:
     assert merged(known, merge_patch(known=known, wanted=wanted)) == wanted
     assert merge_patch(known=wanted, wanted=wanted) == {}
+
+
+def test_within_a_list_that_is_replaced_as_a_whole_nothing_is_merged() -> None:
+    rule = {"ports": [{"port": "postgresql", "protocol": "TCP"}]}
+    opened = {"ports": [*rule["ports"], {"port": 22, "protocol": "TCP"}]}
+    assert holds({"ingress": [rule]}, {"ingress": [rule]})
+    assert not holds({"ingress": [rule]}, {"ingress": [opened]})
+    assert holds({"spec": rule}, {"spec": opened})  # a Service's ports are merged

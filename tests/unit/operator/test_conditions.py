@@ -26,3 +26,8 @@ def test_condition_without_a_time_gets_one() -> None:
     assert find(dated(status(None), known=status(None), now=NOW), "Ready")["lastTransitionTime"]
     assert find(status(None), "Ready")["status"] == "Unknown"
     assert find({}, "Ready") == {}
+
+
+def test_a_message_fits_what_the_crds_admit() -> None:
+    made = condition("Ready", False, reason="Refused", message="x" * 5000, generation=1)
+    assert len(made["message"]) == 4096

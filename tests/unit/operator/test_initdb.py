@@ -1,4 +1,4 @@
-"""The init container's command on real files: complete or not there, healed after a kill, loud on failure."""
+"""The init container's command on real files: data complete or absent, parameters tried before they count."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import os
 import time
 from pathlib import Path
 
-from kindling.kinds.postgresql.workload import INITDB
+import pytest
+from kindling.kinds.postgresql.initdb import INITDB, REFUSED
 
 from tests.unit.operator.conftest import Files
+from tests.unit.operator.test_postgres_port import as_superuser
 
 
 def entries(files: Files) -> set[str]:
@@ -59,3 +61,62 @@ def test_what_is_not_ours_is_not_overwritten(files: Files) -> None:
     assert files.run(INITDB) != 0
     assert stranger.read_text() == "mine"
     assert os.listdir(stranger.parent) == ["precious"]
+
+
+def in_place(files: Files) -> tuple[str, bool]:
+    """The parameters that the server would start with, and whether others were refused."""
+    text = (files.mount / "pgdata" / "postgresql.auto.conf").read_text()
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    return ", ".join(lines), (files.mount / "pgdata" / REFUSED).exists()
+
+
+def start_with(files: Files, **values: str) -> tuple[str, bool]:
+    files.configure(values)
+    assert files.run(INITDB) == 0
+    return in_place(files)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"work_mem": "banana"},
+        {"wrk_mem": "4MB"},
+        {"max_connections": "99999999"},
+        {"max_connections": "3"},  # no more than what is kept for superusers
+        {"wal_level": "minimal"},  # by itself fine; max_wal_senders is not 0
+        {"min_wal_size": "2MB"},
+        {"shared_preload_libraries": "no_such_library"},
+        {"server_version": "1.0"},
+    ],
+    ids=str,
+)
+def test_parameters_with_which_no_server_starts_do_not_count(files: Files, bad: dict[str, str]) -> None:
+    """And never keep it from starting: the first time with none, later with those before."""
+    assert start_with(files, **bad) == ("", True)
+    assert start_with(files, max_connections="50") == ("max_connections = '50'", False)
+    assert start_with(files, **bad) == ("max_connections = '50'", True)
+    assert start_with(files, max_connections="60") == ("max_connections = '60'", False)
+
+
+def test_parameters_made_unfit_by_hand_are_left_out(files: Files) -> None:
+    start_with(files)
+    (files.mount / "pgdata" / "postgresql.auto.conf").write_text("shared_preload_libraries = 'gone'\n")
+    assert start_with(files, work_mem="banana") == ("", True)
+
+
+def test_every_character_of_a_value_arrives(files: Files) -> None:
+    value = r"it's a \ \n %t 'x' é"
+    files.configure({"log_line_prefix": value, "search_path": '"$user", a_b'})
+    with files.running():
+        show = "SELECT current_setting('log_line_prefix') || current_setting('search_path')"
+        assert as_superuser(files, show) == value + '"$user", a_b'
+
+
+def test_trial_changes_nothing_else_and_is_done_anew(files: Files) -> None:
+    assert start_with(files, max_connections="50")[1] is False
+    before = entries(files) | set(os.listdir(files.mount / "pgdata"))
+    trial = files.root / "tmp" / "trial"
+    (trial / "postmaster.pid").write_text("1\n")  # killed in the middle of one
+    assert start_with(files, max_connections="60") == ("max_connections = '60'", False)
+    assert entries(files) | set(os.listdir(files.mount / "pgdata")) == before
+    assert (files.mount / "pgdata" / "postgresql.auto.conf").stat().st_mode & 0o777 == 0o600

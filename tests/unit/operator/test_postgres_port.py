@@ -17,6 +17,8 @@ def login(server: Files, **changes: Any) -> Login:
     values: dict[str, Any] = {
         "host": "127.0.0.1",
         "port": server.port,
+        "namespace": "ns",
+        "pod": "db-0",
         "user": "ada",
         "password": "lovelace-1815",
         "superuser": "kindling",
@@ -29,7 +31,13 @@ def login(server: Files, **changes: Any) -> Login:
 def sql(server: Files, query: str, *, user: str, password: str, database: str) -> Any:
     async def run() -> Any:
         connection = await asyncpg.connect(
-            host="127.0.0.1", port=server.port, user=user, password=password, database=database, ssl=False
+            host="127.0.0.1",
+            port=server.port,
+            user=user,
+            password=password,
+            database=database,
+            ssl=False,
+            server_settings={"statement_timeout": "0"},
         )
         try:
             return await connection.fetchval(query)
@@ -83,7 +91,7 @@ def test_roles_passwords_and_every_half_done_state(server: Files) -> None:
     assert "third" not in answer.message
 
     log = (server.root / "server.log").read_text()
-    for word in ("lovelace", "Password123", "second", "third", "SCRAM-SHA-256$"):
+    for word in (SUPERUSER_PASSWORD, "lovelace", "Password123", "second", "third", "SCRAM-SHA-256$"):
         assert word not in log
     assert "CREATE ROLE" not in log
 

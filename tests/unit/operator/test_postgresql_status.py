@@ -205,3 +205,58 @@ def test_memo_changes_with_all_that_calls_for_a_new_login() -> None:
         assert memo(different) != base
     assert memo(running(), defaultUser="ada") != base
     assert "made" not in repr(base)
+
+
+def answered(reason: str, **facts: Any) -> Findings:
+    return Findings(settled=True, answer=Answer(ok=False, reason=reason, message="m", facts=facts))
+
+
+@pytest.mark.parametrize(
+    ("reason", "truth"),
+    [
+        ("InvalidParameter", ("False", "True", "False", "True")),
+        ("SuperuserLoginFailed", ("False", "True", "False", "True")),
+        ("RestartPending", ("False", "True", "True", "False")),
+        ("Paused", ("False", "True", "True", "False")),
+    ],
+)
+def test_server_that_lets_the_user_in_is_available_whatever_else_fails(
+    reason: str, truth: tuple[str, ...]
+) -> None:
+    made = report(answered(reason, login=True))
+    assert truths(made) == truth
+    assert find(made.status, "Ready")["reason"] == reason
+    assert made.status["pgPhase"] == "up"
+    assert truths(report(answered(reason)))[1] == "False"
+
+
+def test_refused_parameter_waits_for_an_edit() -> None:
+    assert report(answered("InvalidParameter", login=True)).outcome == Invalid("InvalidParameter")
+
+
+def test_pending_restart_is_shown_until_another_pod_is_there() -> None:
+    made = report(answered("RestartPending", login=True, pending_restart=["a", "b"]))
+    assert made.status["pendingRestart"] == ["a", "b"]
+    before = {**made.status, "observedGeneration": 1}
+    after = report(Findings(settled=True), running(ready=False), postgresql(status=before))
+    assert after.status["pendingRestart"] == ["a", "b"]
+    assert find(after.status, "Ready")["reason"] == "RestartPending"
+    replaced = running()
+    replaced[POD_REF]["metadata"]["uid"] = "next"
+    assert "pendingRestart" not in report(Findings(settled=True), replaced, postgresql(status=before)).status
+    edited = postgresql(generation=2, status=before)
+    assert "pendingRestart" not in report(Findings(settled=False), cr=edited).status
+    assert "pendingRestart" not in report(GOOD, cr=postgresql(status=before)).status
+    many = report(answered("RestartPending", pending_restart=[f"p{n}" for n in range(99)]))
+    assert len(many.status["pendingRestart"]) == 64
+
+
+def test_paused_says_so_and_judges_by_what_is_there() -> None:
+    made = report(Findings(settled=True, answer=Answer(ok=True), paused=True))
+    assert truths(made) == ("True", "True", "False", "False")
+    assert find(made.status, "Paused")["status"] == "True"
+    differing = report(Findings(settled=False, paused=True))
+    assert truths(differing) == ("False", "False", "False", "False")
+    assert find(differing.status, "Ready")["reason"] == "Paused"
+    assert "spec.paused" in find(differing.status, "Ready")["message"]
+    assert find(report(GOOD).status, "Paused") == {}

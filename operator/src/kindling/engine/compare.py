@@ -32,10 +32,11 @@ LIST_KEYS: dict[str, tuple[str, ...]] = {
 QUANTITIES = frozenset({"requests", "limits", "sizeLimit"})
 
 
-def holds(desired: Any, observed: Any, *, field: str = "") -> bool:
+def holds(desired: Any, observed: Any, *, field: str = "", whole: bool = False) -> bool:
     """Whether every field of `desired` is in `observed` with that value, whatever else is there.
 
     An empty value counts as present where the server leaves it out, and quantities compare as numbers.
+    `whole` within a list that the server replaces as a whole: none of the lists in it is merged.
     """
     if isinstance(desired, dict):
         if not desired and observed is None:
@@ -43,9 +44,12 @@ def holds(desired: Any, observed: Any, *, field: str = "") -> bool:
         if not isinstance(observed, dict):
             return False
         inside = field if field in QUANTITIES else None
-        return all(holds(value, observed.get(name), field=inside or name) for name, value in desired.items())
+        return all(
+            holds(value, observed.get(name), field=inside or name, whole=whole)
+            for name, value in desired.items()
+        )
     if isinstance(desired, list):
-        return _list_holds(desired, observed if observed is not None else [], field=field)
+        return _list_holds(desired, observed if observed is not None else [], field=field, whole=whole)
     if desired == observed and isinstance(desired, bool) == isinstance(observed, bool):
         return True
     if observed is None:
@@ -58,13 +62,13 @@ def holds(desired: Any, observed: Any, *, field: str = "") -> bool:
     return False
 
 
-def _list_holds(desired: list[Any], observed: Any, *, field: str) -> bool:
+def _list_holds(desired: list[Any], observed: Any, *, field: str, whole: bool) -> bool:
     if not isinstance(observed, list):
         return False
     keys = LIST_KEYS.get(field)
-    if keys is None:
+    if keys is None or whole:
         return len(desired) == len(observed) and all(
-            holds(left, right, field=field) for left, right in zip(desired, observed, strict=True)
+            holds(left, right, field=field, whole=True) for left, right in zip(desired, observed, strict=True)
         )
     return all(
         any(

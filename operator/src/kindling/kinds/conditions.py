@@ -10,6 +10,9 @@ from typing import Literal
 
 from kindling.kube.resources import Object
 
+LONGEST_MESSAGE = 4096
+"""What the CRDs admit; what a server says may be longer, and would make the status unwritable."""
+
 Truth = Literal["True", "False", "Unknown"]
 
 
@@ -21,7 +24,7 @@ def condition(type: str, truth: bool | None, *, reason: str, message: str, gener
         "status": status,
         "observedGeneration": generation,
         "reason": reason,
-        "message": message,
+        "message": message[:LONGEST_MESSAGE],
     }
 
 

@@ -1,11 +1,18 @@
-"""The ConfigMap NAME-config: who may log in, and how.
+"""The ConfigMap NAME-config: who may log in and how, and the parameters for the next start.
 
-Files of our own, outside the data directory: what is in there stays as initdb made it.
+Files of our own, outside the data directory. The rules of login restart the Pod when they change; the
+parameters do not: a running server is told (`kindling.ports.parameters`), a starting one finds them.
 """
 
 from __future__ import annotations
 
-from kindling.kinds.contract import Child, labels_of, owner_of
+import hashlib
+import json
+from collections.abc import Mapping
+
+from kindling.kinds.contract import Child, child_metadata
+from kindling.kinds.postgresql import parameters
+from kindling.kinds.postgresql.initdb import PARAMETERS
 from kindling.kinds.postgresql.spec import SUPERUSER
 from kindling.kube.resources import CONFIG_MAP, Object, ResourceType
 
@@ -19,22 +26,21 @@ host all all all scram-sha-256
 IDENT = f"""\
 kindling postgres {SUPERUSER}
 """
+RULES = {"pg_hba.conf": HBA, "pg_ident.conf": IDENT}
+RULES_MARK = hashlib.sha256(json.dumps(RULES, sort_keys=True).encode()).hexdigest()[:16]
+"""Changes with the rules of login."""
 
 
 def config_name(cr: Object) -> str:
     return f"{cr['metadata']['name']}-config"
 
 
-def build(type: ResourceType, cr: Object) -> Child:
+def build(type: ResourceType, cr: Object, values: Mapping[str, str]) -> Child:
+    """`values` are the parameters, by name."""
     return Child(
         type=CONFIG_MAP,
         body={
-            "metadata": {
-                "namespace": cr["metadata"]["namespace"],
-                "name": config_name(cr),
-                "labels": labels_of(type, cr),
-                "ownerReferences": [owner_of(type, cr)],
-            },
-            "data": {"pg_hba.conf": HBA, "pg_ident.conf": IDENT},
+            "metadata": child_metadata(type, cr, name=config_name(cr)),
+            "data": {**RULES, PARAMETERS: parameters.conf(values)},
         },
     )

@@ -1,4 +1,4 @@
-"""The question whose answer makes a Postgresql Ready: can the default user log in?
+"""The question whose answer makes a Postgresql Ready: can the default user log in, do the parameters hold?
 
 Only the question: the port that puts it to a server is `kindling.ports.postgres`.
 """
@@ -8,15 +8,16 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets as random
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
 from kindling.kinds.contract import Observed
 from kindling.kinds.pods import pod_ready
-from kindling.kinds.postgresql import secrets
+from kindling.kinds.postgresql import parameters, secrets
 from kindling.kinds.postgresql.observation import current_pod
+from kindling.kinds.postgresql.password import password_of
 from kindling.kinds.postgresql.service import PORT, host_of
-from kindling.kinds.postgresql.spec import SUPERUSER, user_of
+from kindling.kinds.postgresql.spec import SUPERUSER, is_paused, user_of
 from kindling.kube.resources import Object
 
 # Password fingerprints are compared within this process alone, so their key need not outlive it.
@@ -27,22 +28,28 @@ _KEY = random.token_bytes(32)
 class Login:
     """Log in as `user` to the database of that name; if that fails, make both so, as `superuser`.
 
-    `memo` changes with the resource's generation, the password, the Pod and each of its restarts.
+    Then see that the server runs with `parameters` and no others of ours. Without `provision` nothing
+    is made so, only looked at. `memo` changes with the resource's generation, the password, the Pod
+    and each of its restarts.
     """
 
     host: str
     port: int
+    namespace: str
+    pod: str
     user: str
     password: str = field(repr=False)
     superuser: str
     superuser_password: str | None = field(repr=False)
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    provision: bool = True
     memo: Hashable
 
 
 def inquire(cr: Object, observed: Observed) -> Login | None:
     """None while there is no ready Pod of the current revision, or no password yet."""
     pod = current_pod(cr, observed)
-    password = secrets.password_of(cr, observed)
+    password = password_of(cr, observed)
     if pod is None or not pod_ready(pod) or password is None:
         return None
     meta = cr["metadata"]
@@ -56,9 +63,13 @@ def inquire(cr: Object, observed: Observed) -> Login | None:
     return Login(
         host=host_of(cr),
         port=PORT,
+        namespace=meta["namespace"],
+        pod=pod["metadata"]["name"],
         user=user,
         password=password,
         superuser=SUPERUSER,
         superuser_password=superuser.get("password") or None,
+        parameters=parameters.read(cr),
+        provision=not is_paused(cr),
         memo=(meta["uid"], meta.get("generation"), user, pod["metadata"]["uid"], starts, print_),
     )

@@ -8,15 +8,16 @@ from __future__ import annotations
 import base64
 from urllib.parse import quote
 
-from kindling.kinds.contract import Child, Observed, labels_of, owner_of
+from kindling.kinds.contract import Child, Observed, child_metadata, owner_of
 from kindling.kinds.postgresql.service import PORT, host_of
-from kindling.kinds.postgresql.spec import SUPERUSER, Spec
+from kindling.kinds.postgresql.spec import SUPERUSER, is_ephemeral, user_of
 from kindling.kinds.postgresql.volume import volume_ref
 from kindling.kube.resources import SECRET, VOLUME_CLAIM, Object, ResourceType
 
 
 def superuser_name(cr: Object) -> str:
-    return f"{cr['metadata']['name']}-superuser"
+    """Another name where the data is ephemeral: a volume kept from before has the usual one."""
+    return f"{cr['metadata']['name']}-superuser{'-ephemeral' if is_ephemeral(cr) else ''}"
 
 
 def binding_name(cr: Object) -> str:
@@ -29,44 +30,27 @@ def superuser(type: ResourceType, cr: Object, observed: Observed) -> Child:
     Made once: applying a password anew would lock us out of the server that has the old one.
     """
     volume = observed.children.get(volume_ref(cr))
-    owner = {
+    keeper = {
         "apiVersion": VOLUME_CLAIM.api_version,
         "kind": VOLUME_CLAIM.kind,
         "name": volume_ref(cr).name,
         "uid": volume["metadata"]["uid"] if volume is not None else "",
     }
+    ephemeral = is_ephemeral(cr)
+    metadata = child_metadata(type, cr, name=superuser_name(cr))
+    metadata["ownerReferences"] = [owner_of(type, cr) if ephemeral else keeper]
     values = {"username": SUPERUSER, "password": observed.password("superuser")}
     return Child(
         type=SECRET,
         once=True,
-        waits=volume is None,
-        body={
-            "metadata": {
-                "namespace": cr["metadata"]["namespace"],
-                "name": superuser_name(cr),
-                "labels": labels_of(type, cr),
-                "ownerReferences": [owner],
-            },
-            "type": "Opaque",
-            "data": _encoded(values),
-        },
+        waits=volume is None and not ephemeral,
+        body={"metadata": metadata, "type": "Opaque", "data": _encoded(values)},
     )
 
 
-def password_of(cr: Object, observed: Observed) -> str | None:
-    """The default user's password: the spec's, else the one in the binding, else None."""
-    given = (cr.get("spec") or {}).get("password")
-    if given is not None:
-        return str(given)
-    return (
-        observed.secret(namespace=cr["metadata"]["namespace"], name=binding_name(cr)).get("password") or None
-    )
-
-
-def binding(type: ResourceType, cr: Object, spec: Spec, observed: Observed) -> Child:
-    """A generated password is kept as long as the Secret lives; edited there, it is the new password."""
-    password = password_of(cr, observed) or observed.password("binding")
-    host, user = host_of(cr), spec.user
+def binding(type: ResourceType, cr: Object, *, password: str) -> Child:
+    """A made password is kept as long as the Secret lives; edited there, it is the new password."""
+    host, user = host_of(cr), user_of(cr)
     role, word = quote(user, safe=""), quote(password, safe="")
     values = {
         "type": "postgresql",
@@ -81,12 +65,7 @@ def binding(type: ResourceType, cr: Object, spec: Spec, observed: Observed) -> C
     return Child(
         type=SECRET,
         body={
-            "metadata": {
-                "namespace": cr["metadata"]["namespace"],
-                "name": binding_name(cr),
-                "labels": labels_of(type, cr),
-                "ownerReferences": [owner_of(type, cr)],
-            },
+            "metadata": child_metadata(type, cr, name=binding_name(cr)),
             "type": "servicebinding.io/postgresql",
             "data": _encoded(values),
         },

@@ -1,15 +1,18 @@
 """Reading a Postgresql's spec: defaults, and what only we can refuse.
 
 The CRD refuses all of it at the door as well; this holds where its rules were taken away, and for
-what was stored before they were there.
+what was stored before they were there. What concerns one part alone stands with that part:
+`parameters`, `version`, `password`.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from kindling.kinds.contract import Problem
+from kindling.kinds.postgresql import parameters
 from kindling.kube.resources import Object
 
 DEFAULT_USER = "postgres"
@@ -26,14 +29,15 @@ DEFAULT_RESOURCES: Object = {
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:
-    """A spec with its defaults. `password` is None when one is to be generated."""
+    """A spec with its defaults; the password is not part of it (see `password`)."""
 
     user: str
-    password: str | None = field(repr=False)
     image: str
     size: str
     storage_class: str | None
+    ephemeral: bool
     resources: Object
+    parameters: Mapping[str, str]
     retain: bool
 
 
@@ -43,11 +47,12 @@ def read(cr: Object, *, default_image: str) -> Spec:
     storage = spec.get("storage") or {}
     return Spec(
         user=user_of(cr),
-        password=spec.get("password"),
         image=spec.get("image") or default_image,
         size=str(storage.get("size") or DEFAULT_SIZE),
         storage_class=storage.get("storageClassName"),
+        ephemeral=is_ephemeral(cr),
         resources=spec.get("resources") or DEFAULT_RESOURCES,
+        parameters=parameters.read(cr),
         retain=spec.get("deletionPolicy") != "Delete",
     )
 
@@ -57,10 +62,20 @@ def user_of(cr: Object) -> str:
     return str(spec.get("defaultUser") or spec.get("defaultuser") or DEFAULT_USER)
 
 
+def is_ephemeral(cr: Object) -> bool:
+    """Whether the data lives and dies with the Pod."""
+    return ((cr.get("spec") or {}).get("storage") or {}).get("ephemeral") is True
+
+
+def is_paused(cr: Object) -> bool:
+    return (cr.get("spec") or {}).get("paused") is True
+
+
 def refuse(cr: Object) -> Problem | None:
     """The first thing that cannot work, with field, value and remedy; never the password itself."""
     name, spec = cr["metadata"]["name"], cr.get("spec") or {}
     user, password = user_of(cr), spec.get("password")
+    reference = (spec.get("passwordSecretRef") or {}).get("name")
     message = None
     if NAME.fullmatch(name) is None:
         message = (
@@ -76,5 +91,12 @@ def refuse(cr: Object) -> Problem | None:
     elif password is not None and (not password or "\0" in password):
         message = (
             "spec.password must not be empty nor contain NUL: set one, or leave it out to have one made."
+        )
+    elif password is not None and reference is not None:
+        message = "spec.password and spec.passwordSecretRef are both set: keep one of them."
+    elif reference in (f"{name}-binding", f"{name}-superuser", f"{name}-superuser-ephemeral"):
+        message = (
+            f"spec.passwordSecretRef.name {reference!r} names a Secret that is made from this resource: "
+            "refer to one of your own, or leave it out to have a password made."
         )
     return Problem(reason="InvalidSpec", message=message) if message else None

@@ -6,42 +6,21 @@ find, coreutils; no entry script and no shell is used.
 
 from __future__ import annotations
 
-import hashlib
-import json
-
-from kindling.kinds.contract import Child, labels_of, owner_of, selector_of
-from kindling.kinds.postgresql.config import config_name
+from kindling.kinds.contract import Child, child_metadata, labels_of, selector_of
+from kindling.kinds.postgresql import volume
+from kindling.kinds.postgresql.config import RULES_MARK, config_name
+from kindling.kinds.postgresql.initdb import CONFIG, INITDB, MOUNT, PGDATA, SUPERUSER_FILES
 from kindling.kinds.postgresql.secrets import superuser_name
 from kindling.kinds.postgresql.service import PORT
-from kindling.kinds.postgresql.spec import SUPERUSER, Spec
-from kindling.kinds.postgresql.volume import volume_name
+from kindling.kinds.postgresql.spec import Spec
 from kindling.kube.resources import STATEFUL_SET, Object, ResourceType
 
 UID = 999
-MOUNT = "/var/lib/postgresql/data"
-PGDATA = f"{MOUNT}/pgdata"
-CONFIG = "/etc/kindling/config"
-SUPERUSER_FILES = "/etc/kindling/superuser"
 SOCKETS = "/var/run/postgresql"
 GRACE_SECONDS = 60
 CONFIG_HASH = "kindling.dev/config"
+PARAMETERS_HASH = "kindling.dev/parameters"
 
-# GNU find is the control flow, since the image's shell is not ours to need: "unless PG_VERSION is
-# there, clear the half-made, initdb beside it, rename; if any step failed, fail". Killed at any
-# instant, the next run heals it, and data is never seen incomplete. An existing directory gets
-# mode 0700 again, which a volume's group change (fsGroup) may have widened and postgres refuses.
-INITDB = [
-    "find", MOUNT, "-maxdepth", "0", "(",
-    "-exec", "test", "-e", "{}/pgdata/PG_VERSION", ";",
-    "-exec", "chmod", "0700", "{}/pgdata", ";",
-    "-o", "-exec", "rm", "-rf", "{}/pgdata.partial", ";",
-    "-exec", "initdb", "--pgdata={}/pgdata.partial", f"--username={SUPERUSER}",
-    f"--pwfile={SUPERUSER_FILES}/password", "--auth-local=peer", "--auth-host=scram-sha-256",
-    "--encoding=UTF8", "--locale=C.UTF-8", "--data-checksums", "--no-instructions", ";",
-    "-exec", "mv", "-T", "{}/pgdata.partial", "{}/pgdata", ";",
-    "-exec", "sync", "{}", ";",
-    ")", "-o", "-exec", "false", "{}", "+",
-]  # fmt: skip
 SERVER = [
     "postgres", "-D", PGDATA,
     "-c", f"hba_file={CONFIG}/pg_hba.conf",
@@ -67,19 +46,14 @@ def pod_name(cr: Object) -> str:
     return f"{cr['metadata']['name']}-0"
 
 
-def build(type: ResourceType, cr: Object, spec: Spec, *, settings: Object) -> Child:
-    """`settings` are the ConfigMap's files: a change of them restarts the Pod."""
+def build(type: ResourceType, cr: Object, spec: Spec, *, mark: str) -> Child:
+    """`mark` is `restart.mark`: a change of it restarts the Pod, as one of the rules of login does."""
     meta = cr["metadata"]
-    mark = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
+    annotations = {CONFIG_HASH: RULES_MARK, PARAMETERS_HASH: mark}
     return Child(
         type=STATEFUL_SET,
         body={
-            "metadata": {
-                "namespace": meta["namespace"],
-                "name": meta["name"],
-                "labels": labels_of(type, cr),
-                "ownerReferences": [owner_of(type, cr)],
-            },
+            "metadata": child_metadata(type, cr, name=meta["name"]),
             "spec": {
                 "replicas": 1,
                 "serviceName": meta["name"],
@@ -87,7 +61,7 @@ def build(type: ResourceType, cr: Object, spec: Spec, *, settings: Object) -> Ch
                 # In order, a Pod that never became ready would block the roll-out of its own remedy.
                 "podManagementPolicy": "Parallel",
                 "template": {
-                    "metadata": {"labels": labels_of(type, cr), "annotations": {CONFIG_HASH: mark}},
+                    "metadata": {"labels": labels_of(type, cr), "annotations": annotations},
                     "spec": _pod(cr, spec),
                 },
             },
@@ -111,7 +85,7 @@ def _pod(cr: Object, spec: Spec) -> Object:
         "initContainers": [_initdb(spec)],
         "containers": [_postgres(spec)],
         "volumes": [
-            {"name": "data", "persistentVolumeClaim": {"claimName": volume_name(cr)}},
+            {"name": "data", **volume.source(cr, spec)},
             {"name": "config", "configMap": {"name": config_name(cr)}},
             {"name": "superuser", "secret": {"secretName": superuser_name(cr), "defaultMode": 0o440}},
             {"name": "tmp", "emptyDir": {}},
@@ -131,6 +105,7 @@ def _initdb(spec: Spec) -> Object:
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
             {"name": "data", "mountPath": MOUNT},
+            {"name": "config", "mountPath": CONFIG, "readOnly": True},
             {"name": "superuser", "mountPath": SUPERUSER_FILES, "readOnly": True},
             {"name": "tmp", "mountPath": "/tmp"},
             {"name": "shm", "mountPath": "/dev/shm"},

@@ -1,0 +1,57 @@
+"""When the Pod is replaced for the sake of its parameters: a mark in its template, changed only then.
+
+The rest of the template restarts by itself when it changes. Parameters are put into force on the
+running server wherever PostgreSQL can, so their change alone is no reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kindling.kinds.contract import Observed
+from kindling.kinds.pods import pod_condition, seconds_since
+from kindling.kinds.postgresql.observation import current_pod, the_pod
+from kindling.kinds.postgresql.parameters import fingerprint
+from kindling.kinds.postgresql.workload import PARAMETERS_HASH
+from kindling.kube.resources import STATEFUL_SET, Object, Ref
+
+AGAIN_SECONDS = 300.0
+"""How old a Pod must be to be restarted for what it was started for already: no server restarts in a loop."""
+
+
+def mark(cr: Object, observed: Observed, parameters: Mapping[str, str]) -> str:
+    """The fingerprint of the parameters that the Pod was last started for, as a rule what it is already.
+
+    A new one where PostgreSQL said that it needs a restart, or where the server does not stay up and
+    the parameters were edited since: a container that starts again does not take up new ones, a Pod does.
+    """
+    wanted = fingerprint(parameters)
+    meta, status = cr["metadata"], cr.get("status") or {}
+    workload = observed.children.get(Ref(STATEFUL_SET, meta["namespace"], meta["name"])) or {}
+    template = (workload.get("spec") or {}).get("template") or {}
+    present = ((template.get("metadata") or {}).get("annotations") or {}).get(PARAMETERS_HASH)
+    if not present:
+        return wanted
+    pod = current_pod(cr, observed)
+    if pod is not None and status.get("pendingRestart"):
+        uid = pod["metadata"]["uid"]
+        # What the status says is of this spec and of this very Pod, not of the one before the restart.
+        asked = (status.get("active") or {}).get("uid") == uid
+        since = pod_condition(pod, "Ready").get("lastTransitionTime")
+        tried = present.startswith(wanted) and seconds_since(since, now=observed.now) < AGAIN_SECONDS
+        if asked and not tried and status.get("observedGeneration") == meta.get("generation"):
+            return f"{wanted}.{uid}"
+    pod = the_pod(cr, observed)
+    if pod is not None and _is_down(pod) and not present.startswith(wanted):
+        return wanted
+    return str(present)
+
+
+def _is_down(pod: Object) -> bool:
+    """Whether the server has ended, or ends again and again; not merely unready for a while."""
+    for item in (pod.get("status") or {}).get("containerStatuses") or ():
+        state = item.get("state") or {}
+        waiting = (state.get("waiting") or {}).get("reason")
+        if item.get("name") == "postgres" and (state.get("terminated") or waiting == "CrashLoopBackOff"):
+            return True
+    return False

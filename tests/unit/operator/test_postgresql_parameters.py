@@ -1,0 +1,113 @@
+"""spec.parameters before any server sees them: read, written as a file, refused where bound to fail."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kindling.kinds.postgresql import parameters
+from kindling.kube.resources import CONFIG_MAP, Object, Ref
+
+from tests.unit.operator.postgresqls import KIND, observed, postgresql, volume
+
+
+def test_numbers_are_taken_as_they_are_written() -> None:
+    given = {"work_mem": 4096, "jit": "off", "a.b": "x", "gone": None}
+    assert parameters.read(postgresql(parameters=given)) == {"a.b": "x", "jit": "off", "work_mem": "4096"}
+    assert parameters.read(postgresql(parameters=None)) == {}
+
+
+def test_empty_list_is_none_where_alter_system_cannot_say_it() -> None:
+    given = {"shared_preload_libraries": "", "temp_tablespaces": ' "" ', "search_path": ""}
+    assert parameters.read(postgresql(parameters=given)) == {"search_path": ""}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "found"),
+    [
+        ("work_mem", "a, b", ("a, b",)),
+        ("shared_preload_libraries", "a,B ,  $libdir/c", ("a", "B", "$libdir/c")),
+        ("search_path", '"$user", Public', ("$user", "public")),
+        ("search_path", '"A ""q"", x"', ('A "q", x',)),
+        ("search_path", "", ()),
+        ("search_path", '"unended', None),
+        ("search_path", "a,", None),
+        ("search_path", ",a", None),
+        ("search_path", "a,,b", None),
+    ],
+)
+def test_lists_are_read_as_postgresql_reads_them(name: str, value: str, found: object) -> None:
+    assert parameters.elements(name, value) == found
+
+
+def test_file_goes_into_the_config_map_and_quotes() -> None:
+    cr = postgresql(parameters={"log_line_prefix": r"it's \\ %m", "jit": "off"})
+    (body,) = [
+        child.body
+        for child in KIND.desired(cr, observed(volume()))
+        if child.ref == Ref(CONFIG_MAP, "ns", "db-config")
+    ]
+    lines = body["data"]["parameters.conf"].splitlines()
+    assert lines[1:] == ["jit = 'off'", r"log_line_prefix = 'it''s \\\\ %m'"]
+
+
+def refused(spec: Object) -> str | None:
+    problem = KIND.refuse(postgresql(**spec), observed())
+    assert problem is None or problem.reason == "InvalidSpec"
+    return problem.message if problem else None
+
+
+LIMITED = {"limits": {"memory": "1Gi"}}
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"port": "1"}, ["spec.parameters.port", "Kindling"]),
+        ({"unix_socket_group": "x"}, ["spec.parameters.unix_socket_group"]),
+        ({"ssl": "on"}, ["spec.parameters.ssl"]),
+        ({"include": "/etc/passwd"}, ["spec.parameters.include"]),
+        ({"work_mem\nport": "1"}, ["no parameter's name"]),
+        ({"Work_Mem": "1"}, ["no parameter's name", "lower case"]),
+        ({"work_mem": "1\nport = 1"}, ["spec.parameters.work_mem", "control character"]),
+        ({"search_path": "a,"}, ["spec.parameters.search_path 'a,'", "commas"]),
+        ({"shared_buffers": "1GB"}, ["shared_buffers '1GB'", "spec.resources.limits.memory '1Gi'"]),
+        ({"shared_buffers": 131072}, ["shared_buffers '131072'"]),
+        ({"shared_buffers": "0.5TB"}, ["shared_buffers '0.5TB'"]),
+        ({"min_wal_size": "31MB"}, ["min_wal_size '31MB'", "32MB"]),
+        ({"max_wal_size": 31}, ["max_wal_size '31'"]),
+    ],
+)
+def test_what_is_bound_to_fail_is_refused_by_name(values: Object, words: list[str]) -> None:
+    message = refused({"parameters": values, "resources": LIMITED})
+    assert message is not None
+    assert [word for word in words if word not in message] == []
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"shared_buffers": "1023MB"},
+        {"shared_buffers": 131071},
+        {"shared_buffers": "much"},  # the server's own words say it better
+        {"shared_buffers": "9XB"},
+        {"max_wal_size": "32MB"},
+        {"max_wal_size": "1GB", "work_mem": "4MB", "a.b": "x"},
+        {"superuser_reserved_connections": 5},
+    ],
+)
+def test_what_a_server_may_take_is_left_to_it(values: Object) -> None:
+    assert refused({"parameters": values, "resources": LIMITED}) is None
+
+
+def test_without_a_limit_every_amount_fits_and_the_default_one_counts() -> None:
+    assert refused({"parameters": {"shared_buffers": "9TB"}, "resources": {"limits": {"cpu": 1}}}) is None
+    message = refused({"parameters": {"shared_buffers": "512MB"}})
+    assert message is not None
+    assert "'512Mi'" in message
+
+
+@given(st.dictionaries(st.sampled_from(["a", "b.c", "search_path"]), st.text(max_size=8)))
+def test_fingerprint_tells_sets_of_parameters_apart(values: dict[str, str]) -> None:
+    assert parameters.fingerprint(values) == parameters.fingerprint(dict(reversed(values.items())))
+    assert parameters.fingerprint(values) != parameters.fingerprint({**values, "d": "x"})
