@@ -1,0 +1,66 @@
+"""What the observed Pods and Deployment tell of a Memcached: facts, which `status` puts into words."""
+
+from __future__ import annotations
+
+from kindling.kinds.contract import Observed, Problem
+from kindling.kinds.memcached.workload import PORT_ANNOTATION
+from kindling.kinds.pods import pod_ready, pods_of, trouble
+from kindling.kinds.rollout import Rollout, rollout
+from kindling.kube.resources import DEPLOYMENT, Object, Ref, ResourceType
+
+
+def server_list(type: ResourceType, cr: Object, observed: Observed) -> list[str]:
+    """IP:PORT of every ready replica, sorted; IPv6 in brackets."""
+    return sorted(
+        address
+        for pod in pods_of(type, cr, observed)
+        if pod_ready(pod) and (address := _address(pod)) is not None
+    )
+
+
+def _address(pod: Object) -> str | None:
+    ip = (pod.get("status") or {}).get("podIP")
+    # Whoever may edit Pods may have edited this: what is no port must not make the status unwritable.
+    port = (pod["metadata"].get("annotations") or {}).get(PORT_ANNOTATION, "")
+    if not ip or not port.isdecimal() or len(port) > 5:
+        return None
+    return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
+
+
+def deployment(cr: Object, observed: Observed) -> Object | None:
+    meta = cr["metadata"]
+    return observed.children.get(Ref(DEPLOYMENT, meta["namespace"], meta["name"]))
+
+
+def rolled_out(cr: Object, observed: Observed, *, size: int) -> bool:
+    """Whether all Pods that the Deployment counts are of its present template, and as many as wanted.
+
+    Not whether they are available: the Pods themselves say so, sooner than the Deployment.
+    """
+    progress: Rollout = rollout(deployment(cr, observed))
+    return progress.current and progress.updated == progress.total == size
+
+
+def obstacle(type: ResourceType, cr: Object, observed: Observed) -> Problem | None:
+    """What keeps replicas from running, where it is more than a matter of time."""
+    for pod in pods_of(type, cr, observed):
+        problem = None if pod_ready(pod) else trouble(pod, now=observed.now)
+        if problem is not None:
+            return problem
+    status = (deployment(cr, observed) or {}).get("status") or {}
+    conditions = {item.get("type"): item for item in status.get("conditions") or ()}
+    refused, progressing = conditions.get("ReplicaFailure", {}), conditions.get("Progressing", {})
+    if refused.get("status") == "True":
+        said = str(refused.get("message", "no reason given"))[:1000]
+        return Problem(
+            reason="PodsRefused",
+            message=f"The cluster refuses a Pod: {said}. Allow it, or ask for less; it is tried again.",
+        )
+    if progressing.get("status") == "False" and progressing.get("reason") == "ProgressDeadlineExceeded":
+        meta = cr["metadata"]
+        return Problem(
+            reason="RolloutStuck",
+            message=f"The Deployment makes no progress: see `kubectl describe pods -n {meta['namespace']} "
+            f"-l app.kubernetes.io/instance={meta['name']}`.",
+        )
+    return None

@@ -1,0 +1,26 @@
+"""The Service NAME: headless, for its name stands for every ready replica, each with its own items."""
+
+from __future__ import annotations
+
+from kindling.kinds.contract import Child, child_metadata, selector_of
+from kindling.kinds.memcached.spec import Spec
+from kindling.kube.resources import SERVICE, Object, ResourceType
+
+PORT_NAME = "memcached"
+
+
+def build(type: ResourceType, cr: Object, spec: Spec) -> Child:
+    return Child(
+        type=SERVICE,
+        body={
+            "metadata": child_metadata(type, cr, name=cr["metadata"]["name"]),
+            "spec": {
+                "type": "ClusterIP",
+                "clusterIP": "None",
+                "publishNotReadyAddresses": False,
+                "selector": selector_of(type, cr),
+                # Headless, the name leads to the Pods themselves, so it is their port that counts.
+                "ports": [{"name": PORT_NAME, "port": spec.port, "targetPort": PORT_NAME, "protocol": "TCP"}],
+            },
+        },
+    )

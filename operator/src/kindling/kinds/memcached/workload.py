@@ -1,0 +1,108 @@
+"""The Deployment NAME: `size` Pods that each run memcached, and nothing else.
+
+What size is must stay out of the Pods' template: a change of it restarts them all, and a cache that
+restarts is empty.
+"""
+
+from __future__ import annotations
+
+from kindling.kinds.contract import Child, child_metadata, labels_of, selector_of
+from kindling.kinds.memcached.service import PORT_NAME
+from kindling.kinds.memcached.spec import Spec
+from kindling.kube.resources import DEPLOYMENT, Object, ResourceType
+
+UID = 1001
+FIRST_UNPRIVILEGED_PORT = 1024
+PORT_ANNOTATION = "kindling.dev/port"
+"""On each Pod, the port it listens on: while a changed port rolls out, they differ."""
+
+DRAIN_SECONDS = 5
+GRACE_SECONDS = 15
+
+
+def command(spec: Spec) -> list[str]:
+    """`memcached -m=64 -o modern -v` as it was meant: -m=64 reads as 0 and ends memcached at once."""
+    words = ["memcached", f"--memory-limit={spec.memory}", "-o", "modern", "-v", f"--port={spec.port}"]
+    if spec.connections is not None:
+        words.append(f"--conn-limit={spec.connections}")
+    if spec.threads is not None:
+        words.append(f"--threads={spec.threads}")
+    return words
+
+
+def build(type: ResourceType, cr: Object, spec: Spec, *, image: str) -> Child:
+    selector = {"matchLabels": selector_of(type, cr)}
+    return Child(
+        type=DEPLOYMENT,
+        body={
+            "metadata": child_metadata(type, cr, name=cr["metadata"]["name"]),
+            "spec": {
+                "replicas": spec.size,
+                "selector": selector,
+                "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+                "template": {
+                    "metadata": {
+                        "labels": labels_of(type, cr),
+                        "annotations": {PORT_ANNOTATION: str(spec.port)},
+                    },
+                    "spec": _pod(spec, selector=selector, image=image),
+                },
+            },
+        },
+    )
+
+
+def _pod(spec: Spec, *, selector: Object, image: str) -> Object:
+    security: Object = {
+        "runAsNonRoot": True,
+        "runAsUser": UID,
+        "runAsGroup": UID,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    if spec.port < FIRST_UNPRIVILEGED_PORT:
+        security["sysctls"] = [{"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}]
+    return {
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": GRACE_SECONDS,
+        "securityContext": security,
+        "topologySpreadConstraints": [
+            {
+                "maxSkew": 1,
+                "topologyKey": "kubernetes.io/hostname",
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": selector,
+            }
+        ],
+        "containers": [_memcached(spec, image=image)],
+    }
+
+
+def _memcached(spec: Spec, *, image: str) -> Object:
+    return {
+        "name": "memcached",
+        "image": image,
+        "command": command(spec),
+        "ports": [{"name": PORT_NAME, "containerPort": spec.port, "protocol": "TCP"}],
+        "resources": spec.resources,
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        },
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        # memcached ends at once when told to, sooner than clients and the cluster's DNS hear of it.
+        "lifecycle": {"preStop": {"sleep": {"seconds": DRAIN_SECONDS}}},
+        # It listens within milliseconds of its start: no startup probe, which would only delay Ready.
+        "readinessProbe": _probe(period=1, failures=3),
+        "livenessProbe": _probe(period=10, failures=6),
+    }
+
+
+def _probe(*, period: int, failures: int) -> Object:
+    return {
+        "tcpSocket": {"port": PORT_NAME},
+        "periodSeconds": period,
+        "timeoutSeconds": 1,
+        "failureThreshold": failures,
+    }

@@ -1,0 +1,159 @@
+"""Memcached at the door: what size and memory may be, and that the server keeps its children as made."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from kindling.engine.compare import holds
+from kindling.kinds.conditions import dated
+from kindling.kinds.contract import Findings, Observed
+from kindling.kinds.memcached import Memcached
+from kindling.kinds.memcached.spec import needed_mebibytes
+
+from tests.apiserver.apiclient import Answer, Api, Json
+from tests.apiserver.kinds import MEMCACHED, POSTGRESQL
+from tests.unit.operator.memcacheds import NOW, running
+
+BAD: list[tuple[Json, list[str]]] = [
+    ({"size": 4}, ["spec.size", "4", "less than or equal to 3"]),
+    ({"memoryMB": 15}, ["spec.memoryMB", "15", "greater than or equal to 16"]),
+    ({"memoryMB": 65537}, ["spec.memoryMB", "65537", "less than or equal to 65536"]),
+    ({"memoryMB": "64"}, ["spec.memoryMB", "string", "of type integer"]),
+    ({"maxConnections": 511}, ["spec.maxConnections", "511", "greater than or equal to 512"]),
+    ({"maxConnections": 65537}, ["spec.maxConnections", "65537", "less than or equal to 65536"]),
+    ({"threads": 0}, ["spec.threads", "0", "greater than or equal to 1"]),
+    ({"threads": 65}, ["spec.threads", "65", "less than or equal to 64"]),
+    (
+        {"memoryMB": 256, "resources": {"limits": {"memory": "256Mi"}}},
+        ["spec.resources.limits.memory '256Mi'", "spec.memoryMB 256", "at least 392Mi"],
+    ),
+    (
+        {"resources": {"limits": {"memory": "100M"}}},
+        ["spec.resources.limits.memory '100M'", "spec.memoryMB 64", "at least 152Mi"],
+    ),
+    (
+        {"maxConnections": 12800, "resources": {"limits": {"memory": "200Mi"}}},
+        ["spec.resources.limits.memory '200Mi'", "spec.maxConnections 12800", "at least 244Mi"],
+    ),
+    ({"resources": {"limits": {"memory": 0}}}, ["spec.resources.limits.memory '0'", "at least 152Mi"]),
+    (
+        {"resources": {"requests": {"cpu": 2}, "limits": {"cpu": "1500m"}}},
+        ["spec.resources.requests.cpu '2'", "at most '1500m'"],
+    ),
+]
+GOOD: list[Json] = [
+    {"size": 3, "containerPort": 1},
+    {"memoryMB": 16, "maxConnections": 512, "threads": 64},
+    {"memoryMB": 65536, "maxConnections": 65536},
+    {"resources": {}},
+    {"memoryMB": 1024, "resources": {"requests": {"memory": "2Gi", "cpu": "100m"}}},
+    {"memoryMB": 1024, "resources": {"limits": {"cpu": 1, "memory": "2Gi"}}},
+]
+
+
+@pytest.fixture
+def memcached(api: Api, new_name: Callable[[], str]) -> Callable[[Json], Json]:
+    """Make a Memcached of this spec, as the server then has it."""
+
+    def _make(spec: Json) -> Json:
+        return api.create(MEMCACHED.collection, MEMCACHED.resource(new_name(), spec)).accepted()
+
+    return _make
+
+
+def path_of(cr: Json) -> str:
+    return f"{MEMCACHED.collection}/{cr['metadata']['name']}"
+
+
+@pytest.mark.parametrize(("spec", "said"), BAD, ids=str)
+def test_bad_spec_is_refused_by_field_value_and_remedy(api: Api, spec: Json, said: list[str]) -> None:
+    answer = api.create(MEMCACHED.collection, MEMCACHED.resource("bad", spec), dry_run=True)
+    assert answer.status == 422
+    assert "evaluating rule" not in answer.message
+    assert [words for words in said if words not in answer.message] == [], answer.message
+
+
+@pytest.mark.parametrize("spec", GOOD, ids=str)
+def test_good_spec_is_admitted(api: Api, spec: Json) -> None:
+    api.create(MEMCACHED.collection, MEMCACHED.resource("good", spec), dry_run=True).accepted()
+
+
+@settings(max_examples=50, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+@given(memory=st.integers(16, 65536), connections=st.integers(512, 65536))
+def test_the_rule_and_the_operator_agree_on_what_memcached_needs(
+    api: Api, memory: int, connections: int
+) -> None:
+    needed = needed_mebibytes(memory=memory, connections=connections)
+
+    def answer(limit: int) -> Answer:
+        spec = {
+            "memoryMB": memory,
+            "maxConnections": connections,
+            "resources": {"limits": {"memory": f"{limit}Mi"}},
+        }
+        return api.create(MEMCACHED.collection, MEMCACHED.resource("drawn", spec), dry_run=True)
+
+    answer(needed).accepted()
+    assert f"at least {needed}Mi" in answer(needed - 1).message
+
+
+def test_resources_have_the_shape_that_postgresql_gives_them() -> None:
+    def shape(schema: Json) -> Json:
+        found: Json = copy.deepcopy(schema["properties"]["spec"]["properties"]["resources"])
+        return {**found, "description": ""}
+
+    assert shape(MEMCACHED.schema) == shape(POSTGRESQL.schema)
+
+
+def test_scale_goes_to_three_and_no_further(api: Api, memcached: Callable[[Json], Json]) -> None:
+    path = path_of(memcached({}))
+    assert api.merge(f"{path}/scale", {"spec": {"replicas": 3}}).accepted()["spec"] == {"replicas": 3}
+    assert api.get(path).accepted()["spec"]["size"] == 3
+    refused = api.merge(f"{path}/scale", {"spec": {"replicas": 4}})
+    assert refused.status == 422
+    assert [word for word in ("spec.size", "4", "equal to 3") if word not in refused.message] == []
+
+
+def test_the_status_we_make_is_kept_and_scale_reads_it(api: Api, memcached: Callable[[Json], Json]) -> None:
+    cr = memcached({"size": 2})
+    seen = Observed(children={}, now=NOW, entropy=b"")
+    children = running(["10.0.0.1", "fd00::1"])
+    for obj in children.values():
+        obj["metadata"].get("labels", {})["app.kubernetes.io/instance"] = cr["metadata"]["name"]
+    seen = Observed(children=children, now=NOW, entropy=b"")
+    report = Memcached(image="i").status(cr, seen, Findings(settled=True))
+    status = dated(report.status, known={}, now=NOW)
+    assert api.merge(f"{path_of(cr)}/status", {"status": status}).accepted()["status"] == status
+    scale = api.get(f"{path_of(cr)}/scale").accepted()["status"]
+    assert scale == {"replicas": len(status["serverList"]), "selector": status["selector"]}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {},
+        {"size": 2, "containerPort": 80, "memoryMB": 100, "maxConnections": 600, "threads": 2},
+        {"size": 3, "resources": {"requests": {"memory": "0.5Gi", "cpu": 1}, "limits": {"cpu": "2000m"}}},
+    ],
+    ids=str,
+)
+def test_children_are_taken_as_made_and_hold_what_was_asked(
+    api: Api, memcached: Callable[[Json], Json], spec: Json
+) -> None:
+    """No field is misspelt, refused, dropped or respelt: or each pass would write it again."""
+    cr = memcached(spec)
+    seen = Observed(children={}, now=NOW, entropy=b"")
+    for child in Memcached(image="memcached:1.6").desired(cr, seen):
+        path = child.type.path(namespace="default", name=child.body["metadata"]["name"])
+        body: dict[str, Any] = {
+            "apiVersion": child.type.api_version,
+            "kind": child.type.kind,
+            **child.body,
+        }
+        api.apply(path, body).accepted()
+        assert holds(child.body, api.get(path).accepted()), child.type.kind

@@ -1,0 +1,83 @@
+"""Memcached resources for tests: one by hand, and a strategy of everything the CRD admits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from hypothesis import strategies as st
+from kindling.kinds.contract import Observed, labels_of
+from kindling.kinds.memcached import Memcached
+from kindling.kinds.memcached.workload import PORT_ANNOTATION
+from kindling.kube.resources import DEPLOYMENT, POD, Object, Ref
+
+KIND = Memcached(image="memcached:1.6")
+NOW = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
+
+AMOUNTS = st.integers(0, 9) | st.sampled_from(["500m", "1", "0.5Gi", "128Mi", "2G"])
+LISTS = st.dictionaries(st.sampled_from(["cpu", "memory", "ephemeral-storage"]), AMOUNTS)
+SPECS = st.fixed_dictionaries(
+    {},
+    optional={
+        "size": st.integers(1, 3),
+        "containerPort": st.integers(1, 65535),
+        "memoryMB": st.integers(16, 65536),
+        "maxConnections": st.integers(512, 65536),
+        "threads": st.integers(1, 64),
+        "resources": st.fixed_dictionaries({}, optional={"requests": LISTS, "limits": LISTS}),
+    },
+)
+NAMES = st.from_regex(r"[a-z]([-a-z0-9]{0,50}[a-z0-9])?", fullmatch=True)
+
+
+def memcached(
+    *, name: str = "cache", generation: int = 1, status: Object | None = None, **spec: object
+) -> Object:
+    meta = {"namespace": "ns", "name": name, "uid": "cr-uid", "generation": generation}
+    return {"metadata": meta, "spec": spec, "status": status or {}}
+
+
+def observed(children: dict[Ref, Object] | None = None) -> Observed:
+    return Observed(children=children or {}, now=NOW, entropy=b"e" * 32)
+
+
+def pod(
+    name: str, *, ready: bool = True, ip: str | None = "10.0.0.1", port: str = "11211", **status: object
+) -> dict[Ref, Object]:
+    """One Pod of the resource `cache`, as the store keeps it: without its spec."""
+    meta = {
+        "namespace": "ns",
+        "name": name,
+        "labels": labels_of(KIND.type, memcached()),
+        "annotations": {PORT_ANNOTATION: port},
+    }
+    conditions = [{"type": "Ready", "status": str(ready)}]
+    return {
+        Ref(POD, "ns", name): {"metadata": meta, "status": {"podIP": ip, "conditions": conditions, **status}}
+    }
+
+
+def deployment(
+    *, replicas: int, total: int | None = None, updated: int | None = None, seen: int = 1, **status: object
+) -> dict[Ref, Object]:
+    """The Deployment of generation 1, by default rolled out as far as its own counts go."""
+    total = replicas if total is None else total
+    body = {
+        "metadata": {"namespace": "ns", "name": "cache", "generation": 1},
+        "spec": {"replicas": replicas},
+        "status": {
+            "observedGeneration": seen,
+            "replicas": total,
+            "updatedReplicas": total if updated is None else updated,
+            **status,
+        },
+    }
+    return {Ref(DEPLOYMENT, "ns", "cache"): body}
+
+
+def running(ips: Sequence[str] = ("10.0.0.1",)) -> dict[Ref, Object]:
+    """As many ready replicas as there are addresses."""
+    found = deployment(replicas=len(ips))
+    for number, ip in enumerate(ips):
+        found |= pod(f"cache-{number}", ip=ip)
+    return found

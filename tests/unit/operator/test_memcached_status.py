@@ -1,0 +1,210 @@
+"""The status tells what was observed: as many ready as wanted, of the present template, or why not."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kindling.kinds.conditions import find
+from kindling.kinds.contract import After, Done, Findings, Problem, Report
+from kindling.kube.resources import POD, Object, Ref
+
+from tests.unit.operator.memcacheds import KIND, SPECS, deployment, memcached, observed, pod, running
+
+SETTLED = Findings(settled=True)
+CONDITIONS = ("Ready", "Available", "Progressing", "Degraded")
+
+
+def report(children: dict[Ref, Object], cr: Object | None = None, findings: Findings = SETTLED) -> Report:
+    return KIND.status(cr or memcached(), observed(children), findings)
+
+
+def truths(made: Report) -> tuple[str, ...]:
+    return tuple(find(made.status, name)["status"] for name in CONDITIONS)
+
+
+def reason(made: Report) -> str:
+    return str(find(made.status, "Ready")["reason"])
+
+
+def test_ready() -> None:
+    made = report(running(["10.0.0.2", "10.0.0.1"]), memcached(size=2, generation=3))
+    assert truths(made) == ("True", "True", "False", "False")
+    assert made.status["serverList"] == ["10.0.0.1:11211", "10.0.0.2:11211"]
+    assert made.status["replicas"] == 2
+    assert made.status["observedGeneration"] == 3
+    assert {item["observedGeneration"] for item in made.status["conditions"]} == {3}
+    assert made.outcome == Done()
+
+
+def test_scale_subresource_finds_the_pods() -> None:
+    selector = dict(word.split("=") for word in report({}).status["selector"].split(","))
+    labels = running()[Ref(POD, "ns", "cache-0")]["metadata"]["labels"]
+    assert selector
+    assert selector.items() <= labels.items()
+
+
+def test_nothing_there_yet_is_on_its_way() -> None:
+    made = report({}, findings=Findings(settled=False))
+    assert truths(made) == ("False", "False", "True", "False")
+    assert (made.status["replicas"], made.status["serverList"]) == (0, [])
+    assert isinstance(made.outcome, After)
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_announcing_and_starting_read_the_same(size: int) -> None:
+    """Or each new resource would cost further writes while its Pods start."""
+    cr = memcached(size=size)
+    announced = report({}, cr, Findings(settled=False)).status
+    unseen = deployment(replicas=size, total=0, seen=0)
+    started = deployment(replicas=size)
+    for number in range(size):
+        started |= pod(f"cache-{number}", ready=False, ip=None)
+    assert report(unseen, cr).status == report(started, cr).status == announced
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        deployment(replicas=1, seen=0),
+        deployment(replicas=1, updated=0),
+        deployment(replicas=1, total=2, updated=1),
+        deployment(replicas=1, total=2),
+        {},
+    ],
+    ids=["of an earlier spec", "none of them new", "an old one left", "one too many", "no Deployment"],
+)
+def test_not_ready_while_the_deployment_moves(seen: dict[Ref, Object]) -> None:
+    made = report({**pod("cache-0"), **seen})
+    assert truths(made) == ("False", "True", "True", "False")
+    assert reason(made) == "Reconciling"
+
+
+def test_not_ready_before_the_children_are_settled() -> None:
+    made = report(running(), memcached(generation=2), Findings(settled=False))
+    assert truths(made) == ("False", "True", "True", "False")
+
+
+def test_fewer_than_wanted_is_said_with_both_numbers() -> None:
+    children = {**running(["10.0.0.1", "10.0.0.2"]), **pod("cache-2", ready=False), **deployment(replicas=3)}
+    made = report(children, memcached(size=3))
+    assert truths(made) == ("False", "True", "True", "False")
+    assert reason(made) == "ReplicasMissing"
+    assert "2, wanted: 3" in find(made.status, "Ready")["message"]
+
+
+def test_ready_does_not_wait_for_the_deployments_own_count() -> None:
+    """Its availableReplicas come later than the Pods' readiness: waiting would cost another write."""
+    assert truths(report({**running(), **deployment(replicas=1, availableReplicas=0)}))[0] == "True"
+
+
+def test_server_list_names_each_pod_by_its_own_port() -> None:
+    """While a changed port rolls out, the old Pods still have the old one."""
+    children = {**pod("cache-0", ip="10.0.0.1"), **pod("cache-1", ip="10.0.0.2", port="80")}
+    found = report(children, memcached(containerPort=80)).status["serverList"]
+    assert found == ["10.0.0.1:11211", "10.0.0.2:80"]
+
+
+def test_server_list_leaves_out_what_does_not_serve() -> None:
+    leaving = pod("cache-3", ip="10.0.0.4")
+    leaving[Ref(POD, "ns", "cache-3")]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    strangers = pod("cache-4", ip="10.0.0.5")
+    strangers[Ref(POD, "ns", "cache-4")]["metadata"]["labels"]["app.kubernetes.io/instance"] = "other"
+    children = {
+        **pod("cache-0", ip="fd00::a"),
+        **pod("cache-1", ready=False, ip="10.0.0.2"),
+        **pod("cache-2", ip=None),
+        **pod("cache-5", port="11211 and more"),
+        **pod("cache-6", port="none"),
+        **leaving,
+        **strangers,
+    }
+    assert report(children).status["serverList"] == ["[fd00::a]:11211"]
+
+
+def waiting(why: str) -> list[Object]:
+    return [{"name": "memcached", "image": "i", "state": {"waiting": {"reason": why}}}]
+
+
+def unschedulable(since: str) -> list[Object]:
+    return [{"type": "PodScheduled", "status": "False", "lastTransitionTime": since}]
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        ({"containerStatuses": waiting("ImagePullBackOff")}, "ImagePullFailed"),
+        ({"containerStatuses": waiting("CrashLoopBackOff")}, "Crashing"),
+        ({"containerStatuses": waiting("CreateContainerError")}, "PodSetupFailed"),
+        ({"containerStatuses": waiting("ContainerCreating")}, "Reconciling"),
+        ({"conditions": unschedulable("2026-01-01T00:00:00Z")}, "Unschedulable"),
+        ({"conditions": unschedulable("2026-01-01T00:00:59Z")}, "Reconciling"),
+        ({"conditions": None, "containerStatuses": None}, "Reconciling"),
+    ],
+)
+def test_a_pods_trouble_is_named(status: Object, expected: str) -> None:
+    made = report({**deployment(replicas=1), **pod("cache-0", ready=False, **status)})
+    assert reason(made) == expected
+    assert truths(made)[3] == str(expected != "Reconciling")
+
+
+def test_trouble_beside_one_that_serves() -> None:
+    stuck = pod("cache-1", ready=False, containerStatuses=waiting("ErrImagePull"))
+    made = report({**running(), **stuck, **deployment(replicas=1, total=2, updated=1)})
+    assert truths(made) == ("False", "True", "False", "True")
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected", "word"),
+    [
+        (
+            {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota: pods"},
+            "PodsRefused",
+            "exceeded quota: pods",
+        ),
+        ({"type": "ReplicaFailure", "status": "True", "message": "x" * 9000}, "PodsRefused", "Allow it"),
+        (
+            {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"},
+            "RolloutStuck",
+            "kubectl describe pods",
+        ),
+        ({"type": "Progressing", "status": "True", "reason": "NewReplicaSetCreated"}, "Reconciling", "wait"),
+    ],
+)
+def test_the_deployments_trouble_is_named(condition: Object, expected: str, word: str) -> None:
+    made = report(deployment(replicas=1, total=0, conditions=[condition]))
+    assert reason(made) == expected
+    assert word in find(made.status, "Ready")["message"]
+    assert len(find(made.status, "Ready")["message"]) <= 4096
+
+
+def test_a_conflict_is_no_matter_of_the_running_pods() -> None:
+    problem = Problem(reason="NameConflict", message="Rename it.")
+    made = report(running(), findings=Findings(settled=False, problem=problem))
+    assert truths(made) == ("False", "True", "False", "True")
+    assert reason(made) == "NameConflict"
+    assert isinstance(made.outcome, After)
+
+
+def test_passing_obstacle_is_no_fault() -> None:
+    problem = Problem(reason="Terminating", message="Wait.", passing=True)
+    assert truths(report({}, findings=Findings(settled=False, problem=problem))) == (
+        "False", "False", "True", "False",
+    )  # fmt: skip
+
+
+def test_every_message_ends_and_every_reason_is_one_word() -> None:
+    for made in (report({}), report(running())):
+        for item in made.status["conditions"]:
+            assert item["reason"].isalpha()
+            assert item["message"].endswith(".")
+
+
+@given(SPECS, st.sampled_from([None, {}, {"conditions": None}, {"podIP": None}]), st.booleans())
+def test_total(wanted: Object, status: Object | None, settled: bool) -> None:
+    """Whatever is missing in what was observed, there is a status, and it is not Ready."""
+    bare = pod("cache-0")
+    bare[Ref(POD, "ns", "cache-0")]["status"] = status
+    empty = {ref: {"metadata": {}, "spec": {}, "status": status} for ref in deployment(replicas=1)}
+    made = report({**bare, **empty}, memcached(**wanted), Findings(settled=settled))
+    assert truths(made)[:2] == ("False", "False")
