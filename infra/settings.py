@@ -67,6 +67,13 @@ class SamplesSettings:
 
 
 @dataclass(frozen=True)
+class BrokerSettings:
+    """Whether a Pulsar broker for samples and tests is part of the stack."""
+
+    enabled: bool
+
+
+@dataclass(frozen=True)
 class Settings:
     """One stack's settings, each value checked."""
 
@@ -74,6 +81,7 @@ class Settings:
     cluster: ClusterSettings
     operator: OperatorSettings
     samples: SamplesSettings
+    broker: BrokerSettings
 
 
 def load(get: Get, *, stack: str) -> Settings:
@@ -101,7 +109,8 @@ def load(get: Get, *, stack: str) -> Settings:
                 "watchNamespaces", _namespaces, "a list of namespace names (a-z, 0-9 and -), each named once"
             ),
         ),
-        samples=SamplesSettings(enabled=source.one_of("samples", ("true", "false")) == "true"),
+        samples=SamplesSettings(enabled=source.enabled("samples")),
+        broker=BrokerSettings(enabled=source.enabled("broker")),
     )
 
 
@@ -144,6 +153,9 @@ class _Source:
 
     def one_of(self, key: str, allowed: tuple[str, ...]) -> str:
         return self.parsed(key, lambda text: text if text in allowed else None, ", ".join(allowed))
+
+    def enabled(self, key: str) -> bool:
+        return self.one_of(key, ("true", "false")) == "true"
 
     def number(self, key: str, least: int, most: int) -> int:
         def parse(text: str) -> int | None:

@@ -19,6 +19,7 @@ from infra.drivers import engine as engines
 from infra.drivers import images, node_image, packages
 from infra.drivers.engine import ContainerEngine
 from infra.drivers.kind import Kind
+from infra.drivers.maven import MIB
 from infra.errors import KindlingError
 from infra.progress import Step
 from infra.settings import cluster_name, stacks
@@ -69,7 +70,7 @@ def look(
             builds += [step for step in image_steps if step.name != node_image.STEP]
             parts += [_node_image(image_steps), _base_image(engine)]
             needs.append(_need(_storage(engine), CLUSTER))
-        parts.append(_stack(stack, cluster))
+        parts += [*_broker(stack), _stack(stack, cluster)]
     needs.append(_need(paths.cache_dir(), wanted + build_bytes(builds)))
     return Machine(stack, tuple(parts), tuple(needs), tuple(trouble), cluster)
 
@@ -169,6 +170,19 @@ def _base_image(engine: ContainerEngine | None) -> Part:
         return Part("Debian base image", "in the engine")
     step = Step(images.BASE_STEP, images.BASE_SECONDS)
     return Part("Debian base image", "missing", "pull it; where no registry answers, make it", (step,))
+
+
+def _broker(stack: str) -> list[Part]:
+    """The broker's download, of a stack that has one."""
+    # YAML's reader may be missing yet; a guess that is wrong costs no more than this line.
+    lines = (paths.REPOSITORY / f"Pulumi.{stack}.yaml").read_text(encoding="utf-8").splitlines()
+    if ["kindling:broker:", "true"] not in [line.partition("#")[0].split() for line in lines]:
+        return []
+    artifact = images.broker_download()
+    if artifact is None:
+        return [Part("Pulsar broker", "in the cache")]
+    plan = f"download {artifact.name}, {artifact.size // MIB} MiB"
+    return [Part("Pulsar broker", "missing", plan, (artifact.step,))]
 
 
 def _stack(stack: str, cluster: Cluster) -> Part:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pulumi
 
 from infra.components.cluster import Cluster
-from infra.drivers.images import content_hash
+from infra.drivers.images import BROKER_FOLDER, BROKER_IMAGE, content_hash
 from infra.paths import REPOSITORY
 from infra.resources.container_image import ContainerImage
 from infra.settings import ClusterSettings
@@ -43,6 +43,8 @@ class Source:
 
 OPERATOR = Source("kindling-operator", "operator", "operator/src")
 OPERANDS = "operator/images"
+# Not among the operands: the operator runs consumers of a broker, wherever that is.
+BROKER = Source(BROKER_IMAGE, BROKER_FOLDER, BROKER_FOLDER)
 
 
 def operands() -> dict[str, Source]:
@@ -57,10 +59,14 @@ def operands() -> dict[str, Source]:
 
 
 class Images(pulumi.ComponentResource):
-    """References to our images, each usable once every node has it; `operands` by folder."""
+    """References to our images, each usable once every node has it; `operands` by folder.
+
+    `broker` is None for a stack without one, which then need not have the image.
+    """
 
     operator: pulumi.Output[str]
     operands: dict[str, pulumi.Output[str]]
+    broker: pulumi.Output[str] | None
 
     def __init__(
         self,
@@ -68,6 +74,7 @@ class Images(pulumi.ComponentResource):
         *,
         cluster: Cluster,
         settings: ClusterSettings,
+        with_broker: bool,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("kindling:components:Images", name, {}, opts)
@@ -86,4 +93,5 @@ class Images(pulumi.ComponentResource):
 
         self.operator = reference("operator", OPERATOR)
         self.operands = {part: reference(part, source) for part, source in operands().items()}
+        self.broker = reference("broker", BROKER) if with_broker else None
         self.register_outputs({"operator": self.operator, **self.operands})

@@ -24,7 +24,10 @@ POD_SECURITY = "pod-security.kubernetes.io"
 
 
 class Operator(pulumi.ComponentResource):
-    """Namespace, identity, permissions, Deployment and what surrounds it; `image` is what runs."""
+    """Namespace, identity, permissions, Deployment and what surrounds it; `image` is what runs.
+
+    `local_broker`, HOST:PORT, is the Pulsar broker of consumers that look for theirs at localhost.
+    """
 
     namespace: pulumi.Output[str]
     image: pulumi.Output[str]
@@ -36,6 +39,7 @@ class Operator(pulumi.ComponentResource):
         *,
         images: Images,
         settings: OperatorSettings,
+        local_broker: str = "",
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("kindling:components:Operator", name, {}, opts)
@@ -67,7 +71,10 @@ class Operator(pulumi.ComponentResource):
                     labels=SELECTOR,
                     service_account=account.metadata.apply(_name_of),
                     image=images.operator,
-                    operands={_variable(part): ref for part, ref in images.operands.items()},
+                    variables={
+                        **{_variable(part): ref for part, ref in images.operands.items()},
+                        **({"KINDLING_LOCAL_BROKER": local_broker} if local_broker else {}),
+                    },
                     settings=settings,
                 ),
             ),

@@ -21,10 +21,10 @@ def template(
     labels: dict[str, str],
     service_account: pulumi.Input[str],
     image: pulumi.Input[str],
-    operands: dict[str, pulumi.Input[str]],
+    variables: dict[str, pulumi.Input[str]],
     settings: OperatorSettings,
 ) -> core.v1.PodTemplateSpecArgs:
-    """The template of the Deployment; `operands` are the images the operator runs, by variable."""
+    """The template of the Deployment; `variables` are what else the operator is told."""
     return core.v1.PodTemplateSpecArgs(
         metadata=meta.v1.ObjectMetaArgs(labels=labels),
         spec=core.v1.PodSpecArgs(
@@ -38,7 +38,7 @@ def template(
                 fs_group=USER,
                 seccomp_profile=core.v1.SeccompProfileArgs(type="RuntimeDefault"),
             ),
-            containers=[_container(image=image, operands=operands, settings=settings)],
+            containers=[_container(image=image, variables=variables, settings=settings)],
             volumes=[
                 core.v1.VolumeArgs(name="tmp", empty_dir=core.v1.EmptyDirVolumeSourceArgs(size_limit="16Mi"))
             ],
@@ -55,14 +55,14 @@ def template(
 
 
 def _container(
-    *, image: pulumi.Input[str], operands: dict[str, pulumi.Input[str]], settings: OperatorSettings
+    *, image: pulumi.Input[str], variables: dict[str, pulumi.Input[str]], settings: OperatorSettings
 ) -> core.v1.ContainerArgs:
     return core.v1.ContainerArgs(
         name="operator",
         image=image,
         # It is on the nodes already, under a tag that means one content.
         image_pull_policy="IfNotPresent",
-        env=_environment(operands=operands, settings=settings),
+        env=_environment(variables=variables, settings=settings),
         ports=[core.v1.ContainerPortArgs(name="http", container_port=HTTP_PORT)],
         liveness_probe=_probe("/healthz", period=10, failures=3),
         readiness_probe=_probe("/readyz", period=2, failures=3),
@@ -83,12 +83,12 @@ def _container(
 
 
 def _environment(
-    *, operands: dict[str, pulumi.Input[str]], settings: OperatorSettings
+    *, variables: dict[str, pulumi.Input[str]], settings: OperatorSettings
 ) -> list[core.v1.EnvVarArgs]:
     values: dict[str, pulumi.Input[str]] = {
         "KINDLING_LOG_LEVEL": settings.log_level.upper(),
         "KINDLING_WATCH_NAMESPACES": ",".join(settings.watch_namespaces),
-        **operands,
+        **variables,
     }
     fields = {"KINDLING_NAMESPACE": "metadata.namespace", "KINDLING_POD": "metadata.name"}
     return [

@@ -16,12 +16,6 @@ from infra.components.manifests import Manifest
 
 NAMESPACE = "default"
 SECRET_FIELDS = ("password",)
-# The kinds the operator answers for; the others have a definition and no reconciler yet, so nobody
-# would ever say that they are ready.
-RECONCILED_KINDS = (
-    ("database.technotuesday.io", "Postgresql"),
-    ("database.db.example.com", "Postgresql"),
-)
 POSTGRES_PORT = 5432
 
 
@@ -38,7 +32,7 @@ class Connection:
 
 
 class Samples(pulumi.ComponentResource):
-    """One custom resource per manifest; those of reconciled kinds are waited for until Ready."""
+    """One custom resource per manifest; each is waited for until it is Ready."""
 
     connections: list[Connection]
 
@@ -46,12 +40,11 @@ class Samples(pulumi.ComponentResource):
         super().__init__("kindling:components:Samples", name, {}, opts)
         samples = manifests.load("samples")
         for sample in samples:
-            wait_for = "Ready" if _group_kind(sample) in RECONCILED_KINDS else None
             CustomResource(
                 resource_name(sample),
                 api_version=sample["apiVersion"],
                 kind=sample["kind"],
-                metadata=manifests.metadata(sample, wait_for=wait_for, namespace=NAMESPACE),
+                metadata=manifests.metadata(sample, wait_for="Ready", namespace=NAMESPACE),
                 spec=_with_secrets(sample["spec"]),
                 opts=pulumi.ResourceOptions(
                     parent=self, custom_timeouts=pulumi.CustomTimeouts(create="10m", update="10m")

@@ -6,11 +6,15 @@ The node image has a module of its own (`node_image`), being a small distributio
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from infra import paths, processes
-from infra.drivers import debian
+from infra.drivers import debian, maven
 from infra.drivers.engine import ContainerEngine
 from infra.drivers.node_image import ensure_node_image
 from infra.errors import KindlingError
@@ -22,6 +26,8 @@ BASE_IMAGE = "docker.io/library/debian:trixie-slim"
 OWN_BASE_IMAGE = "localhost/kindling-base:trixie-1"
 BASE_SECONDS = 60.0
 BASE_STEP = "Make the Debian base image"
+BROKER_IMAGE = "kindling-pulsar"
+BROKER_FOLDER = "infra/images/pulsar"
 _IGNORED = {"__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache"}
 
 
@@ -59,6 +65,15 @@ def ensure_base_image(engine: ContainerEngine, progress: Progress | None = None)
     return OWN_BASE_IMAGE
 
 
+def broker_download() -> maven.Artifact | None:
+    """What must be downloaded before the broker's image can be built; None once it was, or was built."""
+    folder = paths.REPOSITORY / BROKER_FOLDER
+    artifact = maven.pinned(folder)
+    if artifact is None or artifact.location.exists():
+        return None
+    return None if _archive(BROKER_IMAGE, content_hash(folder)).exists() else artifact
+
+
 def build_archive(
     engine: ContainerEngine,
     *,
@@ -71,16 +86,20 @@ def build_archive(
     """The image `localhost/NAME:TAG` as an archive in the cache, built unless it is there.
 
     `tag` must come from `content_hash`: the archive of a tag is never looked into again. BASE is added
-    to the build arguments.
+    to the build arguments, and where the context pins a Maven artifact, that lies in it.
     """
-    archive = paths.cache_dir() / "images" / f"{name}-{tag}.tar"
+    archive = _archive(name, tag)
     if not archive.exists():
         ref = f"localhost/{name}:{tag}"
         base = ensure_base_image(engine)
         try:
-            engine.build(
-                context=context, containerfile=containerfile, tag=ref, build_args={"BASE": base, **build_args}
-            )
+            with _completed(context) as folder:
+                engine.build(
+                    context=folder,
+                    containerfile=containerfile,
+                    tag=ref,
+                    build_args={"BASE": base, **build_args},
+                )
         except processes.ProgramError as error:
             raise KindlingError(
                 f"the image {name} could not be built",
@@ -89,3 +108,22 @@ def build_archive(
             ) from None
         engine.save(ref, archive)
     return archive
+
+
+@contextmanager
+def _completed(context: Path) -> Iterator[Path]:
+    """The context, with the Maven artifact that it pins, if any: as a copy that lasts for the build."""
+    artifact = maven.pinned(context)
+    if artifact is None:
+        yield context
+        return
+    file = maven.fetch(artifact)
+    # Beside the file, so that it need not be copied.
+    with tempfile.TemporaryDirectory(prefix="context-", dir=file.parent) as folder:
+        shutil.copytree(context, folder, dirs_exist_ok=True)
+        os.link(file, Path(folder, file.name))
+        yield Path(folder)
+
+
+def _archive(name: str, tag: str) -> Path:
+    return paths.cache_dir() / "images" / f"{name}-{tag}.tar"

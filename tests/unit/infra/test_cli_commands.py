@@ -61,7 +61,26 @@ def test_doctor_lists_what_is_there_and_what_would_be_done(machine: Machine) -> 
     assert "podman, on PATH" in lines["Container engine"]
     assert "missing" in lines["pulumi"]
     assert "build" in lines["pulumi"]
+    assert "download pulsar-server-distribution 4.0.4, 228 MiB" in lines["Pulsar broker"]
     assert "Nothing is in the way" in done.stdout
+
+
+def test_doctor_says_nothing_of_a_broker_that_the_stack_does_not_have(machine: Machine) -> None:
+    machine.engine(containers={})
+    settings = machine.checkout / "Pulumi.dev.yaml"
+    settings.write_text(
+        settings.read_text().replace("kindling:broker: true", "kindling:broker: false # true")
+    )
+    assert "Pulsar" not in machine.cli("doctor").stdout
+
+
+def test_doctor_sees_the_brokers_download_in_the_cache(machine: Machine) -> None:
+    machine.engine(containers={})
+    folder = machine.home / "cache/maven/org/apache/pulsar/pulsar-server-distribution/4.0.4"
+    folder.mkdir(parents=True)
+    (folder / "pulsar-server-distribution-4.0.4-bin.tar.gz").touch()
+    (line,) = (line for line in machine.cli("doctor").stdout.splitlines() if "Pulsar broker" in line)
+    assert line.split() == ["Pulsar", "broker", "in", "the", "cache", "-"]
 
 
 @pytest.mark.parametrize("verb", ["up", "preview", "refresh", "destroy", "doctor"])

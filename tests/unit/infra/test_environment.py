@@ -7,6 +7,7 @@ test_operator_component.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pulumi
@@ -15,10 +16,9 @@ import yaml
 from pulumi.runtime import rpc
 
 from infra import environment, settings
-from infra.components import samples
 from infra.components.cluster import kind_config
 from infra.paths import REPOSITORY
-from infra.settings import ClusterSettings, Settings
+from infra.settings import ClusterSettings
 from tests.unit.infra.fakes import Graph, Registration, declare
 
 CLUSTER = "pulumi-python:dynamic/kind:Cluster"
@@ -91,7 +91,12 @@ def test_the_provider_tells_clusters_apart_by_their_incarnation(graph: Graph) ->
 
 def test_images_are_named_by_content_before_they_exist(graph: Graph) -> None:
     names = {image.inputs["name"]: image.inputs for image in graph.of(IMAGE)}
-    assert set(names) == {"kindling-operator", "kindling-postgres"}
+    folders = {path.parent.name for path in (REPOSITORY / "operator/images").glob("*/Containerfile")}
+    assert set(names) == {
+        "kindling-operator",
+        "kindling-pulsar",
+        *(f"kindling-{folder}" for folder in folders),
+    }
     for name, inputs in names.items():
         assert inputs["ref"] == f"localhost/{name}:{inputs['digest']}"
         assert len(inputs["digest"]) == 12
@@ -118,13 +123,9 @@ def test_the_samples_are_the_files(graph: Graph) -> None:
     assert len(declared) == len(manifests("samples")) == 5
 
 
-def test_only_what_the_operator_answers_for_is_waited_for(graph: Graph) -> None:
-    waited = {
-        item.inputs["kind"]
-        for item in sample_resources(graph)
-        if "pulumi.com/waitFor" in item.inputs["metadata"].get("annotations", {})
-    }
-    assert waited == {kind for _, kind in samples.RECONCILED_KINDS}
+def test_every_sample_is_waited_for(graph: Graph) -> None:
+    for item in sample_resources(graph):
+        assert item.inputs["metadata"]["annotations"]["pulumi.com/waitFor"] == "condition=Ready", item.name
 
 
 def test_no_password_is_plain_in_the_state(graph: Graph) -> None:
@@ -143,13 +144,32 @@ def test_no_password_is_plain_in_the_state(graph: Graph) -> None:
 def test_samples_come_after_the_operator_and_the_operator_after_the_definitions(graph: Graph) -> None:
     component = {item.name: item for item in graph.resources if not item.custom}
     assert {item.urn for item in graph.of(CRD)} <= component["operator"].dependencies
-    assert graph.one(DEPLOYMENT).urn in component["samples"].dependencies
+    for name in ("operator-deployment", "broker-deployment"):
+        assert graph.one(DEPLOYMENT, name).urn in component["samples"].dependencies
+
+
+def test_the_broker_starts_beside_the_operator(graph: Graph) -> None:
+    (image,) = (item for item in graph.of(IMAGE) if item.inputs["name"] == "kindling-pulsar")
+    names = ("operator-deployment", "broker-deployment")
+    operator, broker = (graph.one(DEPLOYMENT, name) for name in names)
+    assert image.urn in broker.dependencies
+    assert image.urn not in operator.dependencies
+    assert operator.urn not in broker.dependencies
+    assert graph.exports["broker"] == "pulsar://pulsar.pulsar.svc:6650"
+
+
+def test_a_stack_without_a_broker_does_not_even_have_its_image() -> None:
+    chosen = replace(settings.read("dev"), broker=settings.BrokerSettings(enabled=False))
+    graph = declare(lambda: environment.build(chosen), stack="dev", preview=False)
+    assert not [item for item in graph.resources if "broker" in item.name]
+    assert "broker" not in graph.exports
 
 
 def test_the_deployment_waits_for_its_images_and_permissions(graph: Graph) -> None:
-    needs = graph.one(DEPLOYMENT).dependencies
-    for type in (IMAGE, "kubernetes:rbac.authorization.k8s.io/v1:ClusterRoleBinding"):
-        assert {item.urn for item in graph.of(type)} <= needs
+    needs = graph.one(DEPLOYMENT, "operator-deployment").dependencies
+    own = [item for item in graph.of(IMAGE) if item.inputs["name"] != "kindling-pulsar"]
+    bindings = graph.of("kubernetes:rbac.authorization.k8s.io/v1:ClusterRoleBinding")
+    assert {item.urn for item in [*own, *bindings]} <= needs
     assert graph.one("kubernetes:rbac.authorization.k8s.io/v1:RoleBinding").urn in needs
 
 
@@ -181,13 +201,7 @@ def test_the_kubeconfig_is_told_as_a_secret() -> None:
 
 
 def test_without_samples_there_are_none() -> None:
-    found = settings.read("dev")
-    bare = Settings(
-        stack="dev",
-        cluster=found.cluster,
-        operator=found.operator,
-        samples=settings.SamplesSettings(enabled=False),
-    )
+    bare = replace(settings.read("dev"), samples=settings.SamplesSettings(enabled=False))
     graph = declare(lambda: environment.build(bare), stack="dev", preview=False)
     assert sample_resources(graph) == []
     assert graph.exports["samples"] == []

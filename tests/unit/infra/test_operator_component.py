@@ -11,13 +11,16 @@ import pytest
 from infra import environment, rbac, settings
 from infra.components import images
 from infra.components.images import OPERATOR, operands
-from infra.settings import OperatorSettings
+from infra.settings import BrokerSettings, OperatorSettings
 from tests.unit.infra.fakes import Graph, declare
+
+# Stack dev's settings without a broker, whose objects are not what is looked at here.
+BARE = replace(settings.read("dev"), broker=BrokerSettings(enabled=False))
 
 
 @pytest.fixture(scope="module")
 def graph() -> Graph:
-    return declare(lambda: environment.build(settings.read("dev")), stack="dev", preview=False)
+    return declare(lambda: environment.build(BARE), stack="dev", preview=False)
 
 
 @pytest.fixture(scope="module")
@@ -99,9 +102,15 @@ def test_the_environment(container: dict[str, Any]) -> None:
     }
 
 
+def test_the_operator_is_told_of_the_stacks_broker() -> None:
+    graph = declare(lambda: environment.build(settings.read("dev")), stack="dev", preview=False)
+    pod = graph.one("kubernetes:apps/v1:Deployment", "operator-deployment").inputs["spec"]["template"]["spec"]
+    assert environment_of(pod["containers"][0])["KINDLING_LOCAL_BROKER"] == "pulsar.pulsar.svc:6650"
+
+
 def test_settings_reach_the_deployment() -> None:
     chosen = replace(
-        settings.read("dev"),
+        BARE,
         operator=OperatorSettings(replicas=3, log_level="debug", watch_namespaces=("a", "b")),
     )
     graph = declare(lambda: environment.build(chosen), stack="dev", preview=False)

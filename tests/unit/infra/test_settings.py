@@ -21,6 +21,7 @@ GOOD = {
     "logLevel": "info",
     "watchNamespaces": "[]",
     "samples": "false",
+    "broker": "false",
 }
 
 
@@ -38,6 +39,7 @@ def test_every_value_is_read() -> None:
             logLevel="debug",
             watchNamespaces='["team-a", "team-b"]',
             samples="true",
+            broker="true",
         ),
         stack="dev",
     )
@@ -53,6 +55,7 @@ def test_every_value_is_read() -> None:
         replicas=1, log_level="debug", watch_namespaces=("team-a", "team-b")
     )
     assert found.samples.enabled
+    assert found.broker.enabled
 
 
 @pytest.mark.parametrize(
@@ -82,6 +85,7 @@ def test_every_value_is_read() -> None:
         ("watchNamespaces", '["a", "a"]', "each named once"),
         ("watchNamespaces", "[7]", "a list of namespace names"),
         ("samples", "yes", "true, false"),
+        ("broker", "True", "true, false"),
     ],
 )
 def test_a_wrong_value_is_named(key: str, value: str | None, allowed: str) -> None:

@@ -1,0 +1,83 @@
+"""What the kubelet is told: /healthz (need this process be restarted?) and /readyz (is it connected now?).
+
+Standard library only, in threads of its own: the receive loop waits in the client and could not answer.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+STUCK_SECONDS = 60.0
+"""A turn of the loop takes half a second, an attempt to connect ten; printing may wait for its reader."""
+
+LOST_SECONDS = 300.0
+"""The client reconnects by itself, waiting up to a minute between attempts."""
+
+
+class Health:
+    """Told by the receive loop of each turn; asked by the kubelet."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._turned = clock()
+        self._connected: float | None = None
+        self._is_connected: Callable[[], bool] = lambda: False
+
+    def watch(self, is_connected: Callable[[], bool]) -> None:
+        """From now on, this tells whether the broker is connected."""
+        self._is_connected = is_connected
+
+    def turn(self) -> None:
+        """The loop has come round."""
+        self._turned = self._clock()
+        if self._is_connected():
+            self._connected = self._turned
+
+    def unhealthy(self) -> str | None:
+        """Why a restart would help, if so.
+
+        One that has never been connected is not restarted: it makes a new client for each attempt.
+        """
+        now = self._clock()
+        if now - self._turned > STUCK_SECONDS:
+            return f"the receive loop has not turned for {now - self._turned:.0f} s"
+        if self._connected is not None and now - self._connected > LOST_SECONDS:
+            return f"the broker has been lost for {now - self._connected:.0f} s"
+        return None
+
+    def unready(self) -> str | None:
+        """Why messages cannot come, if so."""
+        return None if self._is_connected() else "not connected to the broker"
+
+
+def serve(health: Health, *, port: int) -> ThreadingHTTPServer:
+    """Answer in the background, until the process ends.
+
+    :raises OSError: when the port is taken.
+    """
+    probes = {"/healthz": health.unhealthy, "/readyz": health.unready}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            probe = probes.get(self.path)
+            if probe is None:
+                self.send_error(HTTPStatus.NOT_FOUND)
+                return
+            wrong = probe()
+            body = (wrong or "ok").encode()
+            self.send_response(HTTPStatus.SERVICE_UNAVAILABLE if wrong else HTTPStatus.OK)
+            self.send_header("Content-Type", "text/plain")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing: one line for each question would drown the messages."""
+
+    server = ThreadingHTTPServer(("", port), Handler)
+    threading.Thread(target=server.serve_forever, name="health", daemon=True).start()
+    return server

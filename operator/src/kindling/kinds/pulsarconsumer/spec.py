@@ -1,0 +1,80 @@
+"""Reading a PulsarConsumer's spec: defaults, and what only the cluster can tell to be wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kindling.kinds.contract import Observed, Problem
+from kindling.kube.resources import SECRET, Object, Ref
+
+DEFAULT_TYPE = "Shared"
+DEFAULT_POSITION = "Latest"
+DEFAULT_TOKEN_KEY = "token"
+DEFAULT_RESOURCES: Object = {
+    "requests": {"cpu": "20m", "memory": "64Mi"},
+    "limits": {"memory": "256Mi"},
+}
+
+
+class TokenRef(NamedTuple):
+    """Where the token is: a Secret of the resource's namespace, and a key in it."""
+
+    secret: str
+    key: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spec:
+    """A spec with its defaults."""
+
+    server: str
+    topic: str
+    subscription: str
+    subscription_type: str
+    initial_position: str
+    replicas: int
+    image: str
+    token: TokenRef | None
+    resources: Object
+    env: list[Object]
+
+
+def read(cr: Object, *, default_image: str) -> Spec:
+    """Total over what the CRD admits."""
+    spec = cr.get("spec") or {}
+    return Spec(
+        server=server_of(cr),
+        topic=str(spec.get("topic", "")),
+        subscription=str(spec.get("subscriptionName", "")),
+        subscription_type=spec.get("subscriptionType") or DEFAULT_TYPE,
+        initial_position=spec.get("initialPosition") or DEFAULT_POSITION,
+        replicas=int(spec.get("replicas", 0)),
+        image=spec.get("image") or default_image,
+        token=token_of(cr),
+        resources=spec.get("resources") or DEFAULT_RESOURCES,
+        env=list(spec.get("env") or ()),
+    )
+
+
+def server_of(cr: Object) -> str:
+    return str((cr.get("spec") or {}).get("serverAddress", ""))
+
+
+def token_of(cr: Object) -> TokenRef | None:
+    found = ((cr.get("spec") or {}).get("auth") or {}).get("tokenSecretRef") or {}
+    name = found.get("name")
+    return TokenRef(str(name), str(found.get("key") or DEFAULT_TOKEN_KEY)) if name else None
+
+
+def refuse(cr: Object, observed: Observed) -> Problem | None:
+    """Without its token a consumer could not start; those that run have theirs and go on."""
+    token, namespace = token_of(cr), cr["metadata"]["namespace"]
+    if token is None or observed.secret(namespace=namespace, name=token.secret).get(token.key):
+        return None
+    secret = f"Secret {token.secret!r} of spec.auth.tokenSecretRef"
+    if Ref(SECRET, namespace, token.secret) not in observed.children:
+        wrong = f"{secret} is not in namespace {namespace!r}: make it"
+    else:
+        wrong = f"{secret} has no key {token.key!r}: put the token there"
+    return Problem(reason="SecretNotFound", message=f"{wrong}, or refer to another one.")

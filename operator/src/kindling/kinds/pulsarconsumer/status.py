@@ -1,0 +1,163 @@
+"""A PulsarConsumer's status, from what was observed alone: what is consumed, by how many, how well.
+
+The reasons of Ready, a closed list: Connected, ScaledToZero; Reconciling (on its way); NameConflict,
+Terminating, Refused, SecretNotFound (children); PodsRefused, Unschedulable, ImagePullFailed,
+PodSetupFailed, Crashing (Pods); BrokerUnreachable; and those that a consumer ends with: NEXT_STEPS.
+"""
+
+from __future__ import annotations
+
+from kindling.kinds import pods
+from kindling.kinds.conditions import standard
+from kindling.kinds.contract import After, Done, Findings, Observed, Outcome, Problem, Report
+from kindling.kinds.pulsarconsumer import ambassador
+from kindling.kinds.pulsarconsumer.spec import server_of
+from kindling.kinds.pulsarconsumer.workload import CONTAINER, workload_name, workload_ref
+from kindling.kinds.rollout import rollout
+from kindling.kube.resources import Object, ResourceType
+
+CONNECT_PATIENCE_SECONDS = 15.0
+"""How long a consumer may run unconnected before we say so."""
+
+NEXT_STEPS = {
+    "AuthenticationFailed": "Put a token that the broker accepts into the Secret of "
+    "spec.auth.tokenSecretRef.",
+    "NotAuthorized": "Grant the token's bearer the right to consume the topic, or use another token.",
+    "TopicNotFound": "Make the topic, its namespace or tenant on the broker, or mend spec.topic.",
+    "InvalidTopic": "Mend spec.topic: NAME, or persistent://TENANT/NAMESPACE/NAME.",
+    "InvalidAddress": "Mend spec.serverAddress: pulsar://HOST:PORT, by a host's name or IPv4 address.",
+    "SubscriptionBusy": "Stop the other consumers of the subscription, who hold it alone or by another "
+    "type, or mend spec.subscriptionName or spec.subscriptionType.",
+    "InvalidSetting": "Mend the setting that the consumer names.",
+}
+"""What to do about each reason that a consumer may leave in its termination message, `REASON: WORDS`."""
+
+_WORDS = 500
+
+
+def report(
+    type: ResourceType, cr: Object, observed: Observed, findings: Findings, *, local_broker: str
+) -> Report:
+    """The whole status. Ready is True once all consumers, of this generation alone, are connected."""
+    meta, spec, known = cr["metadata"], cr.get("spec") or {}, cr.get("status") or {}
+    deployment = _deployment(cr, observed)
+    progress = rollout(deployment)
+    found = pods.pods_of(type, cr, observed)
+    settled = findings.settled and findings.problem is None
+    ready = settled and progress.complete and all(pods.pod_ready(pod) for pod in found)
+    fault = None if ready else findings.problem
+    if settled and not ready:
+        fault = _fault(cr, deployment, found, observed, local_broker=local_broker)
+
+    if ready and not progress.wanted:
+        reason, message = "ScaledToZero", "No consumer is wanted: set spec.replicas to have some."
+    elif ready:
+        reason, message = "Connected", "All consumers are connected to the broker."
+    elif fault is not None:
+        reason, message = fault.reason, fault.message
+    else:
+        reason = "Reconciling"
+        message = (
+            f"The consumers are being set up; wait, or look at Deployment {workload_name(cr)} "
+            "(`kubectl describe`)."
+        )
+    generation = int(meta.get("generation", 0))
+    status: Object = {
+        "observedGeneration": generation,
+        "conditions": standard(
+            ready=ready,
+            available=any(pods.pod_ready(pod) for pod in found),
+            broken=fault is not None and not fault.passing,
+            reason=reason,
+            message=message,
+            serving="At least one consumer is connected to the broker.",
+            generation=generation,
+        ),
+    }
+    # Held back, the consumers go on with what they were last told.
+    told = spec if findings.problem is None else {}
+    for field, source in (
+        ("server", "serverAddress"),
+        ("topic", "topic"),
+        ("subscription", "subscriptionName"),
+    ):
+        if (value := told.get(source, known.get(field))) is not None:
+            status[field] = value
+    # Pods that come and go on the way are not worth a write each: counted when there is news.
+    news = ready or fault is not None or "replicas" not in known
+    status["replicas"] = progress.total if news else known["replicas"]
+    return Report(status=status, outcome=_outcome(findings, ready=ready, fault=fault))
+
+
+def _deployment(cr: Object, observed: Observed) -> Object | None:
+    """The Deployment, if it is this resource's."""
+    found = observed.children.get(workload_ref(cr))
+    owners = ((found or {}).get("metadata") or {}).get("ownerReferences") or ()
+    return found if any(owner.get("uid") == cr["metadata"]["uid"] for owner in owners) else None
+
+
+def _fault(
+    cr: Object, deployment: Object | None, found: list[Object], observed: Observed, *, local_broker: str
+) -> Problem | None:
+    """What keeps the consumers from being connected: what they say themselves goes first."""
+    unready = [pod for pod in found if not pods.pod_ready(pod)]
+    for pod in unready:
+        if said := _own_word(pod):
+            return said
+    for pod in unready:
+        if trouble := pods.trouble(pod, now=observed.now):
+            return trouble
+    if any(_running_seconds(pod, observed) >= CONNECT_PATIENCE_SECONDS for pod in unready):
+        return Problem(reason="BrokerUnreachable", message=_unreachable(cr, local_broker=local_broker))
+    for item in ((deployment or {}).get("status") or {}).get("conditions") or ():
+        if item.get("type") == "ReplicaFailure" and item.get("status") == "True":
+            why = str(item.get("message", "no reason given"))[:_WORDS]
+            return Problem(reason="PodsRefused", message=f"Pods are refused: {why}; they are tried again.")
+    return None
+
+
+def _own_word(pod: Object) -> Problem | None:
+    """Why the consumer ended, last time or now, in its own words; as long as it is not connected again."""
+    for item in (pod.get("status") or {}).get("containerStatuses") or ():
+        for state in (item.get("state"), item.get("lastState")):
+            message = str(((state or {}).get("terminated") or {}).get("message") or "")
+            words = " ".join(message[:_WORDS].split()).rstrip(".")
+            reason = words.partition(":")[0]
+            if item.get("name") == CONTAINER and reason in NEXT_STEPS:
+                return Problem(reason=reason, message=f"{NEXT_STEPS[reason]} The consumer says: {words}.")
+    return None
+
+
+def _running_seconds(pod: Object, observed: Observed) -> float:
+    for item in (pod.get("status") or {}).get("containerStatuses") or ():
+        running = (item.get("state") or {}).get("running")
+        if item.get("name") == CONTAINER and running:
+            return pods.seconds_since(running.get("startedAt"), now=observed.now)
+    return 0.0
+
+
+def _unreachable(cr: Object, *, local_broker: str) -> str:
+    server, where = server_of(cr), f"deployment/{workload_name(cr)} -n {cr['metadata']['namespace']}"
+    if not ambassador.loopbacks(server):
+        return (
+            f"No broker answers at {server}: see that it runs and can be reached from this namespace, or "
+            f"mend spec.serverAddress (`kubectl logs {where}` says more)."
+        )
+    if ambassador.needed(server, local_broker=local_broker):
+        return (
+            f"No broker answers at {local_broker}, to which {server} leads here: see that it runs "
+            f"(`kubectl logs {where}` says more)."
+        )
+    return (
+        f"In a Pod, {server} is the Pod itself, where no broker is: set spec.serverAddress to the broker's "
+        "Service, pulsar://SERVICE.NAMESPACE:6650."
+    )
+
+
+def _outcome(findings: Findings, *, ready: bool, fault: Problem | None) -> Outcome:
+    if ready:
+        return Done()
+    if fault is not None:
+        return After(5.0 if fault.passing else 30.0)
+    # Events tell of most changes; that a consumer has run unconnected for long, only time does.
+    return After(CONNECT_PATIENCE_SECONDS)

@@ -1,0 +1,156 @@
+"""The Deployment NAME-deployment: the consumers.
+
+What an image must do is read the environment named here, answer /healthz and /readyz on port 8080 as
+any user, and acknowledge what it has handled when it is sent SIGTERM.
+"""
+
+from __future__ import annotations
+
+from kindling.kinds.contract import Child, Observed, child_metadata, labels_of, selector_of
+from kindling.kinds.pulsarconsumer import ambassador
+from kindling.kinds.pulsarconsumer.spec import Spec
+from kindling.kinds.rollout import rollout
+from kindling.kube.resources import DEPLOYMENT, Object, Ref, ResourceType
+
+UID = 65532
+CONTAINER = "consumer"
+HEALTH_PORT = 8080
+TYPE = "PULSAR_SUBSCRIPTION_TYPE"
+TOKEN_FILES = "/etc/kindling/token"
+TOKEN_FILE = "token"
+# A stop takes a second or two; while it is still connecting, ten.
+GRACE_SECONDS = 30
+
+SECURITY: Object = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "readOnlyRootFilesystem": True,
+}
+
+
+def workload_name(cr: Object) -> str:
+    return f"{cr['metadata']['name']}-deployment"
+
+
+def workload_ref(cr: Object) -> Ref:
+    return Ref(DEPLOYMENT, cr["metadata"]["namespace"], workload_name(cr))
+
+
+def build(
+    type: ResourceType, cr: Object, spec: Spec, observed: Observed, *, own_image: str, local_broker: str
+) -> Child:
+    """`own_image` is what the ambassadors run, whatever the consumers do."""
+    selector = {"matchLabels": selector_of(type, cr)}
+    sidecars = ambassador.containers(
+        spec.server, local_broker=local_broker, image=own_image, security=SECURITY
+    )
+    return Child(
+        type=DEPLOYMENT,
+        body={
+            "metadata": child_metadata(type, cr, name=workload_name(cr)),
+            "spec": {
+                "replicas": spec.replicas,
+                "selector": selector,
+                "strategy": _strategy(spec, observed.children.get(workload_ref(cr))),
+                "template": {
+                    "metadata": {"labels": labels_of(type, cr)},
+                    "spec": {
+                        "automountServiceAccountToken": False,
+                        "enableServiceLinks": False,
+                        "terminationGracePeriodSeconds": GRACE_SECONDS,
+                        "securityContext": {
+                            "runAsNonRoot": True,
+                            "runAsUser": UID,
+                            "runAsGroup": UID,
+                            "fsGroup": UID,
+                            "seccompProfile": {"type": "RuntimeDefault"},
+                        },
+                        "topologySpreadConstraints": [
+                            {
+                                "maxSkew": 1,
+                                "topologyKey": "kubernetes.io/hostname",
+                                "whenUnsatisfiable": "ScheduleAnyway",
+                                "labelSelector": selector,
+                            }
+                        ],
+                        "initContainers": sidecars,
+                        "containers": [_consumer(spec)],
+                        "volumes": _volumes(spec),
+                    },
+                },
+            },
+        },
+    )
+
+
+def _strategy(spec: Spec, known: Object | None) -> Object:
+    """New consumers before old ones go, except where the broker takes no new one beside an old one.
+
+    That is so for Exclusive, and for every change of type, until that change has come to its end.
+    """
+    recreate = spec.subscription_type == "Exclusive"
+    before = _type_of(known)
+    if before is not None and not recreate:
+        under_way = ((known or {})["spec"].get("strategy") or {}).get("type") == "Recreate"
+        recreate = before != spec.subscription_type or (under_way and not rollout(known).complete)
+    if recreate:
+        return {"type": "Recreate", "rollingUpdate": None}
+    return {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 0}}
+
+
+def _type_of(known: Object | None) -> str | None:
+    """The subscription type that an observed Deployment gives its consumers."""
+    template = ((known or {}).get("spec") or {}).get("template") or {}
+    for container in (template.get("spec") or {}).get("containers") or ():
+        for item in container.get("env") or ():
+            if container.get("name") == CONTAINER and item.get("name") == TYPE:
+                return str(item.get("value", ""))
+    return None
+
+
+def _consumer(spec: Spec) -> Object:
+    told = {
+        "PULSAR_SERVER": spec.server,
+        "PULSAR_TOPIC": spec.topic,
+        "PULSAR_SUBSCRIPTION_NAME": spec.subscription,
+        TYPE: spec.subscription_type,
+        "PULSAR_INITIAL_POSITION": spec.initial_position,
+    }
+    if spec.token is not None:
+        told["PULSAR_TOKEN_FILE"] = f"{TOKEN_FILES}/{TOKEN_FILE}"
+    # Kubernetes puts variables' values in place of $(NAME), and makes $$ one $.
+    env = [{"name": name, "value": value.replace("$", "$$")} for name, value in told.items()]
+    mounts: list[Object] = [{"name": "tmp", "mountPath": "/tmp"}]
+    if spec.token is not None:
+        mounts.append({"name": "token", "mountPath": TOKEN_FILES, "readOnly": True})
+    return {
+        "name": CONTAINER,
+        "image": spec.image,
+        "env": [*env, *spec.env],
+        "ports": [{"name": "health", "containerPort": HEALTH_PORT, "protocol": "TCP"}],
+        "resources": spec.resources,
+        "securityContext": SECURITY,
+        # Not the end of the log where it says nothing: that is other people's messages.
+        "terminationMessagePolicy": "File",
+        "readinessProbe": _probe("/readyz", period=2, failures=1),
+        "livenessProbe": _probe("/healthz", period=10, failures=3),
+        "volumeMounts": mounts,
+    }
+
+
+def _probe(path: str, *, period: int, failures: int) -> Object:
+    return {
+        "httpGet": {"path": path, "port": "health"},
+        "periodSeconds": period,
+        "timeoutSeconds": 5,
+        "failureThreshold": failures,
+    }
+
+
+def _volumes(spec: Spec) -> list[Object]:
+    volumes: list[Object] = [{"name": "tmp", "emptyDir": {}}]
+    if spec.token is not None:
+        items = [{"key": spec.token.key, "path": TOKEN_FILE}]
+        secret = {"secretName": spec.token.secret, "defaultMode": 0o440, "items": items}
+        volumes.append({"name": "token", "secret": secret})
+    return volumes

@@ -1,0 +1,139 @@
+"""What a PulsarConsumer may say, and that the real API server stores its children as they are applied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from kindling.engine.compare import holds
+from kindling.kinds.contract import Child
+from kindling.kube.resources import Ref
+
+from tests.apiserver.apiclient import Api, Json
+from tests.apiserver.kinds import LEAST_SPEC, PULSAR_CONSUMER, merged
+from tests.unit.operator.pulsarconsumers import LOCAL, consumer, observed
+
+LEAST = LEAST_SPEC[PULSAR_CONSUMER.id]
+SECRET_KEY = {"secretKeyRef": {"name": "s", "key": "k"}}
+MAP_KEY = {"configMapKeyRef": {"name": "m", "key": "k"}}
+
+BAD: list[tuple[Json, list[str]]] = [
+    ({"serverAddress": "pulsar://a:0"}, ["spec.serverAddress 'pulsar://a:0'", "1 to 65535"]),
+    ({"serverAddress": "pulsar://a:6650,b:65536"}, ["spec.serverAddress", "b:65536", "1 to 65535"]),
+    ({"serverAddress": "pulsar://a:99999/"}, ["spec.serverAddress", "1 to 65535"]),
+    ({"serverAddress": "pulsar://a:b"}, ["spec.serverAddress", '"pulsar://a:b"', "pulsar("]),
+    ({"serverAddress": "pulsar://a:1:2"}, ["spec.serverAddress", "pulsar("]),
+    ({"serverAddress": "http://a:8080"}, ["spec.serverAddress", "pulsar("]),
+    ({"image": "my consumer"}, ["spec.image", '"my consumer"']),
+    ({"subscriptionType": "shared"}, ["spec.subscriptionType", '"shared"', '"Exclusive", "Shared"']),
+    (
+        {"subscriptionType": "Exclusive", "replicas": 2},
+        ["spec.replicas 2", "Exclusive", "0 or 1", "Shared, Failover or Key_Shared"],
+    ),
+    ({"initialPosition": "First"}, ["spec.initialPosition", '"First"', '"Latest", "Earliest"']),
+    ({"auth": {"tokenSecretRef": {}}}, ["spec.auth.tokenSecretRef.name", "Required"]),
+    ({"auth": {"tokenSecretRef": {"name": "A"}}}, ["spec.auth.tokenSecretRef.name", '"A"']),
+    ({"auth": {"tokenSecretRef": {"name": "a", "key": ".."}}}, ["spec.auth.tokenSecretRef.key", '".."']),
+    (
+        {"resources": {"requests": {"memory": "2Gi"}, "limits": {"memory": "1Gi"}}},
+        ["spec.resources.requests.memory '2Gi'", "at most '1Gi'"],
+    ),
+    ({"env": [{"name": "PULSAR_TOPIC", "value": "x"}]}, ["spec.env", "'PULSAR_TOPIC'", "start with PULSAR_"]),
+    ({"env": [{"name": "A B", "value": "x"}]}, ["spec.env[0].name", '"A B"']),
+    ({"env": [{"name": "A"}]}, ["'A'", "either value or valueFrom"]),
+    ({"env": [{"name": "A", "value": "x", "valueFrom": SECRET_KEY}]}, ["'A'", "exactly one"]),
+    ({"env": [{"name": "A", "valueFrom": {}}]}, ["spec.env[0].valueFrom", "secretKeyRef or configMapKeyRef"]),
+    ({"env": [{"name": "A", "valueFrom": {**SECRET_KEY, **MAP_KEY}}]}, ["valueFrom", "exactly one"]),
+    ({"env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]}, ["spec.env[1]", "Duplicate"]),
+]
+GOOD: list[Json] = [
+    {"serverAddress": "pulsar://localhost:6650"},
+    {"serverAddress": "pulsar+ssl://a.example.com:6651,b_c:65535/"},
+    {"serverAddress": "pulsar://[2001:db8::0:70000]:6650"},
+    {"serverAddress": "pulsar://broker"},
+    {"subscriptionType": "Exclusive", "replicas": 1},
+    {"subscriptionType": "Exclusive", "replicas": 0},
+    {"subscriptionType": "Key_Shared", "initialPosition": "Earliest", "replicas": 1000},
+    {"auth": {}},
+    {"auth": {"tokenSecretRef": {"name": "pulsar.token", "key": ".jwt"}}},
+    {"env": [{"name": "A", "value": ""}, {"name": "b.c", "valueFrom": SECRET_KEY}]},
+    {"env": [{"name": "MY_PULSAR_X", "valueFrom": MAP_KEY}], "image": "registry:5000/a/b@sha256:00"},
+    {"resources": {"requests": {"cpu": "20m"}, "limits": {"cpu": 1, "memory": "1Gi"}}},
+]
+
+
+@pytest.mark.parametrize(("patch", "said"), BAD, ids=str)
+def test_bad_spec_is_refused_by_name(api: Api, patch: Json, said: list[str]) -> None:
+    body = PULSAR_CONSUMER.resource("bad", merged(LEAST, patch))
+    answer = api.create(PULSAR_CONSUMER.collection, body, dry_run=True)
+    assert answer.status == 422, f"{answer.status}: {answer.message or 'admitted'}"
+    assert "evaluating rule" not in answer.message
+    assert [words for words in said if words not in answer.message] == [], answer.message
+
+
+@pytest.mark.parametrize("patch", GOOD, ids=str)
+def test_good_spec_is_kept_as_it_is(api: Api, patch: Json) -> None:
+    spec = merged(LEAST, patch)
+    body = PULSAR_CONSUMER.resource("good.with-dots", spec)
+    assert api.create(PULSAR_CONSUMER.collection, body, dry_run=True).accepted()["spec"] == spec
+
+
+def test_env_of_two_managers_is_merged_by_name(api: Api, new_name: Callable[[], str]) -> None:
+    name = new_name()
+    for manager, variable in (("one", "A"), ("two", "B")):
+        spec = {**LEAST, "env": [{"name": variable, "value": "1"}]}
+        path = f"{PULSAR_CONSUMER.collection}/{name}"
+        api.apply(path, PULSAR_CONSUMER.resource(name, spec), manager=manager).accepted()
+    assert [item["name"] for item in api.get(path).accepted()["spec"]["env"]] == ["A", "B"]
+
+
+@pytest.fixture
+def applied(api: Api) -> Callable[[Child], Json]:
+    """Applies one child as the operator would, in the namespace `default`, and gives back what is stored."""
+
+    def _applied(child: Child) -> Json:
+        type, meta = child.type, {**child.body["metadata"], "namespace": "default"}
+        whole = {**child.body, "apiVersion": type.api_version, "kind": type.kind, "metadata": meta}
+        path = type.path(namespace="default", name=meta["name"])
+        answer = api.apply(path, whole, manager="kindling").accepted()
+        assert holds(whole, answer), "something would be written for ever"
+        return answer
+
+    return _applied
+
+
+EVERYTHING: dict[str, Any] = {
+    "serverAddress": "pulsar://localhost:6650,[::1]:6651",
+    "auth": {"tokenSecretRef": {"name": "pulsar-token"}},
+    "env": [{"name": "A", "value": ""}, {"name": "B", "valueFrom": SECRET_KEY}],
+    "resources": {"requests": {"cpu": 1, "memory": "0.5Gi"}, "limits": {"memory": "1024Mi"}},
+}
+
+
+@pytest.mark.parametrize("name", ["printer", "a.b-c.d", "9", "n" * 52])
+def test_children_are_stored_as_they_are_applied(applied: Callable[[Child], Json], name: str) -> None:
+    for child in LOCAL.desired(consumer(name=name, **EVERYTHING), observed()):
+        applied(child)
+
+
+def test_strategy_follows_the_subscription_type_there_and_back(
+    applied: Callable[[Child], Json], new_name: Callable[[], str]
+) -> None:
+    """The server refuses a rollingUpdate under Recreate, also one that was there before."""
+    name, known = new_name(), dict[Ref, Json]()
+    for wanted, strategy in (
+        ("Shared", "RollingUpdate"),
+        ("Key_Shared", "Recreate"),
+        ("Exclusive", "Recreate"),
+        ("Shared", "Recreate"),
+    ):
+        cr = consumer(name=name, subscriptionType=wanted)
+        child = LOCAL.desired(cr, observed(known))[1]
+        stored = applied(child)
+        assert stored["spec"]["strategy"]["type"] == strategy
+        known = {child.ref: stored}
+    done = {"observedGeneration": 99, "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1}
+    [(ref, last)] = known.items()
+    child = LOCAL.desired(cr, observed({ref: {**last, "status": done}}))[1]
+    assert applied(child)["spec"]["strategy"]["type"] == "RollingUpdate"

@@ -1,0 +1,108 @@
+"""The receive loop's promises: one line for each message whatever it is, and no half of a batch at a stop."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import pulsar
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pulsar_consumer.__main__ import line, receive
+from pulsar_consumer.health import Health
+
+
+@dataclass(frozen=True)
+class Message:
+    """As the client gives it, with the client's own kind of id."""
+
+    payload: bytes
+    entry: int = 0
+    index: int = -1
+
+    def data(self) -> bytes:
+        return self.payload
+
+    def topic_name(self) -> str:
+        return "persistent://public/default/t"
+
+    def message_id(self) -> object:
+        return pulsar.MessageId(-1, 7, self.entry, self.index)
+
+
+@dataclass
+class Subscription:
+    """What a consumer has received beforehand, given out one by one."""
+
+    waiting: list[Message]
+    stop_after: int
+    stop: threading.Event = field(default_factory=threading.Event)
+    acknowledged: list[Message] = field(default_factory=list)
+    written: Callable[[], bytes] = lambda: b""
+
+    def receive(self, *, timeout_millis: int) -> Message:
+        assert timeout_millis <= 1000  # A stop waits that long.
+        if not self.waiting:
+            self.stop.set()
+            raise pulsar.Timeout
+        return self.waiting.pop(0)
+
+    def acknowledge(self, message: Message) -> None:
+        assert line(message) in self.written(), "acknowledged before it was printed"
+        self.acknowledged.append(message)
+        if len(self.acknowledged) == self.stop_after:
+            self.stop.set()
+
+
+def consume(messages: Sequence[Message], *, stop_after: int) -> tuple[list[Message], list[bytes]]:
+    """What is acknowledged, and what is printed, when a stop comes after so many."""
+    out = io.BytesIO()
+    subscription = Subscription(list(messages), stop_after, written=out.getvalue)
+    receive(subscription, stop=subscription.stop, health=Health(), out=out)
+    return subscription.acknowledged, out.getvalue().splitlines(keepends=True)
+
+
+SINGLE = [Message(b"%d" % number, entry=number) for number in range(6)]
+BATCHES = [Message(b"%d" % number, entry=number // 3, index=number % 3) for number in range(6)]
+
+
+def test_stop_handles_nothing_more() -> None:
+    acknowledged, printed = consume(SINGLE, stop_after=2)
+    assert acknowledged == SINGLE[:2]
+    assert printed == [b"(7,0,-1,-1) 0\n", b"(7,1,-1,-1) 1\n"]
+
+
+@pytest.mark.parametrize(("stop_after", "handled"), [(1, 3), (2, 3), (3, 3), (4, 6), (6, 6)])
+def test_stop_ends_the_batch_that_is_begun_and_begins_no_other(stop_after: int, handled: int) -> None:
+    acknowledged, printed = consume(BATCHES, stop_after=stop_after)
+    assert acknowledged == BATCHES[:handled]
+    assert len(printed) == handled
+
+
+def test_batches_rest_that_does_not_come_is_not_waited_for() -> None:
+    assert consume(BATCHES[:2], stop_after=1)[0] == BATCHES[:2]
+
+
+@pytest.mark.parametrize(
+    ("payload", "shown"),
+    [
+        (b"Hello, Pulsar!", "Hello, Pulsar!"),
+        ("grüß 你好 🙂".encode(), "grüß 你好 🙂"),
+        (b"two\nlines\r\n\tand a tab", "two\\nlines\\r\\n\\tand a tab"),
+        (b"\xff\xfe\x00", "\\xff\\xfe\\x00"),
+        ("\u2028\x1b[31m".encode(), "\\u2028\\x1b[31m"),
+        (b"", ""),
+    ],
+)
+def test_payload_is_shown_as_text(payload: bytes, shown: str) -> None:
+    assert line(Message(payload)).decode() == f"(7,0,-1,-1) {shown}\n"
+
+
+@given(st.binary(max_size=40) | st.text(max_size=40).map(lambda text: text.encode("utf-8", "surrogatepass")))
+def test_any_payload_is_one_line(payload: bytes) -> None:
+    shown = line(Message(payload)).decode()
+    assert shown.splitlines(keepends=True) == [shown]
+    assert shown.endswith("\n")

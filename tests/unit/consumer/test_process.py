@@ -1,0 +1,128 @@
+"""The process as the kubelet has it, with the real client and no broker anywhere."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+IMAGE = Path(__file__).resolve().parents[3] / "operator" / "images" / "pulsar-consumer"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(IMAGE), *filter(None, [os.environ.get("PYTHONPATH")])]),
+        "PULSAR_SERVER": f"pulsar://127.0.0.1:{free_port()}",
+        "PULSAR_TOPIC": "my-topic",
+        "PULSAR_SUBSCRIPTION_NAME": "first-subscription",
+        "PULSAR_HEALTH_PORT": str(free_port()),
+        "PULSAR_TERMINATION_LOG": str(tmp_path / "termination-log"),
+    }
+
+
+@pytest.fixture
+def start(environment: dict[str, str]) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts a module of the image with these variables set; killed at the end."""
+    made = []
+
+    def start(module: str = "pulsar_consumer", **env: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", module],
+            env={**environment, **env},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        made.append(process)
+        return process
+
+    yield start
+    for process in made:
+        process.kill()
+        process.communicate()
+
+
+def ask(environment: dict[str, str], path: str) -> int | None:
+    """The status of an answer, None where nobody answers."""
+    try:
+        with urllib.request.urlopen(
+            f"http://127.0.0.1:{environment['PULSAR_HEALTH_PORT']}{path}", timeout=5
+        ) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+    except OSError:
+        return None
+
+
+def test_without_a_broker_it_lives_unready_and_stops_when_told(
+    environment: dict[str, str], start: Callable[..., subprocess.Popen[str]]
+) -> None:
+    process = start()
+    deadline = time.monotonic() + 20
+    while ask(environment, "/healthz") is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    # Longer than one attempt to connect takes.
+    for _ in range(24):
+        assert process.poll() is None
+        assert (ask(environment, "/healthz"), ask(environment, "/readyz")) == (200, 503)
+        time.sleep(0.5)
+    process.send_signal(signal.SIGTERM)
+    out, error = process.communicate(timeout=20)
+    assert process.returncode == 0, error
+    assert out == ""
+    assert "trying again" in error
+
+
+@pytest.mark.parametrize(
+    ("env", "line"),
+    [
+        (
+            {"PULSAR_SUBSCRIPTION_TYPE": "shared"},
+            "InvalidSetting: PULSAR_SUBSCRIPTION_TYPE='shared': "
+            "set it to one of Shared, Exclusive, Failover, Key_Shared",
+        ),
+        ({"PULSAR_TOPIC": "a/b"}, "InvalidTopic: this is no name of a topic"),
+        ({"PULSAR_SERVER": "pulsar://[::1]:6650"}, "InvalidAddress: invalid hostname: [::1]:6650"),
+    ],
+)
+def test_what_trying_again_does_not_mend_is_left_as_one_line(
+    environment: dict[str, str], start: Callable[..., subprocess.Popen[str]], env: dict[str, str], line: str
+) -> None:
+    process = start(**env)
+    out, error = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert Path(environment["PULSAR_TERMINATION_LOG"]).read_text() == line
+    assert line in error
+    assert out == ""
+
+
+def test_producer_says_what_failed(start: Callable[..., subprocess.Popen[str]]) -> None:
+    for env, said in (
+        ({}, "PULSAR_MESSAGE"),
+        ({"PULSAR_MESSAGE": "m", "PULSAR_TOPIC": "a/b"}, "InvalidTopic"),
+    ):
+        process = start("pulsar_consumer.producer", **env)
+        out, error = process.communicate(timeout=30)
+        assert process.returncode == 1
+        assert said in error
+        assert "Traceback" not in error
+        assert out == ""

@@ -1,0 +1,82 @@
+"""What the environment may say: read whole, or refused by the name of the variable."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pulsar_consumer.settings import BadSetting, Broker, Consumer, Producer
+
+LEAST = {
+    "PULSAR_SERVER": "pulsar://localhost:6650",
+    "PULSAR_TOPIC": "my-topic",
+    "PULSAR_SUBSCRIPTION_NAME": "first-subscription",
+}
+SENDING = {"PULSAR_SERVER": "pulsar://localhost:6650", "PULSAR_TOPIC": "t", "PULSAR_MESSAGE": "hello"}
+
+
+def test_what_the_documents_set_is_enough() -> None:
+    assert Consumer.load(LEAST) == Consumer(
+        broker=Broker(server="pulsar://localhost:6650", topic="my-topic", token_file=None),
+        subscription="first-subscription",
+        subscription_type="Shared",
+        initial_position="Latest",
+        port=8080,
+    )
+
+
+def test_the_rest_is_read() -> None:
+    more = {
+        "PULSAR_SUBSCRIPTION_TYPE": "Key_Shared",
+        "PULSAR_INITIAL_POSITION": "Earliest",
+        "PULSAR_TOKEN_FILE": "/token",
+        "PULSAR_HEALTH_PORT": "1",
+    }
+    read = Consumer.load({**LEAST, **more})
+    assert (read.subscription_type, read.initial_position, read.port) == ("Key_Shared", "Earliest", 1)
+    assert read.broker.token_file == Path("/token")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("PULSAR_SERVER", "", "must be set"),
+        ("PULSAR_SERVER", "http://broker:8080", "pulsar://HOST:PORT"),
+        ("PULSAR_SERVER", "localhost:6650", "pulsar://HOST:PORT"),
+        ("PULSAR_TOPIC", "", "must be set"),
+        ("PULSAR_SUBSCRIPTION_NAME", "", "must be set"),
+        ("PULSAR_SUBSCRIPTION_TYPE", "shared", "Shared, Exclusive, Failover, Key_Shared"),
+        ("PULSAR_INITIAL_POSITION", "First", "Latest, Earliest"),
+        ("PULSAR_HEALTH_PORT", "65536", "1 to 65535"),
+        ("PULSAR_HEALTH_PORT", "0", "1 to 65535"),
+        ("PULSAR_HEALTH_PORT", "²", "1 to 65535"),
+        ("PULSAR_HEALTH_PORT", "9" * 5000, "1 to 65535"),
+    ],
+)
+def test_wrong_setting_is_named_with_its_value_and_what_is_allowed(name: str, value: str, said: str) -> None:
+    with pytest.raises(BadSetting) as raised:
+        Consumer.load({**LEAST, name: value})
+    assert f"{name}={value!r}" in str(raised.value)
+    assert said in str(raised.value)
+
+
+def test_message_goes_once_as_it_is_and_numbered_when_often() -> None:
+    assert list(Producer.load(SENDING).messages()) == ["hello"]
+    often = Producer.load({**SENDING, "PULSAR_COUNT": "3"})
+    assert list(often.messages()) == ["hello 1", "hello 2", "hello 3"]
+
+
+@pytest.mark.parametrize("count", ["0", "-1", "many", "1.5"])
+def test_wrong_count_is_named(count: str) -> None:
+    with pytest.raises(BadSetting, match="PULSAR_COUNT"):
+        Producer.load({**SENDING, "PULSAR_COUNT": count})
+
+
+@given(st.dictionaries(st.sampled_from([*LEAST, "PULSAR_HEALTH_PORT", "PULSAR_COUNT"]), st.text(max_size=6)))
+def test_any_environment_is_read_or_refused(env: dict[str, str]) -> None:
+    for load in (Consumer.load, Producer.load):
+        with suppress(BadSetting):
+            load({**LEAST, "PULSAR_MESSAGE": "m", **env})

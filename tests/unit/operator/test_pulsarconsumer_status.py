@@ -1,0 +1,257 @@
+"""The status tells what was observed: Ready only with every consumer connected, a reason for the rest."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kindling.kinds.conditions import find
+from kindling.kinds.contract import After, Done, Findings, Problem, Report
+from kindling.kinds.pulsarconsumer import PulsarConsumer
+from kindling.kinds.pulsarconsumer.status import NEXT_STEPS
+from kindling.kube.resources import DEPLOYMENT, Object, Ref
+
+from tests.unit.operator.pulsarconsumers import (
+    BROKER,
+    JUST_NOW,
+    KIND,
+    LOCAL,
+    SPECS,
+    consumer,
+    observed,
+    pod,
+    rolled_out,
+)
+
+SETTLED = Findings(settled=True)
+CONDITIONS = ("Ready", "Available", "Progressing", "Degraded")
+UNCONNECTED = {**rolled_out(1, available=0), **pod(ready=False)}
+
+
+def report(
+    children: dict[Ref, Object],
+    *,
+    findings: Findings = SETTLED,
+    cr: Object | None = None,
+    kind: PulsarConsumer = KIND,
+) -> Report:
+    return kind.status(cr or consumer(), observed(children), findings)
+
+
+def truths(made: Report) -> tuple[str, ...]:
+    return tuple(find(made.status, name)["status"] for name in CONDITIONS)
+
+
+def reason(made: Report) -> str:
+    return str(find(made.status, "Ready")["reason"])
+
+
+def message(made: Report) -> str:
+    return str(find(made.status, "Ready")["message"])
+
+
+def test_connected() -> None:
+    made = report({**rolled_out(), **pod()}, cr=consumer(generation=3))
+    assert truths(made) == ("True", "True", "False", "False")
+    assert reason(made) == "Connected"
+    assert made.outcome == Done()
+    assert {item["observedGeneration"] for item in made.status["conditions"]} == {3}
+    del made.status["conditions"]
+    assert made.status == {
+        "server": "pulsar://broker:6650",
+        "topic": "orders",
+        "subscription": "printers",
+        "replicas": 1,
+        "observedGeneration": 3,
+    }
+
+
+def test_none_wanted_is_ready_once_none_is_left() -> None:
+    none = consumer(replicas=0)
+    made = report(rolled_out(0), cr=none)
+    assert truths(made) == ("True", "False", "False", "False")
+    assert reason(made) == "ScaledToZero"
+    assert made.status["replicas"] == 0
+    still_one = rolled_out(0, replicas=1)
+    assert truths(report({**still_one, **pod()}, cr=none))[0] == "False"
+
+
+@pytest.mark.parametrize(
+    "children",
+    [
+        {},
+        pod(),
+        {**rolled_out(1, available=0), **pod()},
+        {**rolled_out(2, available=1), **pod()},
+        {**rolled_out(), **pod(ready=False)},
+        {**rolled_out(1, observedGeneration=0), **pod()},
+        {**rolled_out(1, updatedReplicas=0), **pod()},
+        {**rolled_out(1, replicas=2), **pod()},
+    ],
+)
+def test_not_ready_before_all_of_this_generation_are_connected(children: dict[Ref, Object]) -> None:
+    assert truths(report(children))[0] == "False"
+
+
+@pytest.mark.parametrize(
+    "findings",
+    [Findings(settled=False), Findings(settled=True, problem=Problem(reason="Refused", message="m."))],
+)
+def test_not_ready_before_children_are_settled(findings: Findings) -> None:
+    assert truths(report({**rolled_out(), **pod()}, findings=findings))[0] == "False"
+
+
+def test_announcing_and_starting_read_the_same() -> None:
+    """Or each new resource would cost another write while its Pods start."""
+    announced = report({}, findings=Findings(settled=False)).status
+    starting = {**rolled_out(1, available=0), **pod(ready=False, since=JUST_NOW)}
+    cr = consumer(status=announced)
+    assert report(starting, cr=cr).status == report({}, cr=cr).status == announced
+    assert announced["replicas"] == 0
+
+
+def test_edit_being_taken_up_keeps_what_consumes() -> None:
+    known = {"server": "old", "topic": "old", "subscription": "old", "replicas": 1}
+    made = report(
+        {**rolled_out(), **pod()},
+        cr=consumer(generation=2, status=known),
+        findings=Findings(settled=False),
+    )
+    assert truths(made) == ("False", "True", "True", "False")
+    assert (made.status["topic"], made.status["replicas"]) == ("orders", 1)
+
+
+def test_held_back_the_status_tells_of_what_goes_on() -> None:
+    problem = Problem(reason="SecretNotFound", message="m.")
+    known = {"server": "pulsar://old:6650", "topic": "old", "subscription": "old", "replicas": 1}
+    held = Findings(settled=False, problem=problem)
+    made = report({**rolled_out(), **pod()}, cr=consumer(status=known), findings=held)
+    assert (made.status["server"], made.status["topic"], made.status["subscription"]) == (
+        "pulsar://old:6650", "old", "old",
+    )  # fmt: skip
+    assert truths(made) == ("False", "True", "False", "True")
+    assert isinstance(made.outcome, After)
+    assert "server" not in report({}, findings=held).status
+
+
+def test_somebody_elses_deployment_is_not_counted() -> None:
+    theirs = rolled_out(7)
+    theirs[Ref(DEPLOYMENT, "ns", "printer-deployment")]["metadata"]["ownerReferences"] = [{"uid": "theirs"}]
+    conflict = Findings(settled=False, problem=Problem(reason="NameConflict", message="m."))
+    assert report(theirs, findings=conflict).status["replicas"] == 0
+
+
+def test_passing_obstacle_is_no_fault() -> None:
+    passing = Problem(reason="Terminating", message="m.", passing=True)
+    made = report({}, findings=Findings(settled=False, problem=passing))
+    assert truths(made) == ("False", "False", "True", "False")
+    assert made.outcome == After(5.0)
+
+
+def test_running_without_a_broker_is_told_after_a_while_and_heals() -> None:
+    fresh = {**rolled_out(1, available=0), **pod(ready=False, since=JUST_NOW)}
+    assert reason(report(fresh)) == "Reconciling"
+    assert isinstance(report(fresh).outcome, After)
+    made = report(UNCONNECTED)
+    assert reason(made) == "BrokerUnreachable"
+    assert truths(made) == ("False", "False", "False", "True")
+    assert "pulsar://broker:6650" in message(made)
+    assert made.status["replicas"] == 1
+    assert reason(report({**rolled_out(), **pod()}, cr=consumer(status=made.status))) == "Connected"
+
+
+def test_one_of_two_unconnected_is_a_fault_while_the_other_serves() -> None:
+    children = {**rolled_out(2, available=1), **pod(), **pod(name="printer-2", ready=False)}
+    made = report(children, cr=consumer(replicas=2))
+    assert truths(made) == ("False", "True", "False", "True")
+    assert made.status["replicas"] == 2
+
+
+@pytest.mark.parametrize(
+    ("server", "kind", "words"),
+    [
+        (
+            "pulsar://localhost:6650",
+            KIND,
+            ["the Pod itself", "spec.serverAddress", "pulsar://SERVICE.NAMESPACE:6650"],
+        ),
+        ("pulsar+ssl://localhost:6651", LOCAL, ["the Pod itself", "spec.serverAddress"]),
+        ("pulsar://localhost:6650", LOCAL, [BROKER, "pulsar://localhost:6650"]),
+        (
+            "pulsar://broker:6650",
+            LOCAL,
+            ["pulsar://broker:6650", "kubectl logs deployment/printer-deployment -n ns"],
+        ),
+    ],
+)
+def test_unreachable_says_what_localhost_is(server: str, kind: PulsarConsumer, words: list[str]) -> None:
+    made = report(UNCONNECTED, cr=consumer(serverAddress=server), kind=kind)
+    assert reason(made) == "BrokerUnreachable"
+    assert [word for word in words if word not in message(made)] == []
+
+
+@pytest.mark.parametrize("said", sorted(NEXT_STEPS))
+def test_consumers_own_word_goes_first_until_it_is_connected(said: str) -> None:
+    words = f"{said}: in its own\nwords"
+    for children in (
+        pod(ready=False, said=words, waiting="CrashLoopBackOff"),
+        pod(ready=False, said=words, since=JUST_NOW),
+    ):
+        made = report({**rolled_out(1, available=0), **children})
+        assert reason(made) == said
+        assert NEXT_STEPS[said] in message(made)
+        assert message(made).endswith("in its own words.")
+    assert reason(report({**rolled_out(), **pod(said=words)})) == "Connected"
+
+
+@pytest.mark.parametrize("said", ["", "Ready: yes", "killed", "BrokerUnreachable", "\0", "x" * 9000])
+def test_other_last_words_are_no_reason(said: str) -> None:
+    crashing = pod(ready=False, said=said, waiting="CrashLoopBackOff")
+    assert reason(report({**rolled_out(1, available=0), **crashing})) == "Crashing"
+
+
+def test_word_of_another_container_is_not_the_consumers() -> None:
+    children = {**rolled_out(1, available=0), **pod(ready=False, said="TopicNotFound: no", since=JUST_NOW)}
+    for ref, obj in children.items():
+        if ref.type != DEPLOYMENT:
+            obj["status"]["containerStatuses"][0]["name"] = "other"
+    assert reason(report(children)) == "Reconciling"
+
+
+@pytest.mark.parametrize(
+    ("waiting", "reason_"),
+    [
+        ("ImagePullBackOff", "ImagePullFailed"),
+        ("CreateContainerConfigError", "PodSetupFailed"),
+        ("CrashLoopBackOff", "Crashing"),
+        ("ContainerCreating", "Reconciling"),
+    ],
+)
+def test_pods_trouble_is_named(waiting: str, reason_: str) -> None:
+    assert reason(report({**rolled_out(1, available=0), **pod(ready=False, waiting=waiting)})) == reason_
+
+
+def test_refused_pods_are_told_with_the_servers_words() -> None:
+    failure = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota: few"}
+    made = report(rolled_out(1, replicas=0, updatedReplicas=0, available=0, conditions=[failure]))
+    assert reason(made) == "PodsRefused"
+    assert "exceeded quota: few" in message(made)
+
+
+STATUSES = st.sampled_from([{}, {"conditions": None, "containerStatuses": None}, {"containerStatuses": [{}]}])
+
+
+@given(spec=SPECS, status=STATUSES, ready=st.booleans(), settled=st.booleans(), local=st.booleans())
+def test_total_and_every_message_ends(
+    spec: Object, status: Object, ready: bool, settled: bool, local: bool
+) -> None:
+    children = {**rolled_out(1, available=0, **status), **pod(ready=ready, **status)}
+    made = report(
+        children,
+        cr={**consumer(), "spec": spec},
+        kind=LOCAL if local else KIND,
+        findings=Findings(settled=settled),
+    )
+    for item in made.status["conditions"]:
+        assert item["reason"].isalpha()
+        assert item["message"].endswith((".", ")."))
