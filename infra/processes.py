@@ -1,8 +1,9 @@
 """Running other programs: argument lists, timeouts, their own words in the error.
 
-The one place that imports `subprocess` on the host side. A child gets a process group of its own and
-never outlives this process's interest in it: on a timeout, on Ctrl-C and on any error the whole
-group is ended, so an interrupted build leaves no compiler behind.
+The one place that imports `subprocess` on the host side, beside `cli.reload`, whose program is watched
+and not waited for. A child gets a process group of its own and never outlives this process's interest
+in it: on a timeout, on Ctrl-C and on any error the whole group is ended, so an interrupted build leaves
+no compiler behind.
 """
 
 from __future__ import annotations

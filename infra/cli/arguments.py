@@ -85,6 +85,7 @@ def _parser() -> argparse.ArgumentParser:
         ("preview", "say what `up` would change, without a cluster and without changing anything"),
         ("refresh", "write down in Pulumi's state what has become of the stack's resources"),
         ("destroy", "remove the stack: cluster, images, kubeconfig context, state. Data is lost"),
+        ("dev", "run the operator from this checkout in place of the cluster's, until Ctrl-C"),
         ("doctor", "say what is there, in which version, and what `up` would do; change nothing"),
     ):
         sub = verbs.add_parser(

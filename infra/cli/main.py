@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from types import FrameType
 
-from infra.cli import arguments, destroy, doctor, execute, operate, testing, up
+from infra.cli import arguments, destroy, dev, doctor, execute, operate, testing, up
 from infra.cli.arguments import Command
 from infra.errors import KindlingError
 
@@ -20,6 +20,7 @@ VERBS: dict[str, Callable[[Command], int]] = {
     "preview": operate.preview,
     "refresh": operate.refresh,
     "destroy": destroy.run,
+    "dev": dev.run,
     "doctor": doctor.run,
     "exec": execute.run,
     "test": testing.run,

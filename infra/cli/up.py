@@ -14,6 +14,7 @@ from infra.cli import machine as looking
 from infra.cli.arguments import Command
 from infra.cli.described import Described, describe
 from infra.cli.stack import Stack
+from infra.cli.takeover import Place
 from infra.drivers import engine as engines
 from infra.drivers import images
 from infra.progress import Progress, duration
@@ -40,6 +41,8 @@ def run(command: Command) -> int:
         target.prepare()
         if target.heal():
             progress.say("  cleared up after a run that was cut off")
+        if Place(stack, kubectl=toolchain.ensure("kubectl")).heal():
+            progress.say("  gave the operator back the replicas that a killed `dev` had taken")
         target.operate("up", "--yes", "--skip-preview")
     progress.say("\nTime taken:\n" + times(progress.taken))
     sys.stdout.write(farewell(stack, samples=settings.samples))

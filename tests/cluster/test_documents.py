@@ -11,7 +11,7 @@ import pytest
 from tests.cluster.stack import ROOT, STACK, Environment
 
 # What brings up, takes down and tests is run by the fixture and by CI itself; timings by hand.
-ELSEWHERE = {"up", "destroy", "test"}
+ELSEWHERE = {"up", "destroy", "test", "dev"}
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 

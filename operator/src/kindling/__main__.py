@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import kopf
@@ -28,32 +27,27 @@ from kindling.engine.resync import Resync
 from kindling.engine.store import Key, Store
 from kindling.engine.worker import WORKERS, Reconciler, work
 from kindling.handlers import SELECTOR, Glue, settings_for
+from kindling.health import Health
 from kindling.kinds.registry import kinds
 from kindling.kube.access import Access, NoCredentials, log_in
 from kindling.kube.client import Client
 from kindling.kube.errors import ApiError
 from kindling.kube.resources import ResourceType
-from kindling.ports import postgres
+from kindling.kube.watches import Watches, paths_of
+from kindling.ports.postgres import Postgres
+from kindling.ports.tunnel import Tunnel
 
 log = logging.getLogger("kindling")
 
 PATIENCE_SECONDS = 60.0
 POLL_SECONDS = 3.0
-STUCK_SECONDS = 300.0
 
 
 class CannotWork(Exception):
     """Why the process ends, for its one last line."""
 
 
-@dataclass
-class Phase:
-    """What the process is waiting for; None once it works or stands by."""
-
-    waiting: str | None = "starting"
-
-
-async def await_api(client: Client, resources: Sequence[ResourceType], phase: Phase) -> None:
+async def await_api(client: Client, resources: Sequence[ResourceType], health: Health) -> None:
     """Wait for the API server, for a minute, and for our CRDs, however long.
 
     CRDs may well come after the operator (their order in a chart is nobody's promise), and a crash
@@ -67,15 +61,15 @@ async def await_api(client: Client, resources: Sequence[ResourceType], phase: Ph
         except ApiError as error:
             if asyncio.get_running_loop().time() > deadline:
                 raise CannotWork(f"the API server does not answer: {error}") from error
-            phase.waiting = f"waiting for the API server: {error}"
+            health.waiting = f"waiting for the API server: {error}"
         else:
             if not missing:
-                phase.waiting = None
+                health.waiting = None
                 return
             names = ", ".join(f"{type.plural}.{type.group}" for type in missing)
-            phase.waiting = f"waiting for CRDs that are not installed: {names}"
-        if phase.waiting != told:
-            told = phase.waiting
+            health.waiting = f"waiting for CRDs that are not installed: {names}"
+        if health.waiting != told:
+            told = health.waiting
             log.warning(told)
         await asyncio.sleep(POLL_SECONDS)
 
@@ -85,12 +79,12 @@ async def operate(config: Config, access: Access) -> None:
 
     :raises CannotWork: when it cannot even start.
     """
-    rooms = {kind.type.label: kind for kind in kinds(config.images)}
+    rooms = {kind.type.label: kind for kind in kinds(config.images, local_broker=config.local_broker)}
     resources = [kind.type for kind in rooms.values()]
     sights = list(dict.fromkeys(type for kind in rooms.values() for type in kind.sights))
     children = list(dict.fromkeys([type for kind in rooms.values() for type in kind.children] + sights))
     labelled = [type for type in children if type not in sights]
-    metrics, phase = Metrics(), Phase()
+    metrics = Metrics()
     queue: Queue[Key] = Queue()
     store = Store(resources, sights=sights, seeks={label: kind.seeks for label, kind in rooms.items()})
 
@@ -105,33 +99,26 @@ async def operate(config: Config, access: Access) -> None:
     ):
         lease = Lease(api=lease_client, namespace=config.namespace, identity=config.pod)
         events = Events(api=event_client, instance=config.pod)
-
-        def alive() -> str | None:
-            return "a key has waited for five minutes" if queue.oldest_seconds > STUCK_SECONDS else None
-
-        def ready() -> str | None:
-            return phase.waiting or (None if lease.known else "the lease is not known yet")
-
-        def gauges() -> str:
-            return metrics.render(
-                {
-                    "kindling_queue_depth": len(queue),
-                    "kindling_queue_oldest_seconds": queue.oldest_seconds,
-                    "kindling_objects": len(store),
-                    "kindling_leader": float(lease.held),
-                }
-            )
-
+        health = Health(queue=queue, lease=lease)
+        metrics.measure(
+            queue_depth=lambda: len(queue),
+            queue_oldest_seconds=lambda: queue.oldest_seconds,
+            objects=lambda: len(store),
+            leader=lambda: float(lease.held),
+        )
         try:
-            runner = await web.serve(port=config.port, alive=alive, ready=ready, metrics=gauges)
+            runner = await web.serve(
+                port=config.port, alive=health.alive, ready=health.ready, metrics=metrics.render
+            )
         except OSError as error:
             raise CannotWork(f"port {config.port} cannot be used: {error}; set KINDLING_PORT") from error
         try:
-            if not await unless(stop, await_api(client, resources, phase)):
+            if not await unless(stop, await_api(client, resources, health)):
                 return
             if not await unless(stop, lease.acquire()):
                 return
             log.info("holding the lease; working")
+            postgres = Postgres(dial=Tunnel(access).dial) if config.tunnel else Postgres()
             ports = Ports(
                 api=client, store=store, ask=postgres.ask, tell=events.tell, repaired=events.repaired
             )
@@ -147,22 +134,23 @@ async def operate(config: Config, access: Access) -> None:
                 selector=SELECTOR,
                 sights=sights,
             )
-            glue = Glue(
-                access=access,
-                store=store,
-                queue=queue,
-                resync=resync,
-                metrics=metrics,
-                resources=resources,
-                children=children,
-            )
+
+            def relisted(type: ResourceType) -> None:
+                metrics.relisted(type.kind)
+                resync.request()
+
+            types = [*resources, *children]
+            paths = paths_of(types, config.watch_namespaces)
+            watches = Watches(paths, seconds=config.watch_seconds, relisted=relisted)
+            health.watches, health.resync = watches, resync
+            glue = Glue(access=access, store=store, queue=queue, watches=watches, types=types)
             parts = [lease.keep(), resync.run(), events.run()]
             parts += [work(reconciler, queue, metrics) for _ in range(WORKERS)]
             await together(
                 parts,
                 config=config,
                 glue=glue,
-                settings=settings_for(labelled),
+                settings=settings_for(labelled, watch_seconds=config.watch_seconds),
                 lease=lease,
             )
         finally:
@@ -226,7 +214,7 @@ def exit_now(code: int, message: str) -> NoReturn:
 def main() -> int:
     try:
         config = Config.load()
-        logs.set_up(config.log_level)
+        logs.set_up(config.log_level, format=config.log_format)
         uvloop.run(operate(config, log_in()))
     except (BadSetting, NoCredentials, CannotWork) as error:
         print(f"kindling: {error}", file=sys.stderr)

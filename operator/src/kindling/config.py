@@ -9,8 +9,11 @@ import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from kindling.logs import FORMATS
+
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_ADDRESS = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?:[1-9][0-9]{0,4}")
 
 
 class BadSetting(Exception):
@@ -47,14 +50,24 @@ class Images(Mapping[str, str]):
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """`watch_namespaces` empty means all of them; `images` are the operands', by their folders' names."""
+    """`watch_namespaces` empty means all of them; `images` are the operands', by their folders' names.
+
+    `watch_seconds` is how long a watch lasts before it begins anew: a process that did not hear the API
+    server for twice as long is not alive. `tunnel` is for a process outside of the cluster: it reaches
+    Pods through the API server. `local_broker`, HOST:PORT or empty, is the Pulsar broker that consumers
+    find at localhost.
+    """
 
     images: Mapping[str, str]
     namespace: str
     pod: str
     watch_namespaces: tuple[str, ...]
     log_level: int
+    log_format: str
     port: int
+    watch_seconds: int
+    tunnel: bool
+    local_broker: str
 
     @staticmethod
     def load(env: Mapping[str, str] = os.environ) -> Config:
@@ -62,20 +75,39 @@ class Config:
         level = env.get("KINDLING_LOG_LEVEL", "") or "INFO"
         if level not in LEVELS:
             raise BadSetting(f"KINDLING_LOG_LEVEL={level!r}: set it to one of {', '.join(LEVELS)}")
-        port = env.get("KINDLING_PORT", "") or "8080"
-        if not port.isascii() or not port.isdigit() or not 1 <= int(port) <= 65535:
-            raise BadSetting(f"KINDLING_PORT={port!r}: set it to a port number, 1 to 65535")
+        format = env.get("KINDLING_LOG_FORMAT", "") or "json"
+        if format not in FORMATS:
+            raise BadSetting(f"KINDLING_LOG_FORMAT={format!r}: set it to one of {', '.join(FORMATS)}")
+        tunnel = env.get("KINDLING_TUNNEL", "")
+        if tunnel not in ("", "0", "1"):
+            raise BadSetting(f"KINDLING_TUNNEL={tunnel!r}: set it to 1 outside of the cluster, else to 0")
+        broker = env.get("KINDLING_LOCAL_BROKER", "")
+        if broker and _ADDRESS.fullmatch(broker) is None:
+            raise BadSetting(f"KINDLING_LOCAL_BROKER={broker!r}: set it to HOST:PORT, or leave it empty")
         watched = env.get("KINDLING_WATCH_NAMESPACES", "").split(",")
         return Config(
             images=Images(env),
             namespace=_namespace("KINDLING_NAMESPACE", env.get("KINDLING_NAMESPACE") or "kindling-system"),
             pod=env.get("KINDLING_POD") or socket.gethostname(),
             watch_namespaces=tuple(
-                _namespace("KINDLING_WATCH_NAMESPACES", name.strip()) for name in watched if name.strip()
+                dict.fromkeys(
+                    _namespace("KINDLING_WATCH_NAMESPACES", name.strip()) for name in watched if name.strip()
+                )
             ),
             log_level=logging.getLevelNamesMapping()[level],
-            port=int(port),
+            log_format=format,
+            port=_number(env, "KINDLING_PORT", default=8080, most=65535),
+            watch_seconds=_number(env, "KINDLING_WATCH_SECONDS", default=120, most=3600),
+            tunnel=tunnel == "1",
+            local_broker=broker,
         )
+
+
+def _number(env: Mapping[str, str], variable: str, *, default: int, most: int) -> int:
+    value = env.get(variable, "") or str(default)
+    if not value.isascii() or not value.isdigit() or not 1 <= int(value) <= most:
+        raise BadSetting(f"{variable}={value!r}: set it to a whole number, 1 to {most}")
+    return int(value)
 
 
 def _namespace(variable: str, value: str) -> str:

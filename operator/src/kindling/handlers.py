@@ -13,24 +13,25 @@ from typing import Any
 
 import kopf
 
-from kindling.engine.metrics import Metrics
 from kindling.engine.queue import Queue
-from kindling.engine.resync import Resync
 from kindling.engine.store import Key, Store
 from kindling.kinds.contract import MANAGED_BY_LABEL, MANAGER
 from kindling.kube.access import Access
-from kindling.kube.client import CONNECT_SECONDS, POOL, TIMEOUT_SECONDS
+from kindling.kube.client import CONNECT_SECONDS, TIMEOUT_SECONDS
 from kindling.kube.resources import Object, ResourceType
+from kindling.kube.watches import Watches
 
 log = logging.getLogger(__name__)
 
 SELECTOR = f"{MANAGED_BY_LABEL}={MANAGER}"
-WATCH_SECONDS = 300
+GRACE_SECONDS = 10
+"""How much longer than asked for a server may keep up a watch before kopf ends it."""
+SPARE = 8
 PAGE = 500
 ERROR_DELAYS = (1, 1, 2, 3, 5, 8, 13)
 
 
-def settings_for(labelled: Sequence[ResourceType]) -> kopf.OperatorSettings:
+def settings_for(labelled: Sequence[ResourceType], *, watch_seconds: int) -> kopf.OperatorSettings:
     """Kopf's settings; of the `labelled` types only the objects that bear our label are watched."""
     settings = kopf.OperatorSettings()
     settings.scanning.disabled = True  # no watch on all CRDs and namespaces
@@ -38,7 +39,8 @@ def settings_for(labelled: Sequence[ResourceType]) -> kopf.OperatorSettings:
     settings.posting.enabled = False  # Events are ours
     settings.networking.request_timeout = TIMEOUT_SECONDS
     settings.networking.connect_timeout = CONNECT_SECONDS
-    settings.watching.server_timeout = WATCH_SECONDS
+    settings.watching.server_timeout = watch_seconds
+    settings.watching.client_timeout = watch_seconds + GRACE_SECONDS
     settings.watching.chunk_size = PAGE
     settings.queueing.error_delays = ERROR_DELAYS
     settings.process.ultimate_exiting_timeout = 10
@@ -56,43 +58,32 @@ class Glue:
         access: Access,
         store: Store,
         queue: Queue[Key],
-        resync: Resync,
-        metrics: Metrics,
-        resources: Sequence[ResourceType],
-        children: Sequence[ResourceType],
+        watches: Watches,
+        types: Sequence[ResourceType],
     ) -> None:
         self._access = access
         self._store = store
         self._queue = queue
-        self._resync = resync
-        self._metrics = metrics
+        self._watches = watches
         self.registry = kopf.OperatorRegistry()
         kopf.on.login(registry=self.registry)(self._login)
-        for type in (*resources, *children):
+        for type in types:
             self._watch(type)
 
     async def _login(self, **_: Any) -> kopf.AiohttpSession:
-        session = self._access.session(limit=POOL, metadata_only_secrets=True)
+        # Each watch keeps a connection: with fewer than there are watches, some would never begin.
+        session = self._access.session(limit=len(self._watches) + SPARE, observe=self._watches.observe)
         return kopf.AiohttpSession(server=self._access.server, aiohttp_session=session)
 
     def _watch(self, type: ResourceType) -> None:
         selector = (type.group, type.version, type.plural) if type.group else (type.version, type.plural)
-        known: set[str] = set()
 
         async def take_in(body: kopf.Body, **_: Any) -> None:
             self._store.put(type, dict(body))
 
         async def notice(event: kopf.RawEvent, **_: Any) -> None:
             obj: Object = dict(event["object"])
-            seen, uid = event["type"], obj["metadata"]["uid"]
-            if seen is None and uid in known:  # the watch was lost, and with it what was deleted meanwhile
-                self._metrics.relisted(type.kind)
-                self._resync.request()
-            if seen == "DELETED":
-                known.discard(uid)
-            else:
-                known.add(uid)
-            change = self._store.drop if seen == "DELETED" else self._store.put
+            change = self._store.drop if event["type"] == "DELETED" else self._store.put
             for key in change(type, obj):
                 self._queue.add(key)
 

@@ -1,10 +1,16 @@
-"""The HTTP side: /healthz, /readyz, /metrics. Kopf's own probe server knows liveness alone."""
+"""The HTTP side: /healthz, /readyz, /metrics. Kopf's own probe server knows liveness alone.
+
+It is answered by the one event loop that does all the work: one that is held up answers too late, and
+the kubelet's time limit is the measure of its lag.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from aiohttp import web
+
+from kindling.engine.metrics import CONTENT_TYPE
 
 Probe = Callable[[], str | None]
 """None when well, else what is wrong, in a sentence."""
@@ -24,7 +30,7 @@ async def serve(*, port: int, alive: Probe, ready: Probe, metrics: Callable[[], 
         return answer
 
     async def exposition(_: web.Request) -> web.Response:
-        return web.Response(text=metrics(), headers={"Content-Type": "text/plain; version=0.0.4"})
+        return web.Response(text=metrics(), headers={"Content-Type": CONTENT_TYPE})
 
     app = web.Application()
     app.router.add_get("/healthz", probe(alive))  # type: ignore[arg-type]

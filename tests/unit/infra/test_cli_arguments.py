@@ -76,7 +76,8 @@ def test_help_goes_to_standard_output(given: list[str]) -> None:
 
 def test_help_names_every_verb() -> None:
     shown = cli("--help").stdout
-    assert all(verb in shown for verb in ("up", "preview", "refresh", "destroy", "doctor", "exec", "test"))
+    verbs = ("up", "preview", "refresh", "destroy", "dev", "doctor", "exec", "test")
+    assert all(verb in shown for verb in verbs)
 
 
 @pytest.mark.parametrize(

@@ -178,7 +178,7 @@ def test_rotated_token_is_used_in_the_same_session(tmp_path: Path) -> None:
     assert seen == ["Bearer one", "Bearer one", "Bearer two"]
 
 
-def test_kopfs_session_asks_for_the_metadata_of_secrets_alone() -> None:
+def test_secrets_are_listed_and_watched_by_their_metadata_alone() -> None:
     seen: list[tuple[str, str]] = []
 
     async def handler(request: web.Request) -> web.Response:
@@ -187,7 +187,7 @@ def test_kopfs_session_asks_for_the_metadata_of_secrets_alone() -> None:
 
     async def use(client: Client) -> Any:
         access = Access(info=kopf.ConnectionInfo(server=client._server))
-        async with access.session(limit=1, metadata_only_secrets=True) as session:
+        async with access.session(limit=1) as session:
             answer = await session.get(f"{access.server}{SECRET.path(namespace='ns')}")
             await session.get(f"{access.server}{SECRET.path(namespace='ns')}?watch=true")
             await session.get(f"{access.server}{SERVICE.path(namespace='ns')}")

@@ -18,7 +18,11 @@ def test_defaults() -> None:
         pod="op-1",
         watch_namespaces=(),
         log_level=logging.INFO,
+        log_format="json",
         port=8080,
+        watch_seconds=120,
+        tunnel=False,
+        local_broker="",
     )
 
 
@@ -34,8 +38,13 @@ def test_an_image_that_a_kind_needs_is_missed_by_name(value: str) -> None:
         images["pulsar-consumer"]
 
 
+def test_on_a_developers_machine() -> None:
+    config = Config.load({**GOOD, "KINDLING_LOG_FORMAT": "text", "KINDLING_TUNNEL": "1"})
+    assert (config.log_format, config.tunnel) == ("text", True)
+
+
 def test_namespaces_are_split() -> None:
-    config = Config.load({**GOOD, "KINDLING_WATCH_NAMESPACES": "a, b,,"})
+    config = Config.load({**GOOD, "KINDLING_WATCH_NAMESPACES": "a, b,,a"})
     assert config.watch_namespaces == ("a", "b")
 
 
@@ -43,8 +52,13 @@ def test_namespaces_are_split() -> None:
     ("name", "value"),
     [
         ("KINDLING_LOG_LEVEL", "loud"),
+        ("KINDLING_LOG_FORMAT", "xml"),
+        ("KINDLING_TUNNEL", "yes"),
         ("KINDLING_PORT", "0"),
+        ("KINDLING_LOCAL_BROKER", "pulsar"),
+        ("KINDLING_LOCAL_BROKER", "pulsar://pulsar:6650"),
         ("KINDLING_PORT", "http"),
+        ("KINDLING_WATCH_SECONDS", "-1"),
         ("KINDLING_NAMESPACE", "No_Such"),
         ("KINDLING_WATCH_NAMESPACES", "a,B"),
     ],

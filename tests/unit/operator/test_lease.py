@@ -6,8 +6,8 @@ import asyncio
 from typing import Any
 
 import pytest
-from kindling.engine.lease import DEADLINE_SECONDS, TERM_SECONDS, Lease, LeaseLost
-from kindling.kube.errors import ApiError, Conflict, NotFound, ServerError
+from kindling.engine.lease import DEADLINE_SECONDS, DEAF_SECONDS, TERM_SECONDS, Lease, LeaseLost
+from kindling.kube.errors import ApiError, Conflict, NotFound, Refused, ServerError, Unreachable
 from kindling.kube.resources import Object, Ref, ResourceType
 
 
@@ -143,3 +143,44 @@ def test_lost_ends_it(by: str) -> None:
         assert not mine.held
 
     asyncio.run(run())
+
+
+def test_a_standby_that_gets_no_answer_is_deaf_and_one_that_is_refused_is_not() -> None:
+    server, clock = Server(), Clock()
+    one, two = lease(server, clock, "one"), lease(server, clock, "two")
+
+    async def scenario() -> list[str | None]:
+        await one.acquire()
+        waiting = asyncio.create_task(two.acquire())
+        await asyncio.sleep(0.05)
+        said = [two.deaf]
+        for error in (
+            Unreachable("no route"),
+            Refused(status=403, reason="Forbidden", message="no"),
+        ):
+            server.down = error
+            await asyncio.sleep(0.05)
+            clock.now += DEAF_SECONDS + 1
+            await asyncio.sleep(0.05)
+            said.append(two.deaf)
+        waiting.cancel()
+        return said
+
+    late = f"no answer about the lease for {DEAF_SECONDS + 1:.0f} s"
+    assert asyncio.run(scenario()) == [None, late, None]
+
+
+def test_a_standby_asks_when_the_term_ends_not_a_pause_later() -> None:
+    server = Server()
+    one = Lease(api=server, namespace="ns", identity="one")
+    two = Lease(api=server, namespace="ns", identity="two", renew_seconds=600)
+
+    async def scenario() -> float:
+        await one.acquire()
+        assert server.lease is not None
+        server.lease["spec"]["leaseDurationSeconds"] = 1
+        began = asyncio.get_running_loop().time()
+        await asyncio.wait_for(two.acquire(), 20)
+        return asyncio.get_running_loop().time() - began
+
+    assert 0.9 < asyncio.run(scenario()) < 10

@@ -13,14 +13,15 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Protocol
 
-from kindling.kube.errors import ApiError, NotFound
+from kindling.kube.errors import ApiError, NotFound, Unreachable
 from kindling.kube.resources import LEASE, Object, Ref, ResourceType
 
 log = logging.getLogger(__name__)
 
-TERM_SECONDS = 15
-DEADLINE_SECONDS = 10.0
-RENEW_SECONDS = 3.0
+TERM_SECONDS = 12
+DEADLINE_SECONDS = 8.0
+RENEW_SECONDS = 2.0
+DEAF_SECONDS = 240.0
 NAME = "kindling-operator"
 
 
@@ -52,26 +53,44 @@ class Lease:
         self._monotonic = monotonic
         self._renew_seconds = renew_seconds
         self._seen: tuple[object, object] = (None, None)
-        self._seen_at = monotonic()
+        self._seen_at = self._heard_at = monotonic()
+        self._ends_at = monotonic()
         self._version = ""
         self.known = False
         """Whether the Lease was read at all: a standby that has not is not ready."""
         self.held = False
 
+    @property
+    def deaf(self) -> str | None:
+        """Whether the API server has not answered a standby for too long, in a sentence.
+
+        (One that leads and hears nothing ends long before.)
+        """
+        seconds = self._monotonic() - self._heard_at
+        return f"no answer about the lease for {seconds:.0f} s" if seconds > DEAF_SECONDS else None
+
     async def acquire(self) -> None:
         """Wait, however long, until the Lease is ours."""
         told: object = None
+        self._heard_at = self._monotonic()
         while True:
             try:
                 holder = await self._try()
+                self._heard_at = self._monotonic()
                 if self.held:
                     return
                 if holder != told:
                     log.info(f"standing by: {holder} holds the lease")
                     told = holder
             except ApiError as error:
+                if not isinstance(error, Unreachable):
+                    self._heard_at = self._monotonic()
                 log.warning(f"the lease cannot be taken yet: {error}")
-            await asyncio.sleep(self._renew_seconds)
+            # Asked for twice as often as it is renewed, and when the other's term ends: a standby
+            # is at work within a term and a second of the leader's death.
+            left = self._ends_at - self._monotonic()
+            pause = self._renew_seconds / 2
+            await asyncio.sleep(min(left, pause) if left > 0 else pause)
 
     async def keep(self) -> None:
         """Renew for ever.
@@ -93,7 +112,7 @@ class Lease:
                 continue
             if not self.held:
                 raise LeaseLost(f"{holder} holds the lease now")
-            renewed = self._monotonic()
+            renewed = self._heard_at = self._monotonic()
 
     async def release(self) -> None:
         """Let a standby have it at once; failing to is no harm, its term ends."""
@@ -121,7 +140,8 @@ class Lease:
         if (holder, spec.get("renewTime")) != self._seen:
             self._seen, self._seen_at = (holder, spec.get("renewTime")), self._monotonic()
         term = float(spec.get("leaseDurationSeconds") or TERM_SECONDS)
-        if holder not in ("", self._identity) and self._monotonic() - self._seen_at < term:
+        self._ends_at = self._seen_at + term
+        if holder not in ("", self._identity) and self._monotonic() < self._ends_at:
             self.held = False
             return str(holder)
         moved = int(spec.get("leaseTransitions") or 0) + (holder != self._identity)

@@ -1,52 +1,77 @@
-"""Counters of what the operator does, as Prometheus' text: a dozen lines by hand instead of a dependency."""
+"""What the operator counts of itself, for Prometheus. The runbook explains each; a test holds the two together.
+
+Labels hold kinds, verbs, outcomes and errors' types: never the name of a resource, for that has no bound.
+"""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable
+
+import prometheus_client
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+
+# A second time series for each counter, which nothing here asks for.
+prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
+
+# From a pass that finds all well to one that waits for a slow disk's CREATE DATABASE.
+BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+CONTENT_TYPE = prometheus_client.CONTENT_TYPE_PLAIN_0_0_4
 
 
 class Metrics:
-    """Counted as things happen, rendered on request. Labels hold kinds and verbs, never names."""
+    """Counted as things happen, in a registry of its own; `measure` names what is read on request."""
 
     def __init__(self) -> None:
-        self._passes: Counter[tuple[str, str]] = Counter()
-        self._seconds: defaultdict[tuple[str], float] = defaultdict(float)
-        self._writes: Counter[tuple[str, str]] = Counter()
-        self._errors: Counter[tuple[str]] = Counter()
-        self._relists: Counter[tuple[str]] = Counter()
-        self._ghosts: Counter[tuple[str]] = Counter()
+        self._registry = registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        self._passes = Histogram(
+            "kindling_reconcile_seconds",
+            "Passes over one resource, by how they ended.",
+            ("kind", "outcome"),
+            buckets=BUCKETS,
+            registry=registry,
+        )
+        self._writes = Counter(
+            "kindling_writes", "Writes the API server took.", ("verb", "kind"), registry=registry
+        )
+        self._errors = Counter("kindling_errors", "Passes given up.", ("error",), registry=registry)
+        self._relists = Counter("kindling_relists", "Watches lost.", ("kind",), registry=registry)
+        self._ghosts = Counter(
+            "kindling_ghosts_healed", "Deletions that no watch told of.", ("kind",), registry=registry
+        )
+
+    def measure(
+        self,
+        *,
+        queue_depth: Callable[[], float],
+        queue_oldest_seconds: Callable[[], float],
+        objects: Callable[[], float],
+        leader: Callable[[], float],
+    ) -> None:
+        """Name where the gauges are read; once."""
+        for name, help, read in (
+            ("kindling_queue_depth", "Resources that wait for a worker.", queue_depth),
+            ("kindling_queue_oldest_seconds", "How long the first of them has waited.", queue_oldest_seconds),
+            ("kindling_objects", "Objects known.", objects),
+            ("kindling_leader", "1 while the Lease is held.", leader),
+        ):
+            Gauge(name, help, registry=self._registry).set_function(read)
 
     def reconciled(self, kind: str, outcome: str, seconds: float) -> None:
-        self._passes[kind, outcome] += 1
-        self._seconds[(kind,)] += seconds
+        self._passes.labels(kind, outcome).observe(seconds)
 
     def wrote(self, verb: str, kind: str) -> None:
-        self._writes[verb, kind] += 1
+        self._writes.labels(verb, kind).inc()
 
     def failed(self, error: str) -> None:
-        self._errors[(error,)] += 1
+        self._errors.labels(error).inc()
 
     def relisted(self, kind: str) -> None:
-        self._relists[(kind,)] += 1
+        self._relists.labels(kind).inc()
 
     def healed(self, kind: str) -> None:
-        self._ghosts[(kind,)] += 1
+        self._ghosts.labels(kind).inc()
 
-    def render(self, gauges: Mapping[str, float]) -> str:
-        lines: list[str] = []
-        for name, value in gauges.items():
-            lines += [f"# TYPE {name} gauge", f"{name} {value:g}"]
-        for name, labels, counter in (
-            ("kindling_reconciles_total", ("kind", "outcome"), self._passes),
-            ("kindling_reconcile_seconds_total", ("kind",), self._seconds),
-            ("kindling_writes_total", ("verb", "kind"), self._writes),
-            ("kindling_errors_total", ("error",), self._errors),
-            ("kindling_relists_total", ("kind",), self._relists),
-            ("kindling_ghosts_healed_total", ("kind",), self._ghosts),
-        ):
-            lines.append(f"# TYPE {name} counter")
-            for values, count in sorted(counter.items()):
-                tags = ",".join(f'{label}="{value}"' for label, value in zip(labels, values, strict=True))
-                lines.append(f"{name}{{{tags}}} {count:g}")
-        return "\n".join(lines) + "\n"
+    def render(self) -> str:
+        """All of them in Prometheus' text format."""
+        return prometheus_client.generate_latest(self._registry).decode()

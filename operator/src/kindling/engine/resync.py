@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from kindling.engine.metrics import Metrics
@@ -22,6 +23,8 @@ log = logging.getLogger(__name__)
 
 EVERY_SECONDS = 600.0
 SETTLE_SECONDS = 1.0
+RETRY_SECONDS = 5.0
+OVERDUE_SECONDS = 3 * EVERY_SECONDS
 
 
 class Lister(Protocol):
@@ -31,7 +34,7 @@ class Lister(Protocol):
 
 
 class Resync:
-    """`request` is cheap and may be called for every event of a relist; `run` runs for ever."""
+    """`request` is cheap and may be called for every kind that is listed anew; `run` runs for ever."""
 
     def __init__(
         self,
@@ -45,6 +48,7 @@ class Resync:
         namespaces: Sequence[str],
         selector: str,
         sights: Sequence[ResourceType] = (),
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """The children are listed by `selector`, but for the `sights`, which are listed whole."""
         self._api = api
@@ -57,23 +61,37 @@ class Resync:
         self._selector = selector
         self._sights = frozenset(sights)
         self._requested = asyncio.Event()
+        self._monotonic = monotonic
+        self._done_at = monotonic()
+
+    @property
+    def overdue(self) -> str | None:
+        """Whether none has gone well for far too long, in a sentence."""
+        seconds = self._monotonic() - self._done_at
+        return f"no resync has gone well for {seconds:.0f} s" if seconds > OVERDUE_SECONDS else None
 
     def request(self) -> None:
         self._requested.set()
 
     async def run(self) -> None:
+        pause = RETRY_SECONDS
         while True:
             try:
                 async with asyncio.timeout(EVERY_SECONDS * random.uniform(0.9, 1.1)):
                     await self._requested.wait()
-                await asyncio.sleep(SETTLE_SECONDS)  # a relist comes as many events
+                await asyncio.sleep(SETTLE_SECONDS)  # where one watch was lost, the others follow
             except TimeoutError:
                 pass
             self._requested.clear()
             try:
                 await self.once()
             except ApiError as error:
-                log.warning(f"resync given up, the next one makes up for it: {error}")
+                log.warning(f"resync given up, tried again in {pause:.0f} s: {error}")
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, EVERY_SECONDS)
+                self.request()
+            else:
+                pause = RETRY_SECONDS
 
     async def once(self) -> None:
         """:raises ApiError: when something could not be listed; what came before it holds."""
@@ -84,6 +102,7 @@ class Resync:
         for type in self._resources:
             for ref in self._store.refs(type):
                 self._queue.add(key_of(ref))
+        self._done_at = self._monotonic()
 
     async def _heal(self, type: ResourceType, *, selector: str) -> None:
         """Take in what is listed; drop what was known before, is unchanged since, and is not there."""

@@ -35,12 +35,12 @@ def key_of(ref: Ref) -> Key:
     return Key(ref.type.label, ref.namespace, ref.name)
 
 
-def project(type: ResourceType, obj: Object, *, sight: bool = False) -> Object:
+def project(type: ResourceType, obj: Object, *, bare: bool = False) -> Object:
     """What is kept of an object: no managedFields, no copy of a spec in an annotation, no Secret's data.
 
-    Of a `sight` that is not ours, which may be any Pod of the cluster, who it is and no more.
+    If `bare`, who it is and no more: it may be any Pod of the cluster.
     """
-    if sight and (obj["metadata"].get("labels") or {}).get(MANAGED_BY_LABEL) != MANAGER:
+    if bare:
         kept = ("namespace", "name", "uid", "resourceVersion")
         return {"metadata": {name: obj["metadata"][name] for name in kept if name in obj["metadata"]}}
     meta = {k: v for k, v in obj["metadata"].items() if k != "managedFields"}
@@ -111,7 +111,8 @@ class Store:
             return set()
         concerned = {self._owner[ref]} if ref in self._owner else set()
         self._forget(ref)
-        self._objects[ref] = project(type, obj, sight=type in self._sights)
+        bare = type in self._sights and type.label not in self._resources and not _ours(obj)
+        self._objects[ref] = project(type, obj, bare=bare)
         if type in self._sights:
             self._named[type, ref.name].add(ref)
             concerned |= self._seekers_of(ref)
@@ -119,8 +120,9 @@ class Store:
             key = key_of(ref)
             self._by_uid[obj["metadata"]["uid"]] = key
             self._look(key, self._seeks[type.label](obj) if type.label in self._seeks else ())
-            return {key}
-        owner = self._owner_of(ref, obj)
+            return concerned | {key}
+        # Of the bare too little is kept to be anybody's child; a watch by label would not show it either.
+        owner = None if bare else self._owner_of(ref, obj)
         if owner is not None:
             self._owner[ref] = owner
             self._children[owner].add(ref)
@@ -130,12 +132,13 @@ class Store:
     def drop(self, type: ResourceType, obj: Object) -> set[Key]:
         """Take an object out (deleted, or out of the watch's selection)."""
         ref = ref_of(type, obj)
-        self._graves[ref] = _version(obj)
+        version = _version(obj)
+        self._graves[ref] = max(version, self._graves.get(ref, version))
         self._graves.move_to_end(ref)
         while len(self._graves) > GRAVES:
             self._graves.popitem(last=False)
-        known = self._objects.get(ref)
-        if known is not None and known["metadata"]["uid"] != obj["metadata"]["uid"]:
+        known = self._objects.get(ref, obj)
+        if known["metadata"]["uid"] != obj["metadata"]["uid"] and version < _version(known):
             return set()  # a late word of an earlier object of this name
         concerned = {self._owner[ref]} if ref in self._owner else set()
         self._forget(ref)
@@ -145,7 +148,7 @@ class Store:
             concerned |= self._seekers_of(ref)
         if type.label in self._resources:
             self._look(key_of(ref), ())
-            return {key_of(ref)}
+            concerned.add(key_of(ref))
         return concerned
 
     def _look(self, key: Key, looks: Sequence[Sought]) -> None:
@@ -186,6 +189,10 @@ def _discard(sets: defaultdict[K, set[V]], name: K, item: V) -> None:
     sets[name].discard(item)
     if not sets[name]:
         del sets[name]
+
+
+def _ours(obj: Object) -> bool:
+    return (obj["metadata"].get("labels") or {}).get(MANAGED_BY_LABEL) == MANAGER
 
 
 def _version(obj: Object) -> int:

@@ -73,11 +73,13 @@ class Access:
     def server(self) -> str:
         return self.info.server.rstrip("/")
 
-    def session(self, *, limit: int, metadata_only_secrets: bool = False) -> aiohttp.ClientSession:
+    def session(
+        self, *, limit: int, observe: aiohttp.ClientMiddlewareType | None = None
+    ) -> aiohttp.ClientSession:
         """A new session with at most `limit` connections; whoever asked closes it.
 
-        With `metadata_only_secrets`, reading Secrets yields their metadata alone, so that a watcher
-        never holds what is in them.
+        Listing and watching Secrets yields their metadata alone, so that nobody holds what is in them.
+        `observe` sees every request and its response.
         """
 
         async def authorise(
@@ -85,7 +87,7 @@ class Access:
         ) -> aiohttp.ClientResponse:
             if self.token_path is not None:
                 request.headers["Authorization"] = f"Bearer {self.token()}"
-            if metadata_only_secrets and request.method == "GET" and request.url.path.endswith("/secrets"):
+            if request.method == "GET" and request.url.path.endswith("/secrets"):
                 suffix = "" if request.url.query.get("watch") == "true" else "List"
                 request.headers["Accept"] = METADATA_ONLY.format(suffix=suffix)
             return await handler(request)
@@ -95,7 +97,7 @@ class Access:
             connector=aiohttp.TCPConnector(limit=limit, ssl=self.info.as_ssl_context()),
             headers={**headers, "User-Agent": "kindling"},
             proxy=self.info.proxy_url,
-            middlewares=(authorise,),
+            middlewares=(authorise, observe) if observe is not None else (authorise,),
             response_class=_Response,
         )
 

@@ -1,0 +1,148 @@
+"""The operator's process on this machine, against an API server of ours: started, asked, ended.
+
+Apart from the tests, because whoever asks how the whole process behaves needs one. It is the real
+`python -m kindling` from the working tree, told what to do by its environment alone.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.apiserver.apiclient import Api
+from tests.apiserver.controlplane import ControlPlane
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+SOURCE = REPOSITORY / "operator" / "src"
+NAMESPACE = "kindling-system"
+STOP_SECONDS = 30.0
+READY_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class OperatorProcess:
+    """A running operator. `process` is its handle, for signals and exit statuses."""
+
+    port: int
+    process: subprocess.Popen[bytes] = field(repr=False)
+    _log: Path = field(repr=False)
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Status and text of one of its pages; status 0 where nothing answers."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+        except OSError as error:
+            return 0, str(error)
+
+    def metrics(self) -> str:
+        status, text = self.get("/metrics")
+        assert status == 200, f"{status}: {text}"
+        return text
+
+    def log(self) -> str:
+        """All that it has written."""
+        return self._log.read_text(errors="replace")
+
+    def wait_ready(self, timeout: float = READY_SECONDS) -> None:
+        """Until /readyz says so: it works, or stands by. AssertionError, with its log, if it does not."""
+        deadline = time.monotonic() + timeout
+        while (answer := self.get("/readyz"))[0] != 200:
+            ended = self.process.poll()
+            assert ended is None, f"the operator ended with status {ended}:\n{self.log()}"
+            assert time.monotonic() < deadline, f"not ready in {timeout:g} s: {answer}\n{self.log()}"
+            time.sleep(0.05)
+
+    def kill(self) -> None:
+        """End it as a lost node would: nothing is tidied up, the Lease is not given back."""
+        self.process.kill()
+        self.process.wait(timeout=STOP_SECONDS)
+
+    def stop(self) -> int:
+        """Tell it to end, as the kubelet does, and return its exit status."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(timeout=STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.kill()
+        return self.process.returncode
+
+
+@contextmanager
+def operator(
+    plane: ControlPlane,
+    *,
+    port: int | None = None,
+    namespaces: str = "",
+    identity: str = "one",
+    env: Mapping[str, str] = {},
+    source: Path | None = None,
+) -> Iterator[OperatorProcess]:
+    """Start it, and stop it on leaving. `namespaces` to watch, parted by commas; empty means all.
+
+    `env` is laid over what it is told by default; `source` runs another tree's `operator/src`.
+    The namespace of its Lease is made where it is missing.
+    """
+    port = port or _free_port()
+    told = {
+        "PATH": os.environ.get("PATH", ""),
+        "PYTHONPATH": str(source or SOURCE),
+        "PYTHONUNBUFFERED": "1",
+        "KUBECONFIG": str(plane.kubeconfig),
+        "KINDLING_NAMESPACE": NAMESPACE,
+        "KINDLING_POD": identity,
+        "KINDLING_PORT": str(port),
+        "KINDLING_WATCH_NAMESPACES": namespaces,
+        **images(),
+        **env,
+    }
+    _ensure_namespace(plane, told["KINDLING_NAMESPACE"])
+    with tempfile.TemporaryDirectory(prefix="kindling-operator-") as folder:
+        log = Path(folder) / "log"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "kindling"],
+                env=told,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        running = OperatorProcess(port, process, log)
+        try:
+            yield running
+        finally:
+            running.stop()
+
+
+def images() -> dict[str, str]:
+    """A name for the image of each operand; nothing here ever pulls one."""
+    folders = sorted(path.parent.name for path in (REPOSITORY / "operator/images").glob("*/Containerfile"))
+    return {
+        f"KINDLING_IMAGE_{name.upper().replace('-', '_')}": f"kindling.invalid/{name}:1" for name in folders
+    }
+
+
+def _ensure_namespace(plane: ControlPlane, name: str) -> None:
+    with closing(Api(plane)) as api:
+        if api.get(f"/api/v1/namespaces/{name}").status == 404:
+            api.create("/api/v1/namespaces", {"metadata": {"name": name}}).accepted()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

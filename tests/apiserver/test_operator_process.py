@@ -1,0 +1,269 @@
+"""The operator as a process: what it watches, who leads, when it is deaf, how it ends.
+
+The real process against a real API server. Nothing runs its Pods, which none of this needs.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import prometheus_client.parser
+import pytest
+
+from infra import rbac
+from tests.apiserver.apiclient import Api, Json
+from tests.apiserver.controlplane import ControlPlane
+from tests.apiserver.kinds import POSTGRESQL_EXAMPLE
+from tests.apiserver.operator_process import OperatorProcess, operator
+from tests.apiserver.relay import Relay, relay
+
+KIND = POSTGRESQL_EXAMPLE
+ALL = KIND.collection.replace("/namespaces/default", "")
+TAKEOVER_SECONDS = 15.0
+SECONDS = 20.0
+
+
+def wait(until: Callable[[], object], *, seconds: float = SECONDS, what: str = "") -> float:
+    """Until it is true; returns how long it took."""
+    began = time.monotonic()
+    while not until():
+        assert time.monotonic() - began < seconds, what or "it did not come true"
+        time.sleep(0.05)
+    return time.monotonic() - began
+
+
+def value(process: OperatorProcess, name: str, **labels: str) -> float:
+    """The sum of a metric's samples that have these labels."""
+    families = prometheus_client.parser.text_string_to_metric_families(process.metrics())
+    samples = [sample for family in families for sample in family.samples if sample.name == name]
+    return sum(sample.value for sample in samples if labels.items() <= sample.labels.items())
+
+
+def leads(process: OperatorProcess) -> bool:
+    return value(process, "kindling_leader") == 1
+
+
+@pytest.fixture
+def namespaces(api: Api, new_name: Callable[[], str]) -> list[str]:
+    """Three new ones: for the Lease, and two for resources."""
+    names = [f"process-{new_name()}" for _ in range(3)]
+    for name in names:
+        api.create("/api/v1/namespaces", {"metadata": {"name": name}}).accepted()
+    return names
+
+
+@pytest.fixture
+def between(api: Api, plane: ControlPlane, tmp_path: Path) -> Iterator[Relay]:
+    with relay(plane, directory=tmp_path) as running:
+        yield running
+
+
+def path_in(namespace: str) -> str:
+    return KIND.collection.replace("/default/", f"/{namespace}/")
+
+
+def create(api: Api, namespace: str, name: str = "mydb") -> None:
+    api.create(path_in(namespace), KIND.resource(name, {"defaultUser": "owner"})).accepted()
+
+
+def handled(api: Api, namespace: str, name: str = "mydb") -> bool:
+    """Whether it has its Service and its status."""
+    service = api.get(f"/api/v1/namespaces/{namespace}/services/{name}").status == 200
+    return service and bool(api.get(f"{path_in(namespace)}/{name}").body.get("status"))
+
+
+def lease_of(api: Api, namespace: str) -> Json:
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/kindling-operator"
+    spec: Json = api.get(path).accepted()["spec"]
+    return spec
+
+
+def test_all_namespaces_are_served_and_the_lease_is_in_its_own(
+    api: Api, plane: ControlPlane, namespaces: list[str]
+) -> None:
+    own, *others = namespaces
+    with operator(plane, env={"KINDLING_NAMESPACE": own}) as process:
+        process.wait_ready()
+        for name in others:
+            create(api, name)
+        for name in others:
+            wait(lambda name=name: handled(api, name), what=process.log())  # type: ignore[misc]
+        assert lease_of(api, own)["holderIdentity"] == "one"
+        assert process.stop() == 0
+        assert lease_of(api, own)["holderIdentity"] == ""
+        lines = [json.loads(line) for line in process.log().splitlines()]
+        keys = {line.get("key") for line in lines}
+        assert {f"postgresql.database.db.example.com/{name}/mydb" for name in others} <= keys
+
+
+def account(api: Api, plane: ControlPlane, *, own: str, watched: str, directory: Path) -> ControlPlane:
+    """The operator's own permissions, but in one namespace alone: a Role where there was a ClusterRole."""
+    group, name = "rbac.authorization.k8s.io", "kindling-operator"
+    api.create(f"/api/v1/namespaces/{own}/serviceaccounts", {"metadata": {"name": name}}).accepted()
+    for namespace, rules in ((own, rbac.OWN_NAMESPACE_RULES), (watched, rbac.CLUSTER_RULES)):
+        listed = [
+            {
+                "apiGroups": [rule.group],
+                "resources": list(rule.resources),
+                "verbs": list(rule.verbs),
+                "resourceNames": list(rule.names),
+            }
+            for rule in rules
+        ]
+        path = f"/apis/{group}/v1/namespaces/{namespace}"
+        api.create(f"{path}/roles", {"metadata": {"name": name}, "rules": listed}).accepted()
+        binding = {
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": group, "kind": "Role", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "namespace": own, "name": name}],
+        }
+        api.create(f"{path}/rolebindings", binding).accepted()
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    token = api.create(f"/api/v1/namespaces/{own}/serviceaccounts/{name}/token", asked).accepted()
+    kubeconfig = directory / "account.kubeconfig"
+    kubeconfig.write_text(plane.kubeconfig.read_text().replace(plane.token, token["status"]["token"]))
+    return replace(plane, kubeconfig=kubeconfig)
+
+
+def test_one_namespace_needs_no_right_outside_of_it(
+    api: Api, between: Relay, namespaces: list[str], tmp_path: Path
+) -> None:
+    own, watched, other = namespaces
+    create(api, watched, "before")
+    limited = account(api, between.plane, own=own, watched=watched, directory=tmp_path)
+    with operator(between.plane, namespaces=watched, env=limited_to(limited, own)) as process:
+        process.wait_ready()
+        create(api, other)
+        create(api, watched)
+        wait(lambda: handled(api, watched) and handled(api, watched, "before"), what=process.log())
+        assert not handled(api, other)
+        mine = [asked for asked in between.asked if "/namespaces/" in asked.path]
+        assert {asked.path.split("/namespaces/")[1].split("/")[0] for asked in mine} <= {own, watched}
+        # What is left is discovery: nothing is listed or watched for the whole cluster.
+        assert not [asked for asked in between.asked if asked not in mine and asked.query]
+        assert lease_of(api, own)["holderIdentity"] == "one"
+
+
+def limited_to(plane: ControlPlane, own: str) -> dict[str, str]:
+    return {"KUBECONFIG": str(plane.kubeconfig), "KINDLING_NAMESPACE": own}
+
+
+def test_more_watches_than_a_pool_of_connections_would_hold(
+    api: Api, plane: ControlPlane, new_name: Callable[[], str]
+) -> None:
+    names = [f"many-{new_name()}" for _ in range(20)]
+    for name in names:
+        api.create("/api/v1/namespaces", {"metadata": {"name": name}}).accepted()
+    with operator(plane, namespaces=",".join(names), env={"KINDLING_NAMESPACE": names[0]}) as process:
+        process.wait_ready()
+        create(api, names[-1])
+        wait(lambda: handled(api, names[-1]), what=process.log())
+
+
+def test_a_standby_is_ready_and_works_when_the_leader_is_gone(
+    api: Api, plane: ControlPlane, namespaces: list[str]
+) -> None:
+    own, first, second = namespaces
+    env = {"KINDLING_NAMESPACE": own}
+    with operator(plane, identity="one", env=env) as one, operator(plane, identity="two", env=env) as two:
+        one.wait_ready()
+        two.wait_ready()
+        leader, standby = (one, two) if leads(one) else (two, one)
+        assert leads(leader)
+        assert not leads(standby)
+        create(api, first)
+        wait(lambda: handled(api, first), what=leader.log())
+        assert value(leader, "kindling_writes_total") > 0
+        assert value(standby, "kindling_writes_total") == 0
+        leader.kill()
+        create(api, second)
+        assert wait(lambda: leads(standby), seconds=TAKEOVER_SECONDS, what=standby.log()) > 1
+        wait(lambda: handled(api, second), what=standby.log())
+        assert lease_of(api, own)["leaseTransitions"] == 1
+
+
+def test_a_leader_that_stops_hands_over_at_once(plane: ControlPlane, api: Api, namespaces: list[str]) -> None:
+    env = {"KINDLING_NAMESPACE": namespaces[0]}
+    with operator(plane, identity="one", env=env) as one:
+        one.wait_ready()
+        with operator(plane, identity="two", env=env) as two:
+            two.wait_ready()
+            assert one.stop() == 0
+            wait(lambda: leads(two), seconds=5, what=two.log())
+
+
+def test_a_leader_that_was_asleep_ends_and_writes_nothing_more(
+    api: Api, plane: ControlPlane, namespaces: list[str]
+) -> None:
+    own, first, _ = namespaces
+    env = {"KINDLING_NAMESPACE": own}
+    with operator(plane, identity="one", env=env) as one:
+        one.wait_ready()
+        with operator(plane, identity="two", env=env) as two:
+            two.wait_ready()
+            one.process.send_signal(signal.SIGSTOP)
+            wait(lambda: leads(two), seconds=TAKEOVER_SECONDS + 5, what=two.log())
+            create(api, first)
+            wait(lambda: handled(api, first), what=two.log())
+            one.process.send_signal(signal.SIGCONT)
+            assert one.process.wait(timeout=10) == 3
+            assert "apply " not in one.log()
+            assert "the lease" in one.log().splitlines()[-1]
+
+
+def test_silence_on_one_watch_is_deafness_and_healthz_names_it(
+    api: Api, between: Relay, namespaces: list[str]
+) -> None:
+    env = {"KINDLING_NAMESPACE": namespaces[0], "KINDLING_WATCH_SECONDS": "2"}
+    with operator(between.plane, env=env) as process:
+        process.wait_ready()
+        time.sleep(5)  # longer than a watch may go without beginning anew
+        assert process.get("/healthz") == (200, "ok")
+        between.silence(ALL)
+        wait(lambda: process.get("/healthz")[0] == 503, what=process.log())
+        _, why = process.get("/healthz")
+        assert why.startswith("no watch for ")
+        assert why.endswith(f" s on {ALL}")
+        assert process.get("/readyz") == (503, process.get("/healthz")[1])
+        assert process.process.poll() is None
+
+
+def test_a_deletion_in_the_dark_is_found_when_the_kind_is_listed_anew(
+    api: Api, between: Relay, namespaces: list[str]
+) -> None:
+    own, only, _ = namespaces
+    path = path_in(only)
+    env = {"KINDLING_NAMESPACE": own, "KINDLING_WATCH_SECONDS": "60"}
+    with operator(between.plane, namespaces=only, env=env) as process:
+        process.wait_ready()
+        create(api, only)
+        wait(lambda: handled(api, only), what=process.log())
+        assert value(process, "kindling_relists_total") == 0
+        between.silence(path)
+        api.delete(f"{path}/mydb").accepted()
+        time.sleep(0.5)
+        before = value(process, "kindling_objects")
+        between.expire(path)  # the list that follows is empty
+        wait(
+            lambda: value(process, "kindling_ghosts_healed_total", kind="Postgresql") == 1, what=process.log()
+        )
+        assert value(process, "kindling_relists_total", kind="Postgresql") == 1
+        assert value(process, "kindling_objects") == before - 1
+
+
+def test_a_port_that_is_taken_ends_it_with_one_line(api: Api, plane: ControlPlane) -> None:
+    with socket.socket() as other:
+        other.bind(("0.0.0.0", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with operator(plane, port=port) as process:
+            assert process.process.wait(timeout=30) == 1
+            line = process.log().strip()
+            assert line.startswith(f"kindling: port {port} cannot be used")
+            assert line.endswith("set KINDLING_PORT")

@@ -1,0 +1,89 @@
+"""When the resync runs: on request, again soon after a failure, and how long it may fail unnoticed."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from kindling.engine import resync as module
+from kindling.engine.metrics import Metrics
+from kindling.engine.queue import Queue
+from kindling.engine.resync import OVERDUE_SECONDS, Resync
+from kindling.engine.store import Key, Store
+from kindling.kube.errors import ServerError
+from kindling.kube.resources import Object, ResourceType
+
+TYPE = ResourceType("example.com", "v1", "Thing", "things")
+LISTED: Object = {"metadata": {"namespace": "ns", "name": "x", "uid": "u", "resourceVersion": "1"}}
+
+
+class Server:
+    """Fails as often as told, then lists one resource."""
+
+    def __init__(self, failures: int) -> None:
+        self.failures = failures
+        self.asked = asyncio.Event()
+
+    async def list(self, type: ResourceType, *, namespace: str | None, selector: str = "") -> list[Object]:
+        if self.failures:
+            self.failures -= 1
+            raise ServerError(status=500, reason="", message="down")
+        self.asked.set()
+        return [LISTED]
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def resync_of(server: Server, queue: Queue[Key], clock: Clock) -> Resync:
+    return Resync(
+        api=server,
+        store=Store([TYPE]),
+        queue=queue,
+        metrics=Metrics(),
+        resources=[TYPE],
+        children=[],
+        namespaces=[],
+        selector="",
+        monotonic=clock,
+    )
+
+
+def test_a_request_that_fails_is_made_up_for_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SETTLE_SECONDS", 0.01)
+    monkeypatch.setattr(module, "RETRY_SECONDS", 0.01)
+
+    async def scenario() -> Key:
+        queue = Queue[Key]()
+        server = Server(failures=2)
+        resync = resync_of(server, queue, Clock())
+        running = asyncio.create_task(resync.run())
+        resync.request()
+        await asyncio.wait_for(server.asked.wait(), 10)
+        key = await asyncio.wait_for(queue.get(), 10)
+        running.cancel()
+        return key
+
+    assert asyncio.run(scenario()).name == "x"
+
+
+def test_it_is_overdue_when_none_went_well_for_long() -> None:
+    async def scenario() -> list[str | None]:
+        clock = Clock()
+        server = Server(failures=1)
+        resync = resync_of(server, Queue[Key](), clock)
+        clock.now = OVERDUE_SECONDS + 1
+        said = [resync.overdue]
+        with pytest.raises(ServerError):
+            await resync.once()
+        said.append(resync.overdue)
+        await resync.once()
+        said.append(resync.overdue)
+        return said
+
+    late = f"no resync has gone well for {OVERDUE_SECONDS + 1:.0f} s"
+    assert asyncio.run(scenario()) == [late, late, None]

@@ -1,0 +1,317 @@
+"""Resources that look at others' objects: in any order, told of every change, and nothing is left over."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from types import FrameType
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from kindling.engine import store as module
+from kindling.engine.store import Key, Store
+from kindling.kinds.contract import INSTANCE_LABEL, KIND_LABEL, MANAGED_BY_LABEL, Sought
+from kindling.kube.resources import POD, SECRET, SERVICE, Object, Ref, ResourceType
+
+TYPE = ResourceType("example.com", "v1", "Seeker", "seekers")
+
+
+def seeks(cr: Object) -> list[Sought]:
+    """A Pod of any namespace, or a Secret of its own."""
+    spec = cr["spec"]
+    looks = [Sought(POD, name) for name in spec.get("pods", ())]
+    return looks + [Sought(SECRET, name, cr["metadata"]["namespace"]) for name in spec.get("secrets", ())]
+
+
+def new_store() -> Store:
+    return Store([TYPE], sights=[POD, SECRET], seeks={TYPE.label: seeks})
+
+
+def obj(name: str, version: int, *, ns: str = "ns", uid: str = "", **rest: Any) -> Object:
+    meta = {"namespace": ns, "name": name, "uid": uid or f"{ns}/{name}", "resourceVersion": str(version)}
+    return {"metadata": {**meta, **rest.pop("metadata", {})}, **rest}
+
+
+def seeker(name: str, version: int, *, ns: str = "ns", **spec: list[str]) -> Object:
+    return obj(name, version, ns=ns, spec=spec)
+
+
+def key(name: str, *, ns: str = "ns") -> Key:
+    return Key(TYPE.label, ns, name)
+
+
+def child_labels(owner: str) -> Object:
+    return {MANAGED_BY_LABEL: "kindling", KIND_LABEL: TYPE.label, INSTANCE_LABEL: owner}
+
+
+@pytest.mark.parametrize("pod_first", [True, False])
+def test_found_in_whatever_order_they_come(pod_first: bool) -> None:
+    store = new_store()
+    events = [(POD, obj("joe", 1, ns="far")), (TYPE, seeker("a", 2, pods=["joe"]))]
+    for type, what in events if pod_first else reversed(events):
+        assert key("a") in store.put(type, what) or (type == POD and pod_first)
+    assert store.sought(key("a")).keys() == {Ref(POD, "far", "joe")}
+
+
+def test_every_seeker_is_told_and_nobody_else() -> None:
+    store = new_store()
+    store.put(TYPE, seeker("a", 1, pods=["joe"]))
+    store.put(TYPE, seeker("b", 2, ns="far", pods=["ann", "joe"]))
+    store.put(TYPE, seeker("c", 3, pods=["ann"]))
+    assert store.put(POD, obj("joe", 4, ns="far")) == {key("a"), key("b", ns="far")}
+    assert store.drop(POD, obj("joe", 5, ns="far")) == {key("a"), key("b", ns="far")}
+    assert store.put(POD, obj("joe-2", 6)) == set()
+
+
+def test_a_look_into_one_namespace_sees_no_other() -> None:
+    store = new_store()
+    store.put(TYPE, seeker("a", 1, secrets=["token"]))
+    assert store.put(SECRET, obj("token", 2, ns="far", data={"k": "dg=="})) == set()
+    assert store.put(SECRET, obj("token", 3, data={"k": "dg=="})) == {key("a")}
+    assert store.sought(key("a")) == {Ref(SECRET, "ns", "token"): obj("token", 3)}
+
+
+def test_a_pod_that_is_being_deleted_is_there_until_it_is_gone() -> None:
+    store = new_store()
+    store.put(TYPE, seeker("a", 1, pods=["joe"]))
+    store.put(POD, obj("joe", 2))
+    store.put(POD, obj("joe", 3, metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}))
+    assert store.sought(key("a"))
+    store.drop(POD, obj("joe", 4))
+    assert not store.sought(key("a"))
+
+
+def test_a_changed_spec_looks_elsewhere_and_no_longer_there() -> None:
+    store = new_store()
+    store.put(POD, obj("joe", 1))
+    store.put(TYPE, seeker("a", 2, pods=["joe"]))
+    store.put(TYPE, seeker("a", 3, pods=["ann"]))
+    assert store.sought(key("a")) == {}
+    assert store.put(POD, obj("joe", 4)) == set()
+    assert store.put(POD, obj("ann", 5)) == {key("a")}
+
+
+def test_an_older_spec_does_not_turn_its_eyes_back() -> None:
+    store = new_store()
+    store.put(TYPE, seeker("a", 3, pods=["ann"]))
+    assert store.put(TYPE, seeker("a", 2, pods=["joe"])) == set()
+    assert store.put(POD, obj("joe", 4)) == set()
+
+
+def test_a_deleted_resource_is_told_of_nothing_and_a_new_one_of_its_name_is() -> None:
+    store = new_store()
+    store.put(TYPE, seeker("a", 1, pods=["joe"]))
+    assert store.drop(TYPE, seeker("a", 2, pods=["joe"])) == {key("a")}
+    assert store.put(POD, obj("joe", 3)) == set()
+    assert store.sought(key("a")) == {}
+    store.put(TYPE, {**obj("a", 4, uid="next"), "spec": {"pods": ["joe"]}})
+    assert store.sought(key("a")).keys() == {Ref(POD, "ns", "joe")}
+
+
+def test_a_late_word_does_not_bring_a_pod_back() -> None:
+    store = new_store()
+    store.put(TYPE, seeker("a", 1, pods=["joe"]))
+    store.drop(POD, obj("joe", 9))
+    store.drop(POD, obj("joe", 5))  # told twice, the second time out of order
+    assert store.put(POD, obj("joe", 7)) == set()
+    assert store.sought(key("a")) == {}
+
+
+def test_a_namesakes_deletion_takes_along_what_was_missed() -> None:
+    """The first Pod's deletion and the second's creation were lost with a watch."""
+    store = new_store()
+    store.put(TYPE, seeker("a", 1, pods=["joe"]))
+    store.put(POD, obj("joe", 2, uid="first"))
+    assert store.drop(POD, obj("joe", 4, uid="second")) == {key("a")}
+    assert store.sought(key("a")) == {}
+
+
+def test_graves_are_given_up_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A churn of Pods must not cost memory; what is forgotten, the next resync mends."""
+    monkeypatch.setattr(module, "GRAVES", 2)
+    store = new_store()
+    for number, name in enumerate(["old", "mid", "new"], start=1):
+        store.drop(POD, obj(name, number))
+    for name in ("old", "mid", "new"):
+        store.put(POD, obj(name, 1))
+    assert store.refs(POD) == {Ref(POD, "ns", "old")}
+
+
+def test_of_anybodys_pod_only_who_it_is_is_kept() -> None:
+    store = new_store()
+    noise = {"labels": {"app": "x"}, "annotations": {"a": "b"}, "ownerReferences": [{"uid": "ns/a"}]}
+    store.put(TYPE, seeker("a", 1, pods=["joe"]))
+    store.put(POD, obj("joe", 2, metadata=noise, spec={"containers": []}, status={"phase": "Running"}))
+    assert store.get(Ref(POD, "ns", "joe")) == obj("joe", 2)
+
+
+def test_ours_are_kept_whole_and_are_children_too() -> None:
+    store = new_store()
+    store.put(TYPE, seeker("a", 1, pods=["joe"]))
+    ours = obj("joe", 2, metadata={"labels": child_labels("b")}, status={"phase": "Running"})
+    assert store.put(POD, ours) == {key("a"), key("b")}
+    assert store.children(key("b")) == {Ref(POD, "ns", "joe"): ours}
+
+
+def test_one_that_sheds_our_label_is_no_child_any_more() -> None:
+    """As in a watch by label; else a bare projection would pass for the child, and never be repaired."""
+    store = new_store()
+    store.put(TYPE, seeker("b", 1))
+    store.put(SECRET, obj("s", 2, metadata={"labels": child_labels("b")}))
+    left = {KIND_LABEL: TYPE.label, INSTANCE_LABEL: "b"}
+    shed = obj("s", 3, metadata={"labels": left, "ownerReferences": [{"uid": "ns/b"}]})
+    assert store.put(SECRET, shed) == {key("b")}
+    assert store.children(key("b")) == {}
+
+
+def test_a_kind_of_ours_may_be_a_sight_of_another() -> None:
+    store = Store([TYPE], sights=[TYPE], seeks={TYPE.label: lambda cr: [Sought(TYPE, cr["spec"]["of"])]})
+    store.put(TYPE, obj("backup", 1, spec={"of": "db"}))
+    assert store.put(TYPE, obj("db", 2, spec={"of": "x"})) == {key("db"), key("backup")}
+    assert store.sought(key("backup")) == {Ref(TYPE, "ns", "db"): obj("db", 2, spec={"of": "x"})}
+    assert store.drop(TYPE, obj("db", 3)) == {key("db"), key("backup")}
+
+
+def test_an_unrelated_pod_costs_the_same_among_many_as_among_few() -> None:
+    def steps(resources: int) -> int:
+        store = new_store()
+        for number in range(resources):
+            store.put(TYPE, seeker(f"r{number}", number, pods=[f"friend-{number}"]))
+            store.put(POD, obj(f"friend-{number}", number))
+        taken = 0
+
+        def count(frame: FrameType, event: str, _: Any) -> Any:
+            nonlocal taken
+            frame.f_trace_opcodes = True
+            taken += event == "opcode"
+            return count
+
+        before = sys.gettrace()
+        sys.settrace(count)
+        try:
+            told = store.put(POD, obj("stranger", 10**6)) | store.drop(POD, obj("stranger", 10**6 + 1))
+        finally:
+            sys.settrace(before)
+        assert told == set()
+        return taken
+
+    assert 0 < steps(5) == steps(2000)
+
+
+NAMESPACES, NAMES = ("ns", "far"), ("joe", "ann")
+PLACES = st.tuples(st.sampled_from(NAMESPACES), st.sampled_from(NAMES))
+LOOKS = st.lists(st.sampled_from([*NAMES, "nobody"]), max_size=3)
+TYPES = st.sampled_from([POD, SECRET, SERVICE])
+
+
+class AnyOrder(RuleBasedStateMachine):
+    """A cluster's log of events, of which the store is told any, in any order, any number of times.
+
+    The naive model: of each object the newest word counts, and everybody is asked what they look at.
+    """
+
+    @initialize()
+    def start(self) -> None:
+        self.store = new_store()
+        self.versions = itertools.count(1)
+        self.there: dict[Ref, Object] = {}
+        self.log: list[tuple[bool, ResourceType, Object]] = []
+        self.told: dict[Ref, tuple[int, Object | None]] = {}
+
+    def write(self, type: ResourceType, ns: str, name: str, **rest: Any) -> None:
+        ref, version = Ref(type, ns, name), next(self.versions)
+        uid = self.there[ref]["metadata"]["uid"] if ref in self.there else f"uid-{version}"
+        self.there[ref] = obj(name, version, ns=ns, uid=uid, **rest)
+        self.log.append((True, type, self.there[ref]))
+
+    @rule(place=PLACES, pods=LOOKS, secrets=LOOKS)
+    def write_seeker(self, place: tuple[str, str], pods: list[str], secrets: list[str]) -> None:
+        self.write(TYPE, *place, spec={"pods": pods, "secrets": secrets})
+
+    @rule(type=TYPES, place=PLACES, owner=st.sampled_from([None, *NAMES]))
+    def write_object(self, type: ResourceType, place: tuple[str, str], owner: str | None) -> None:
+        self.write(type, *place, metadata={"labels": child_labels(owner)} if owner else {})
+
+    @precondition(lambda self: self.there)
+    @rule(data=st.data())
+    def delete(self, data: st.DataObject) -> None:
+        ref = data.draw(st.sampled_from(sorted(self.there, key=str)))
+        gone = self.there.pop(ref)
+        meta = {**gone["metadata"], "resourceVersion": str(next(self.versions))}
+        self.log.append((False, ref.type, {**gone, "metadata": meta}))
+
+    @precondition(lambda self: self.log)
+    @rule(data=st.data())
+    def tell_any(self, data: st.DataObject) -> None:
+        self.tell(data.draw(st.integers(0, len(self.log) - 1)))
+
+    @rule()
+    def tell_all(self) -> None:
+        for number in range(len(self.log)):
+            self.tell(number)
+        assert {ref for ref, (_, what) in self.told.items() if what is not None} == self.there.keys()
+
+    def tell(self, number: int) -> None:
+        there, type, what = self.log[number]
+        ref = Ref(type, what["metadata"]["namespace"], what["metadata"]["name"])
+        before = self.seen()
+        concerned = (self.store.put if there else self.store.drop)(type, what)
+        version = int(what["metadata"]["resourceVersion"])
+        if version >= self.told.get(ref, (0, None))[0]:
+            self.told[ref] = (version, what if there else None)
+        changed = {
+            name for name in before.keys() | self.seen().keys() if before.get(name) != self.seen().get(name)
+        }
+        assert changed <= concerned
+        owners = (
+            {key(name, ns=ref.namespace) for name in NAMES}
+            if type != TYPE
+            else {key(ref.name, ns=ref.namespace)}
+        )
+        looking = {
+            Key(TYPE.label, other.namespace, other.name)
+            for other, (_, cr) in self.told.items()
+            if other.type == TYPE
+            and cr is not None
+            and any(look.type == type and look.name == ref.name for look in seeks(cr))
+        }
+        assert concerned <= owners | looking
+
+    def seen(self) -> dict[Key, set[tuple[Ref, str]]]:
+        """What each resource must see, the slow way."""
+        known = {ref: what for ref, (_, what) in self.told.items() if what is not None}
+        return {
+            Key(TYPE.label, ref.namespace, ref.name): {
+                (other, found["metadata"]["resourceVersion"])
+                for look in seeks(cr)
+                for other, found in known.items()
+                if (other.type, other.name) == (look.type, look.name)
+                and look.namespace in (None, other.namespace)
+            }
+            for ref, cr in known.items()
+            if ref.type == TYPE
+        }
+
+    @invariant()
+    def sees_what_is_there(self) -> None:
+        for name, expected in self.seen().items():
+            found = self.store.sought(name)
+            assert {(ref, what["metadata"]["resourceVersion"]) for ref, what in found.items()} == expected
+
+    @invariant()
+    def keeps_nothing_else(self) -> None:
+        """Every index is that of a fresh store which was only told of what is there."""
+        fresh = new_store()
+        for ref, (_, what) in self.told.items():
+            if what is not None:
+                fresh.put(ref.type, what)
+        ours, theirs = vars(self.store), vars(fresh)
+        differ = [name for name in ours if name not in ("_graves", "_seeks") and ours[name] != theirs[name]]
+        assert differ == []
+
+
+TestAnyOrder = AnyOrder.TestCase
+TestAnyOrder.settings = settings(max_examples=150, stateful_step_count=40, deadline=None, database=None)
