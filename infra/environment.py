@@ -49,8 +49,11 @@ class Platform(pulumi.ComponentResource):
             self.broker = Broker("broker", image=images.broker, opts=pulumi.ResourceOptions(parent=self))
         self.samples = None
         if settings.samples.enabled:
-            needed = [part for part in (self.operator, self.broker) if part is not None]
-            self.samples = Samples("samples", opts=pulumi.ResourceOptions(parent=self, depends_on=needed))
+            self.samples = Samples(
+                "samples",
+                broker=self.broker,
+                opts=pulumi.ResourceOptions(parent=self, depends_on=[self.operator]),
+            )
         self.register_outputs({})
 
 

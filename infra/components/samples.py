@@ -17,6 +17,7 @@ from infra.components.manifests import Manifest
 NAMESPACE = "default"
 SECRET_FIELDS = ("password",)
 POSTGRES_PORT = 5432
+BROKER_USER = "PulsarConsumer"
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,10 @@ class Samples(pulumi.ComponentResource):
 
     connections: list[Connection]
 
-    def __init__(self, name: str, *, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self, name: str, *, broker: pulumi.Resource | None = None, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        """Only those that use the `broker` wait for it: it is the last to be there."""
         super().__init__("kindling:components:Samples", name, {}, opts)
         samples = manifests.load("samples")
         for sample in samples:
@@ -47,7 +51,9 @@ class Samples(pulumi.ComponentResource):
                 metadata=manifests.metadata(sample, wait_for="Ready", namespace=NAMESPACE),
                 spec=_with_secrets(sample["spec"]),
                 opts=pulumi.ResourceOptions(
-                    parent=self, custom_timeouts=pulumi.CustomTimeouts(create="10m", update="10m")
+                    parent=self,
+                    depends_on=[broker] if broker is not None and sample["kind"] == BROKER_USER else None,
+                    custom_timeouts=pulumi.CustomTimeouts(create="10m", update="10m"),
                 ),
             )
         self.connections = [connection(sample) for sample in samples if sample["kind"] == "Postgresql"]

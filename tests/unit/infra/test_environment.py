@@ -144,8 +144,11 @@ def test_no_password_is_plain_in_the_state(graph: Graph) -> None:
 def test_samples_come_after_the_operator_and_the_operator_after_the_definitions(graph: Graph) -> None:
     component = {item.name: item for item in graph.resources if not item.custom}
     assert {item.urn for item in graph.of(CRD)} <= component["operator"].dependencies
-    for name in ("operator-deployment", "broker-deployment"):
-        assert graph.one(DEPLOYMENT, name).urn in component["samples"].dependencies
+    operator, broker = (graph.one(DEPLOYMENT, f"{name}-deployment").urn for name in ("operator", "broker"))
+    assert operator in component["samples"].dependencies
+    # The broker is the last to be there: only who needs it waits for it.
+    waiting = [item.inputs["kind"] for item in sample_resources(graph) if broker in item.dependencies]
+    assert waiting == ["PulsarConsumer"]
 
 
 def test_the_broker_starts_beside_the_operator(graph: Graph) -> None:
