@@ -1,4 +1,4 @@
-"""What the operator counts of itself, for Prometheus. The runbook explains each; a test holds the two together.
+"""What the operator counts of itself, for Prometheus. The runbook explains each; a test compares them.
 
 Labels hold kinds, verbs, outcomes and errors' types: never the name of a resource, for that has no bound.
 """

@@ -63,9 +63,7 @@ class Store:
         sights: Sequence[ResourceType] = (),
         seeks: Mapping[str, Callable[[Object], Sequence[Sought]]] | None = None,
     ) -> None:
-        """`sights` are the types of which others' objects are kept too; `seeks` tells, by a resource
-        type's label, which of those a resource looks at.
-        """
+        """`sights`: types of which others' objects are kept too; `seeks`: whom a type's resource looks at."""
         self._sights = frozenset(sights)
         self._seeks = seeks or {}
         self._seekers: defaultdict[Sought, set[Key]] = defaultdict(set)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kindling.kinds.contract import Problem
 from kindling.kube.resources import Object
+
+LONGEST_SAID = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +24,18 @@ class Rollout:
     def complete(self) -> bool:
         """Every Pod is of the present template, available, and none is left of an earlier one."""
         return self.current and self.updated == self.available == self.total == self.wanted
+
+
+def refused(deployment: Object | None) -> Problem | None:
+    """What the cluster says where it refuses the Deployment its Pods (a quota, a policy)."""
+    for item in ((deployment or {}).get("status") or {}).get("conditions") or ():
+        if item.get("type") == "ReplicaFailure" and item.get("status") == "True":
+            said = str(item.get("message", "no reason given"))[:LONGEST_SAID]
+            return Problem(
+                reason="PodsRefused",
+                message=f"The cluster refuses a Pod: {said}. Allow it, or ask for less; it is tried again.",
+            )
+    return None
 
 
 def rollout(deployment: Object | None) -> Rollout:

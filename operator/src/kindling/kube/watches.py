@@ -15,6 +15,7 @@ import aiohttp
 
 from kindling.kube.resources import ResourceType
 
+
 def paths_of(types: Sequence[ResourceType], namespaces: Sequence[str]) -> dict[str, ResourceType]:
     """The paths to be watched; without namespaces, those of the whole cluster."""
     where: Sequence[str | None] = namespaces or [None]

@@ -1,13 +1,14 @@
 """Memcached: one to three caches of their own per resource, and a list of where they are.
 
-This file only strings the room together: `spec` reads the resource, `network_policy`, `service`,
-`disruption_budget` and `workload` each build one child, `observation` reads Pods, `status` tells.
+This file only strings the room together: `spec` reads the resource, `service`, `disruption_budget`
+and `workload` each build one child, `observation` reads Pods, `status` tells.
 """
 
 from __future__ import annotations
 
 from kindling.kinds.contract import Child, Findings, Kind, Observed, Report
-from kindling.kinds.memcached import disruption_budget, network_policy, service, spec, status, workload
+from kindling.kinds.memcached import disruption_budget, service, spec, status, workload
+from kindling.kinds.network import policy
 from kindling.kube.resources import (
     DEPLOYMENT,
     DISRUPTION_BUDGET,
@@ -31,7 +32,8 @@ class Memcached(Kind):
     def desired(self, cr: Object, observed: Observed) -> list[Child]:
         wanted = spec.read(cr)
         return [
-            network_policy.build(self.type, cr),
+            # By the port's name: while a changed port rolls out, each Pod has its own.
+            policy(self.type, cr, name=cr["metadata"]["name"], port=service.PORT_NAME),
             service.build(self.type, cr, wanted),
             # One that stands alone would block every drain of its node, or protect nothing.
             *([disruption_budget.build(self.type, cr)] if wanted.size > 1 else []),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kindling.kinds.contract import Observed, Problem
 from kindling.kinds.memcached.workload import PORT_ANNOTATION
 from kindling.kinds.pods import pod_ready, pods_of, trouble
-from kindling.kinds.rollout import Rollout, rollout
+from kindling.kinds.rollout import Rollout, refused, rollout
 from kindling.kube.resources import DEPLOYMENT, Object, Ref, ResourceType
 
 
@@ -47,15 +47,11 @@ def obstacle(type: ResourceType, cr: Object, observed: Observed) -> Problem | No
         problem = None if pod_ready(pod) else trouble(pod, now=observed.now)
         if problem is not None:
             return problem
+    if problem := refused(deployment(cr, observed)):
+        return problem
     status = (deployment(cr, observed) or {}).get("status") or {}
     conditions = {item.get("type"): item for item in status.get("conditions") or ()}
-    refused, progressing = conditions.get("ReplicaFailure", {}), conditions.get("Progressing", {})
-    if refused.get("status") == "True":
-        said = str(refused.get("message", "no reason given"))[:1000]
-        return Problem(
-            reason="PodsRefused",
-            message=f"The cluster refuses a Pod: {said}. Allow it, or ask for less; it is tried again.",
-        )
+    progressing = conditions.get("Progressing", {})
     if progressing.get("status") == "False" and progressing.get("reason") == "ProgressDeadlineExceeded":
         meta = cr["metadata"]
         return Problem(

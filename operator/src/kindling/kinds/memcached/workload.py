@@ -6,6 +6,7 @@ restarts is empty.
 
 from __future__ import annotations
 
+from kindling.kinds import restricted
 from kindling.kinds.contract import Child, child_metadata, labels_of, selector_of
 from kindling.kinds.memcached.service import PORT_NAME
 from kindling.kinds.memcached.spec import Spec
@@ -53,27 +54,13 @@ def build(type: ResourceType, cr: Object, spec: Spec, *, image: str) -> Child:
 
 
 def _pod(spec: Spec, *, selector: Object, image: str) -> Object:
-    security: Object = {
-        "runAsNonRoot": True,
-        "runAsUser": UID,
-        "runAsGroup": UID,
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
+    common = restricted.pod(uid=UID, grace_seconds=GRACE_SECONDS)
     if spec.port < FIRST_UNPRIVILEGED_PORT:
-        security["sysctls"] = [{"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}]
+        sysctl = {"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}
+        common["securityContext"]["sysctls"] = [sysctl]
     return {
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": GRACE_SECONDS,
-        "securityContext": security,
-        "topologySpreadConstraints": [
-            {
-                "maxSkew": 1,
-                "topologyKey": "kubernetes.io/hostname",
-                "whenUnsatisfiable": "ScheduleAnyway",
-                "labelSelector": selector,
-            }
-        ],
+        **common,
+        "topologySpreadConstraints": restricted.spread(selector),
         "containers": [_memcached(spec, image=image)],
     }
 
@@ -85,11 +72,7 @@ def _memcached(spec: Spec, *, image: str) -> Object:
         "command": command(spec),
         "ports": [{"name": PORT_NAME, "containerPort": spec.port, "protocol": "TCP"}],
         "resources": spec.resources,
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
-        },
+        "securityContext": restricted.CONTAINER,
         "terminationMessagePolicy": "FallbackToLogsOnError",
         # memcached ends at once when told to, sooner than clients and the cluster's DNS hear of it.
         "lifecycle": {"preStop": {"sleep": {"seconds": DRAIN_SECONDS}}},

@@ -1,7 +1,7 @@
 """Postgresql: one PostgreSQL server per resource, in two groups of one schema.
 
 This file only strings the room together: `spec`, `password`, `parameters` and `version` read the
-resource; `volume`, `secrets`, `config`, `service`, `network` and `workload` each build one child
+resource; `volume`, `secrets`, `config`, `service` and `workload` each build one child
 (`initdb` is what the Pod does first, `restart` when it is replaced); `login` asks, `status` tells.
 """
 
@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kindling.kinds.contract import Child, Findings, Kind, Observed, Problem, Report, Sought
+from kindling.kinds.network import policy
 from kindling.kinds.postgresql import (
     config,
     login,
-    network,
     parameters,
     password,
     restart,
@@ -78,7 +78,7 @@ class Postgresql(Kind):
             secrets.binding(self.type, cr, password=word),
             config.build(self.type, cr, wanted.parameters),
             service.build(self.type, cr),
-            network.build(self.type, cr),
+            policy(self.type, cr, name=cr["metadata"]["name"], port=service.PORT),
             workload.build(self.type, cr, wanted, mark=restart.mark(cr, observed, wanted.parameters)),
         ]
 

@@ -6,6 +6,7 @@ find, coreutils; no entry script and no shell is used.
 
 from __future__ import annotations
 
+from kindling.kinds import restricted
 from kindling.kinds.contract import Child, child_metadata, labels_of, selector_of
 from kindling.kinds.postgresql import volume
 from kindling.kinds.postgresql.config import RULES_MARK, config_name
@@ -34,12 +35,6 @@ IS_READY = ["pg_isready", "--quiet", f"--host={SOCKETS}", f"--port={PORT}", "--d
 # Kubernetes stops with SIGTERM, on which postgres waits for its clients to leave. This tells it to
 # drop them; not waited for, because pg_ctl would die with the server and leave a failed hook.
 STOP = ["pg_ctl", "stop", f"--pgdata={PGDATA}", "--mode=fast", "--no-wait"]
-
-SECURITY: Object = {
-    "allowPrivilegeEscalation": False,
-    "capabilities": {"drop": ["ALL"]},
-    "readOnlyRootFilesystem": True,
-}
 
 
 def pod_name(cr: Object) -> str:
@@ -71,17 +66,7 @@ def build(type: ResourceType, cr: Object, spec: Spec, *, mark: str) -> Child:
 
 def _pod(cr: Object, spec: Spec) -> Object:
     return {
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": GRACE_SECONDS,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": UID,
-            "runAsGroup": UID,
-            "fsGroup": UID,
-            "fsGroupChangePolicy": "OnRootMismatch",
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        **restricted.pod(uid=UID, volumes=True, grace_seconds=GRACE_SECONDS),
         "initContainers": [_initdb(spec)],
         "containers": [_postgres(spec)],
         "volumes": [
@@ -101,7 +86,7 @@ def _initdb(spec: Spec) -> Object:
         "image": spec.image,
         "command": INITDB,
         "resources": spec.resources,
-        "securityContext": SECURITY,
+        "securityContext": restricted.CONTAINER,
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
             {"name": "data", "mountPath": MOUNT},
@@ -121,7 +106,7 @@ def _postgres(spec: Spec) -> Object:
         "env": [{"name": "PGDATA", "value": PGDATA}],
         "ports": [{"name": "postgresql", "containerPort": PORT, "protocol": "TCP"}],
         "resources": spec.resources,
-        "securityContext": SECURITY,
+        "securityContext": restricted.CONTAINER,
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "lifecycle": {"preStop": {"exec": {"command": STOP}}},
         # Recovery after a crash may take long, and must not be killed: an hour.

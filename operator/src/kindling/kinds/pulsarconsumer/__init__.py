@@ -1,7 +1,7 @@
 """PulsarConsumer: so many consumers of one topic, each printing and acknowledging what comes.
 
-This file only strings the room together: `spec` reads the resource, `network` and `workload` each
-build one child, `ambassador` brings the local broker into a Pod, `status` tells.
+This file only strings the room together: `spec` reads the resource, `workload` builds the
+Deployment, `ambassador` brings the local broker into a Pod, `status` tells.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kindling.kinds.contract import Child, Findings, Kind, Observed, Problem, Report, Sought
-from kindling.kinds.pulsarconsumer import network, spec, status, workload
+from kindling.kinds.network import policy
+from kindling.kinds.pulsarconsumer import spec, status, workload
 from kindling.kube.resources import DEPLOYMENT, NETWORK_POLICY, POD, SECRET, Object, ResourceType
 
 
@@ -39,7 +40,8 @@ class PulsarConsumer(Kind):
     def desired(self, cr: Object, observed: Observed) -> list[Child]:
         wanted = spec.read(cr, default_image=self._image)
         return [
-            network.build(self.type, cr),
+            # Outwards all is open: a broker sends its clients on to addresses not known beforehand.
+            policy(self.type, cr, name=workload.workload_name(cr), outwards=True),
             workload.build(
                 self.type, cr, wanted, observed, own_image=self._image, local_broker=self._local_broker
             ),

@@ -13,7 +13,7 @@ from kindling.kinds.contract import After, Done, Findings, Observed, Outcome, Pr
 from kindling.kinds.pulsarconsumer import ambassador
 from kindling.kinds.pulsarconsumer.spec import server_of
 from kindling.kinds.pulsarconsumer.workload import CONTAINER, workload_name, workload_ref
-from kindling.kinds.rollout import rollout
+from kindling.kinds.rollout import refused, rollout
 from kindling.kube.resources import Object, ResourceType
 
 CONNECT_PATIENCE_SECONDS = 15.0
@@ -109,11 +109,7 @@ def _fault(
             return trouble
     if any(_running_seconds(pod, observed) >= CONNECT_PATIENCE_SECONDS for pod in unready):
         return Problem(reason="BrokerUnreachable", message=_unreachable(cr, local_broker=local_broker))
-    for item in ((deployment or {}).get("status") or {}).get("conditions") or ():
-        if item.get("type") == "ReplicaFailure" and item.get("status") == "True":
-            why = str(item.get("message", "no reason given"))[:_WORDS]
-            return Problem(reason="PodsRefused", message=f"Pods are refused: {why}; they are tried again.")
-    return None
+    return refused(deployment)
 
 
 def _own_word(pod: Object) -> Problem | None:

@@ -6,6 +6,7 @@ any user, and acknowledge what it has handled when it is sent SIGTERM.
 
 from __future__ import annotations
 
+from kindling.kinds import restricted
 from kindling.kinds.contract import Child, Observed, child_metadata, labels_of, selector_of
 from kindling.kinds.pulsarconsumer import ambassador
 from kindling.kinds.pulsarconsumer.spec import Spec
@@ -20,12 +21,6 @@ TOKEN_FILES = "/etc/kindling/token"
 TOKEN_FILE = "token"
 # A stop takes a second or two; while it is still connecting, ten.
 GRACE_SECONDS = 30
-
-SECURITY: Object = {
-    "allowPrivilegeEscalation": False,
-    "capabilities": {"drop": ["ALL"]},
-    "readOnlyRootFilesystem": True,
-}
 
 
 def workload_name(cr: Object) -> str:
@@ -42,7 +37,7 @@ def build(
     """`own_image` is what the ambassadors run, whatever the consumers do."""
     selector = {"matchLabels": selector_of(type, cr)}
     sidecars = ambassador.containers(
-        spec.server, local_broker=local_broker, image=own_image, security=SECURITY
+        spec.server, local_broker=local_broker, image=own_image, security=restricted.CONTAINER
     )
     return Child(
         type=DEPLOYMENT,
@@ -55,24 +50,8 @@ def build(
                 "template": {
                     "metadata": {"labels": labels_of(type, cr)},
                     "spec": {
-                        "automountServiceAccountToken": False,
-                        "enableServiceLinks": False,
-                        "terminationGracePeriodSeconds": GRACE_SECONDS,
-                        "securityContext": {
-                            "runAsNonRoot": True,
-                            "runAsUser": UID,
-                            "runAsGroup": UID,
-                            "fsGroup": UID,
-                            "seccompProfile": {"type": "RuntimeDefault"},
-                        },
-                        "topologySpreadConstraints": [
-                            {
-                                "maxSkew": 1,
-                                "topologyKey": "kubernetes.io/hostname",
-                                "whenUnsatisfiable": "ScheduleAnyway",
-                                "labelSelector": selector,
-                            }
-                        ],
+                        **restricted.pod(uid=UID, volumes=True, grace_seconds=GRACE_SECONDS),
+                        "topologySpreadConstraints": restricted.spread(selector),
                         "initContainers": sidecars,
                         "containers": [_consumer(spec)],
                         "volumes": _volumes(spec),
@@ -129,7 +108,7 @@ def _consumer(spec: Spec) -> Object:
         "env": [*env, *spec.env],
         "ports": [{"name": "health", "containerPort": HEALTH_PORT, "protocol": "TCP"}],
         "resources": spec.resources,
-        "securityContext": SECURITY,
+        "securityContext": restricted.CONTAINER,
         # Not the end of the log where it says nothing: that is other people's messages.
         "terminationMessagePolicy": "File",
         "readinessProbe": _probe("/readyz", period=2, failures=1),
