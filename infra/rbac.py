@@ -13,8 +13,8 @@ from infra.components import manifests
 READ = ("get", "list", "watch")
 LEASES = "coordination.k8s.io"
 
-KINDS = {crd["spec"]["group"]: str(crd["spec"]["names"]["plural"]) for crd in manifests.load("crds")}
-"""The plural of each kind by its group: whatever has a definition under crds/ is the operator's to serve."""
+KINDS = [(crd["spec"]["group"], str(crd["spec"]["names"]["plural"])) for crd in manifests.load("crds")]
+"""Group and plural of each kind: whatever has a definition under crds/ is the operator's to serve."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class Rule:
 
 # Server-side apply needs `patch`, and `create` for an object that is not there yet.
 CLUSTER_RULES: tuple[Rule, ...] = (
-    *(Rule("see what users ask for", group, (plural,), READ) for group, plural in KINDS.items()),
-    *(Rule("say how it stands", group, (f"{plural}/status",), ("patch",)) for group, plural in KINDS.items()),
+    *(Rule("see what users ask for", group, (plural,), READ) for group, plural in KINDS),
+    *(Rule("say how it stands", group, (f"{plural}/status",), ("patch",)) for group, plural in KINDS),
     Rule("run and repair the workloads", "apps", ("deployments", "statefulsets"), (*READ, "create", "patch")),
     Rule(
         "the Services, Secrets and settings of what runs, and its volumes by the data policy",

@@ -6,59 +6,17 @@ rule ever breaks on it, and no value is dropped, rounded or respelt.
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.apiserver.apiclient import Api, Json
+from tests.apiserver.apiclient import Api
 from tests.apiserver.kinds import KINDS, POSTGRESQL, Kind
+from tests.unit.schema.drawing import drawn_from
 
 EXAMPLES = settings(
     max_examples=150, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
-
-
-def drawn_from(schema: Json) -> st.SearchStrategy[Any]:
-    """Values that the schema alone admits; CEL rules are left to the server.
-
-    Knows the parts of a schema that the CRDs use and raises on any other, so that a new part can not
-    go untested.
-    """
-    if "enum" in schema:
-        return st.sampled_from(schema["enum"])
-    if schema.get("x-kubernetes-int-or-string"):
-        text = drawn_from({**schema, "type": "string", "x-kubernetes-int-or-string": False})
-        return st.integers(min_value=schema["minimum"], max_value=2**63 - 1) | text
-    match schema["type"]:
-        case "object":
-            if "additionalProperties" in schema:
-                names = st.from_regex(r"[a-z_]{1,8}", fullmatch=True)
-                return st.dictionaries(names, drawn_from(schema["additionalProperties"]), max_size=3)
-            fields = {name: drawn_from(below) for name, below in schema["properties"].items()}
-            required = {name: fields.pop(name) for name in schema.get("required", [])}
-            return st.fixed_dictionaries(required, optional=fields)
-        case "boolean":
-            return st.booleans()
-        case "integer":
-            return st.integers(min_value=schema["minimum"], max_value=schema["maximum"])
-        case "string":
-            longest = schema["maxLength"]
-            if "pattern" in schema:
-                matching = st.from_regex(
-                    schema["pattern"].replace("$", r"\Z"), alphabet=st.characters(codec="ascii")
-                )
-                return matching.filter(lambda text: len(text) <= longest)
-            printable = st.characters(exclude_categories=["Cs"], exclude_characters="\0\n\r")
-            return st.text(printable, min_size=schema.get("minLength", 0), max_size=longest)
-        case "array":
-            keys = schema.get("x-kubernetes-list-map-keys")
-            unique = (lambda item: tuple(item.get(key) for key in keys)) if keys else None
-            few = min(3, schema["maxItems"])
-            return st.lists(drawn_from(schema["items"]), max_size=few, unique_by=unique)
-        case other:
-            raise NotImplementedError(f"a field of type {other}")
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
@@ -77,7 +35,7 @@ def test_what_a_schema_admits_is_kept_or_refused_in_words(api: Api, kind: Kind, 
             "exactly one of them", "does not start with PULSAR_", "use 1 to 65535",
             "than an Exclusive subscription takes",
             "both give the password", "made from this resource", "which takes no volume",
-            "can not be a parameter's", "lock it out",
+            "can not be a parameter's", "lock it out", "has a line break",
         )  # fmt: skip
         assert [cause for cause in causes if not any(words in cause["message"] for words in said)] == []
     else:

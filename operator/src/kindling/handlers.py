@@ -78,14 +78,17 @@ class Glue:
     def _watch(self, type: ResourceType) -> None:
         selector = (type.group, type.version, type.plural) if type.group else (type.version, type.plural)
 
+        owed: set[Key] = set()  # whom it concerned before the index took the new state in
+
         async def take_in(body: kopf.Body, **_: Any) -> None:
-            self._store.put(type, dict(body))
+            owed.update(self._store.put(type, dict(body)))
 
         async def notice(event: kopf.RawEvent, **_: Any) -> None:
             obj: Object = dict(event["object"])
             change = self._store.drop if event["type"] == "DELETED" else self._store.put
-            for key in change(type, obj):
+            for key in change(type, obj) | owed:
                 self._queue.add(key)
+            owed.clear()
 
         name = type.label.replace(".", "-")
         kopf.index(*selector, id=f"index-{name}", registry=self.registry)(take_in)

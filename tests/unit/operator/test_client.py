@@ -12,7 +12,7 @@ import orjson
 import pytest
 from aiohttp import web
 from kindling.kube.access import Access, NoCredentials, log_in
-from kindling.kube.client import Client
+from kindling.kube.client import Client, _encoded
 from kindling.kube.errors import (
     ApiError,
     Conflict,
@@ -80,6 +80,16 @@ def test_apply_is_forced_server_side_apply() -> None:
         )
     ]
     assert wrote == [("apply", "StatefulSet")]
+
+
+def test_an_apply_is_yaml_that_the_server_takes() -> None:
+    """It reads JSON as YAML, which knows no control characters but escaped ones."""
+    text = "a\x7f\x85\ufeff\uffff\u00a0é"
+    handler, seen = answering((200, {}, {}))
+    body = {"metadata": {"namespace": "ns", "name": "db"}, "spec": {"topic": text}}
+    call(handler, lambda client: client.apply(STATEFUL_SET, body))
+    assert seen[0][2]["spec"]["topic"] == text
+    assert _encoded({"topic": text}) == rb'{"topic":"a\u007f\u0085\ufeff\uffff' + "\u00a0é".encode() + b'"}'
 
 
 def test_status_patch_and_delete_carry_preconditions() -> None:

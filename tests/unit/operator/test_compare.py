@@ -110,6 +110,14 @@ def test_merge_patch_leads_there_and_is_empty_at_the_end(
     assert merge_patch(known=wanted, wanted=wanted) == {}
 
 
+@pytest.mark.parametrize(
+    ("wanted", "stored"), [("7.11940m", "8m"), ("0.0001", "1m"), ("9999999999999G", str(2**63 - 1))]
+)
+def test_quantities_compare_as_the_server_stores_them(wanted: str, stored: str) -> None:
+    assert holds({"limits": {"cpu": wanted}}, {"limits": {"cpu": stored}})
+    assert not holds({"limits": {"cpu": wanted}}, {"limits": {"cpu": "2"}})
+
+
 def test_within_a_list_that_is_replaced_as_a_whole_nothing_is_merged() -> None:
     rule = {"ports": [{"port": "postgresql", "protocol": "TCP"}]}
     opened = {"ports": [*rule["ports"], {"port": 22, "protocol": "TCP"}]}

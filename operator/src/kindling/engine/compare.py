@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+from decimal import Decimal
 from typing import Any
 
 from kindling.engine.quantity import quantity
@@ -29,6 +31,7 @@ LIST_KEYS: dict[str, tuple[str, ...]] = {
     "imagePullSecrets": ("name",),
     "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
 }
+LARGEST = Decimal(2**63 - 1)
 QUANTITIES = frozenset({"requests", "limits", "sizeLimit"})
 
 
@@ -56,10 +59,15 @@ def holds(desired: Any, observed: Any, *, field: str = "", whole: bool = False) 
         return not desired  # None, False, 0 and "" are what omitempty leaves out
     if field in QUANTITIES:
         try:
-            return quantity(desired) == quantity(observed)
+            return _stored(desired) == _stored(observed)
         except ValueError:
             return False
     return False
+
+
+def _stored(value: object) -> int:
+    """A quantity in thousandths, as the API server keeps it: rounded up to them, and capped."""
+    return math.ceil(min(quantity(value), LARGEST) * 1000)
 
 
 def _list_holds(desired: list[Any], observed: Any, *, field: str, whole: bool) -> bool:

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 WAITING = 1000
 REPAIR_SECONDS = 600
 COMPONENT = "kindling.dev/operator"
-ORDINARY = frozenset({"Available", "Progressing"})
+ORDINARY = frozenset({"Available", "Progressing", "Healthy"})
 
 
 class Creator(Protocol):

@@ -44,9 +44,9 @@ def rollout(deployment: Object | None) -> Rollout:
     status = found.get("status") or {}
     generation = (found.get("metadata") or {}).get("generation", 0)
     return Rollout(
-        current=deployment is not None and status.get("observedGeneration", -1) >= generation,
-        wanted=int((found.get("spec") or {}).get("replicas", 0)),
-        total=int(status.get("replicas", 0)),
-        updated=int(status.get("updatedReplicas", 0)),
-        available=int(status.get("availableReplicas", 0)),
+        current=deployment is not None and (status.get("observedGeneration") or -1) >= (generation or 0),
+        wanted=int((found.get("spec") or {}).get("replicas") or 0),
+        total=int(status.get("replicas") or 0),
+        updated=int(status.get("updatedReplicas") or 0),
+        available=int(status.get("availableReplicas") or 0),
     )

@@ -7,6 +7,7 @@ times the processor time a request, or has kopf's habit of retrying inside the w
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from types import TracebackType
 
@@ -23,6 +24,7 @@ CONNECT_SECONDS = 5.0
 PATIENCE_SECONDS = 10.0
 """The longest Retry-After that is slept through in place; a longer one goes back to the queue."""
 ATTEMPTS = 3
+_UNPRINTABLE = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xef\xbb\xbf|\xef\xbf[\xbe\xbf]")
 
 Observer = Callable[[str, str], None]
 """Called with (verb, kind) for every write that the server answered."""
@@ -127,7 +129,7 @@ class Client:
         content: str = "application/json",
         wrote: tuple[str, str] | None = None,
     ) -> Object:
-        data = orjson.dumps(body) if body is not None else None
+        data = _encoded(body) if body is not None else None
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 async with self._session.request(
@@ -152,6 +154,11 @@ class Client:
                 raise error_from(status=status, body=answer, retry_after=pause)
             await asyncio.sleep(pause)
         raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def _encoded(body: Object) -> bytes:
+    """JSON that is YAML too, which an apply is read as: these characters only escaped."""
+    return _UNPRINTABLE.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), orjson.dumps(body))
 
 
 def _seconds(retry_after: str | None) -> float | None:

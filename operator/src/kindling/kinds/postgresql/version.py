@@ -6,6 +6,7 @@ operator whose image is newer leaves older data alone.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from kindling.kinds.contract import Answer, Observed, Problem
@@ -41,7 +42,8 @@ def of_volume(cr: Object, observed: Observed) -> str | None:
 
 def major(version: object) -> str | None:
     """`17` of `17.5`."""
-    return str(version).partition(".")[0] if version else None
+    found = re.match(r"[1-9][0-9]{0,2}", str(version or ""))
+    return found[0] if found else None
 
 
 def refuse(cr: Object, observed: Observed) -> Problem | None:
