@@ -20,7 +20,7 @@ from infra.progress import Progress
 from infra.toolchain import Toolchain, venv
 
 STACK = "test"
-TOOLS = (*looking.UP_TOOLS, "etcd", "kube-apiserver")
+TOOLS = (*looking.UP_TOOLS, "etcd", "kube-apiserver", "kube-controller-manager")
 REQUIREMENTS = "requirements-dev.txt"
 # Their settings stand in pyproject.toml.
 LINTERS = (("ruff", "check"), ("ruff", "format", "--check"), ("mypy",), ("lint-imports",))

@@ -3,7 +3,8 @@
 It stands apart from `conftest.py` because it is plain Python that needs no pytest: what is tested
 against it, the CRDs here and whole programs elsewhere, only sees a `ControlPlane`. There is no
 controller manager, scheduler or kubelet: nothing but the API and its admission happens, so owned
-objects are not garbage collected and namespaces do not finish deleting.
+objects are not garbage collected and namespaces do not finish deleting. (`controllers` and `kubelet`
+add to it where a test needs them.)
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,6 +45,11 @@ class ControlPlane:
     ca: Path
     kubeconfig: Path
 
+    @property
+    def directory(self) -> Path:
+        """Where the processes' files are, their logs among them."""
+        return self.ca.parent.parent
+
 
 def tool(name: str) -> Path:
     """The program of that name, as the toolchain finds or builds it.
@@ -54,9 +60,10 @@ def tool(name: str) -> Path:
 
 
 @contextmanager
-def control_plane(*, directory: Path) -> Iterator[ControlPlane]:
+def control_plane(*, directory: Path, options: Sequence[str] = ()) -> Iterator[ControlPlane]:
     """Start both processes, wait until the API is ready, and end them on leaving.
 
+    `options` are given to kube-apiserver beside its own.
     Everything they write goes under `directory`, their logs too (`etcd.log`, `kube-apiserver.log`).
     Raises FileNotFoundError for a missing program and RuntimeError, with the end of the log, for one
     that stops or is not ready within START_SECONDS.
@@ -68,7 +75,7 @@ def control_plane(*, directory: Path) -> Iterator[ControlPlane]:
     with ExitStack() as stack:
         processes = {
             "etcd": stack.enter_context(
-                _process(
+                background(
                     [
                         etcd,
                         f"--data-dir={directory / 'etcd'}",
@@ -84,7 +91,7 @@ def control_plane(*, directory: Path) -> Iterator[ControlPlane]:
                 )
             ),
             "kube-apiserver": stack.enter_context(
-                _process(
+                background(
                     [
                         apiserver,
                         f"--etcd-servers={store}",
@@ -102,6 +109,7 @@ def control_plane(*, directory: Path) -> Iterator[ControlPlane]:
                         "--disable-admission-plugins=ServiceAccount",
                         # A loopback address is no endpoint for the Service `kubernetes`.
                         "--endpoint-reconciler-type=none",
+                        *options,
                     ],
                     log=directory / "kube-apiserver.log",
                 )
@@ -132,6 +140,12 @@ def _write_credentials(directory: Path, *, port: int) -> ControlPlane:
         ca=certificates / "apiserver.crt",  # Written by kube-apiserver, the signing certificate included.
         kubeconfig=directory / "kubeconfig",
     )
+    write_kubeconfig(plane)
+    return plane
+
+
+def write_kubeconfig(plane: ControlPlane) -> None:
+    """Put the address and token of `plane` where its `kubeconfig` says."""
     plane.kubeconfig.write_text(
         json.dumps(
             {
@@ -140,13 +154,12 @@ def _write_credentials(directory: Path, *, port: int) -> ControlPlane:
                 "clusters": [
                     {"name": "test", "cluster": {"server": plane.url, "certificate-authority": str(plane.ca)}}
                 ],
-                "users": [{"name": "administrator", "user": {"token": token}}],
-                "contexts": [{"name": "test", "context": {"cluster": "test", "user": "administrator"}}],
+                "users": [{"name": "user", "user": {"token": plane.token}}],
+                "contexts": [{"name": "test", "context": {"cluster": "test", "user": "user"}}],
                 "current-context": "test",
             }
         )
     )
-    return plane
 
 
 def _signing_key() -> str:
@@ -163,7 +176,8 @@ def _signing_key() -> str:
 
 
 @contextmanager
-def _process(words: list[str | Path], *, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+def background(words: list[str | Path], *, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A program that runs beside the tests, ended on leaving; what it says goes to `log`."""
     with log.open("wb") as output:
         # A session of its own: Ctrl-C ends the tests first, and they end the process.
         process = subprocess.Popen(

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kindling.engine.compare import fingerprint, holds, merge_patch
+from kindling.kube.resources import Object
 
 from tests.model.memory import merged
 
@@ -124,3 +125,19 @@ def test_within_a_list_that_is_replaced_as_a_whole_nothing_is_merged() -> None:
     assert holds({"ingress": [rule]}, {"ingress": [rule]})
     assert not holds({"ingress": [rule]}, {"ingress": [opened]})
     assert holds({"spec": rule}, {"spec": opened})  # a Service's ports are merged
+
+
+@pytest.mark.parametrize(
+    "field", ["automountServiceAccountToken", "enableServiceLinks", "allowPrivilegeEscalation"]
+)
+def test_a_switch_that_is_on_unless_said_is_not_off_when_left_out(field: str) -> None:
+    assert not holds({field: False}, {})
+    assert holds({field: False}, {field: False})
+
+
+def test_a_label_more_selects_something_else() -> None:
+    assert holds({"selector": {"app": "a"}}, {"selector": {"app": "a"}})
+    assert not holds({"selector": {"app": "a"}}, {"selector": {"app": "a", "more": "b"}})
+    policy: Object = {"ingress": [{"from": [{"namespaceSelector": {}}]}]}
+    assert not holds(policy, {"ingress": [{"from": [{"namespaceSelector": {"matchLabels": {"a": "b"}}}]}]})
+    assert not holds(policy, {"ingress": [{"from": [{"namespaceSelector": {}, "podSelector": {"a": "b"}}]}]})

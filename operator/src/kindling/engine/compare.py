@@ -33,18 +33,25 @@ LIST_KEYS: dict[str, tuple[str, ...]] = {
 }
 LARGEST = Decimal(2**63 - 1)
 QUANTITIES = frozenset({"requests", "limits", "sizeLimit"})
+# Switches that are on where they are left out.
+ON_UNLESS_SAID = frozenset({"automountServiceAccountToken", "enableServiceLinks", "allowPrivilegeEscalation"})
+# What the API replaces as a whole: a label more, and it selects something else.
+SELECTORS = frozenset({"selector", "podSelector", "namespaceSelector", "labelSelector", "nodeSelector"})
 
 
 def holds(desired: Any, observed: Any, *, field: str = "", whole: bool = False) -> bool:
     """Whether every field of `desired` is in `observed` with that value, whatever else is there.
 
     An empty value counts as present where the server leaves it out, and quantities compare as numbers.
-    `whole` within a list that the server replaces as a whole: none of the lists in it is merged.
+    `whole` within what the server replaces as a whole: nothing else may be in there.
     """
     if isinstance(desired, dict):
         if not desired and observed is None:
             return True
         if not isinstance(observed, dict):
+            return False
+        whole = whole or field in SELECTORS
+        if whole and any(value for name, value in observed.items() if name not in desired):
             return False
         inside = field if field in QUANTITIES else None
         return all(
@@ -56,7 +63,8 @@ def holds(desired: Any, observed: Any, *, field: str = "", whole: bool = False) 
     if desired == observed and isinstance(desired, bool) == isinstance(observed, bool):
         return True
     if observed is None:
-        return not desired  # None, False, 0 and "" are what omitempty leaves out
+        # None, False, 0 and "" are what omitempty leaves out.
+        return not desired and field not in ON_UNLESS_SAID
     if field in QUANTITIES:
         try:
             return _stored(desired) == _stored(observed)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+from kindling.engine import overwrite
 from kindling.engine.compare import merge_patch
 from kindling.engine.plan import Action, Apply, Create, Plan, plan
 from kindling.engine.store import Key, Store
@@ -197,8 +198,10 @@ class Reconciliation:
         if isinstance(action, (Apply, Create)):
             name = action.body["metadata"].get("name")
             verb = "apply" if isinstance(action, Apply) else "create"
-            write = self.ports.api.apply if isinstance(action, Apply) else self.ports.api.create
-            written = await write(action.type, action.body)
+            if isinstance(action, Apply):
+                written = await overwrite.apply(self.ports.api, action)
+            else:
+                written = await self.ports.api.create(action.type, action.body)
             self.ports.store.put(action.type, written)
             self._children[ref_of(action.type, written)] = written
             self._log(logging.INFO, f"{verb} {action.type.kind} {name}")

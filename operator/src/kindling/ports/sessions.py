@@ -5,6 +5,7 @@ Apart from those who use them (`postgres`, `parameters`), so that SQL stands the
 
 from __future__ import annotations
 
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TypeAlias
@@ -83,6 +84,8 @@ def literal(value: str) -> str:
 
 
 def told(error: BaseException) -> str:
-    """One line of an error, without the statement it came from."""
+    """One line of an error, without the statement it came from; one for all that means the same."""
+    if isinstance(error, socket.gaierror):
+        return "the Service's name cannot be resolved"
     text = str(error).strip() or type(error).__name__
     return text.splitlines()[0].rstrip(".")

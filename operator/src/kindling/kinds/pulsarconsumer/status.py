@@ -66,7 +66,8 @@ def report(
         "observedGeneration": generation,
         "conditions": standard(
             ready=ready,
-            available=any(pods.pod_ready(pod) for pod in found),
+            # As the Deployment counts, which is told of a Pod a moment later: one write, not two.
+            available=progress.available > 0,
             broken=fault is not None and not fault.passing,
             reason=reason,
             message=message,

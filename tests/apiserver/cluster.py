@@ -1,0 +1,212 @@
+"""A cluster of processes for the operator's tests: API server, controllers, a node's words, and us in it.
+
+The operator comes with the rights of the shipped table and no others, so that a verb that is missing
+there fails these tests. What is asked of the cluster is asked through `Cluster`, by resource type.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from kindling.kinds.contract import INSTANCE_LABEL, KIND_LABEL, Kind
+from kindling.kinds.registry import kinds
+from kindling.kube.resources import POD, Ref, ResourceType
+
+from infra import rbac
+from tests.apiserver import audit
+from tests.apiserver.apiclient import Answer, Api, Json
+from tests.apiserver.audit import Audit, wait_until
+from tests.apiserver.controllers import controllers
+from tests.apiserver.controlplane import ControlPlane, control_plane, write_kubeconfig
+from tests.apiserver.kinds import CRD_COLLECTION, KINDS, LEAST_SPEC, REPOSITORY
+from tests.apiserver.kubelet import kubelet
+
+NAMESPACE, ACCOUNT = "kindling-system", "kindling-operator"
+USER = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
+RBAC_GROUP = "rbac.authorization.k8s.io"
+START_SECONDS = 60.0
+# A machine that does other things beside this one can be slow; how long it took is printed.
+SECONDS = 30.0
+
+IMAGES: Mapping[str, str] = {
+    path.parent.name: f"kindling.invalid/{path.parent.name}:1"
+    for path in (REPOSITORY / "operator" / "images").glob("*/Containerfile")
+}
+ROOMS: Mapping[str, Kind] = {f"{room.type.plural}.{room.type.group}": room for room in kinds(IMAGES)}
+"""Every kind of the registry, by the name of its CRD."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """`plane` is the administrator's way in, `operator_plane` the operator's."""
+
+    plane: ControlPlane
+    operator_plane: ControlPlane
+    api: Api
+    audit: Audit
+
+    def namespace(self, name: str, **labels: str) -> str:
+        """A new namespace."""
+        self.api.create("/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}}).accepted()
+        return name
+
+    def create(self, room: Kind, namespace: str, name: str, spec: Json | None = None) -> Json:
+        """A new resource of that kind, with the least spec it admits if none is given."""
+        body = {
+            "apiVersion": room.type.api_version,
+            "kind": room.type.kind,
+            "metadata": {"name": name},
+            "spec": LEAST_SPEC[f"{room.type.plural}.{room.type.group}"] if spec is None else spec,
+        }
+        return self.api.create(room.type.path(namespace=namespace), body).accepted()
+
+    def get(self, ref: Ref) -> Json | None:
+        answer = self.api.get(path(ref))
+        return None if answer.status == 404 else answer.accepted()
+
+    def merge(self, ref: Ref, patch: Json) -> Json:
+        return self.api.merge(path(ref), patch).accepted()
+
+    def replace(self, ref: Ref, body: Json) -> Answer:
+        """PUT, whatever version it had."""
+        meta = {key: value for key, value in body["metadata"].items() if key != "resourceVersion"}
+        return self.api.request("PUT", path(ref), body={**body, "metadata": meta})
+
+    def delete(self, ref: Ref) -> None:
+        self.api.delete(path(ref)).accepted()
+
+    def list(self, type: ResourceType, namespace: str, *, selector: Mapping[str, str]) -> list[Json]:
+        words = ",".join(f"{label}={value}" for label, value in selector.items())
+        listed = self.api.request("GET", type.path(namespace=namespace), query={"labelSelector": words})
+        head = {"apiVersion": type.api_version, "kind": type.kind}  # The items of a list do not say it.
+        return [{**head, **item} for item in listed.accepted()["items"]]
+
+    def children(self, room: Kind, namespace: str, name: str) -> dict[Ref, Json]:
+        """The objects that the operator wrote for a resource."""
+        selector = {INSTANCE_LABEL: name, KIND_LABEL: room.type.label}
+        return {
+            Ref(type, namespace, item["metadata"]["name"]): item
+            for type in room.children
+            if type != POD
+            for item in self.list(type, namespace, selector=selector)
+            if "kindling" in {entry["manager"] for entry in item["metadata"]["managedFields"]}
+        }
+
+    def ready(self, ref: Ref) -> Json:
+        """Its condition Ready, empty while there is none."""
+        conditions = ((self.get(ref) or {}).get("status") or {}).get("conditions", [])
+        return next((item for item in conditions if item["type"] == "Ready"), {})
+
+    def wait_settled(self, *refs: Ref, seconds: float = SECONDS) -> None:
+        """Until the status of each is of its generation and says no progress, and nothing is written."""
+        for ref in refs:
+            wait_until(partial(self._reported, ref), seconds=seconds, what=partial(self._unsettled, ref))
+        self.audit.wait_quiet()
+
+    def wait_ready_reason(self, ref: Ref, reason: str, *, seconds: float = SECONDS) -> Json:
+        """Until Ready has that reason; returns the condition."""
+        wait_until(
+            lambda: self.ready(ref).get("reason") == reason,
+            seconds=seconds,
+            what=lambda: f"{ref}: reason {reason}; Ready is {self.ready(ref)}",
+        )
+        return self.ready(ref)
+
+    def everything(self) -> Iterator[Json]:
+        """Every object that the API holds."""
+        versions = ["/api/v1"]
+        for group in self.api.get("/apis").accepted()["groups"]:
+            versions.append(f"/apis/{group['preferredVersion']['groupVersion']}")
+        for version in versions:
+            for served in self.api.get(version).accepted()["resources"]:
+                if "list" in served["verbs"]:
+                    head = {"apiVersion": version.split("/", 2)[2], "kind": served["kind"]}
+                    for item in self.api.get(f"{version}/{served['name']}").accepted()["items"]:
+                        yield {**head, **item}
+
+    def _unsettled(self, ref: Ref) -> str:
+        return f"{ref} settled: Ready is {self.ready(ref)}"
+
+    def _reported(self, ref: Ref) -> bool:
+        found = self.get(ref)
+        assert found is not None, f"{ref} is gone"
+        status = found.get("status") or {}
+        under_way = {"type": "Progressing", "status": "True"}
+        return status.get("observedGeneration") == found["metadata"]["generation"] and not any(
+            under_way.items() <= item.items() for item in status["conditions"]
+        )
+
+
+def path(ref: Ref) -> str:
+    """Where an object is in the API."""
+    return ref.type.path(namespace=ref.namespace, name=ref.name)
+
+
+def ref_to(room: Kind, namespace: str, name: str) -> Ref:
+    return Ref(room.type, namespace, name)
+
+
+@contextmanager
+def cluster(*, directory: Path) -> Iterator[Cluster]:
+    """Everything but the operator, with the CRDs served and the operator's rights in force."""
+    with (
+        control_plane(directory=directory, options=audit.options(directory, user=USER)) as plane,
+        closing(Api(plane)) as api,
+    ):
+        for kind in KINDS.values():
+            api.create(CRD_COLLECTION, kind.manifest).accepted()
+        for kind in KINDS.values():
+            wait_until(
+                partial(_served, api, kind.collection),
+                seconds=START_SECONDS,
+                what=f"{kind.id} being served",
+            )
+        limited = _with_shipped_rights(plane, api)
+        with controllers(plane), kubelet(plane):
+            yield Cluster(plane, limited, api, Audit(directory))
+
+
+def _served(api: Api, collection: str) -> bool:
+    return api.get(collection).status == 200
+
+
+def _with_shipped_rights(plane: ControlPlane, api: Api) -> ControlPlane:
+    """The operator's ServiceAccount, with the rules of the shipped table bound to it."""
+    api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}}).accepted()
+    accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
+    api.create(accounts, {"metadata": {"name": ACCOUNT}}).accepted()
+    wide, own = f"/apis/{RBAC_GROUP}/v1", f"/apis/{RBAC_GROUP}/v1/namespaces/{NAMESPACE}"
+    subject = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}
+    for collection, kind, rules in (
+        (wide, "ClusterRole", rbac.CLUSTER_RULES),
+        (own, "Role", rbac.OWN_NAMESPACE_RULES),
+    ):
+        plural = f"{kind.lower()}s"
+        metadata = {"name": ACCOUNT}
+        api.create(
+            f"{collection}/{plural}", {"metadata": metadata, "rules": [_rule(r) for r in rules]}
+        ).accepted()
+        role = {"apiGroup": RBAC_GROUP, "kind": kind, "name": ACCOUNT}
+        binding = {"metadata": metadata, "roleRef": role, "subjects": [subject]}
+        api.create(f"{collection}/{kind.lower()}bindings", binding).accepted()
+    issued = api.create(f"{accounts}/{ACCOUNT}/token", {"spec": {"expirationSeconds": 7200}}).accepted()
+    limited = dataclasses.replace(
+        plane, token=issued["status"]["token"], kubeconfig=plane.directory / "operator-kubeconfig"
+    )
+    write_kubeconfig(limited)
+    return limited
+
+
+def _rule(rule: rbac.Rule) -> Json:
+    named = {"resourceNames": list(rule.names)} if rule.names else {}
+    return {
+        "apiGroups": [rule.group],
+        "resources": list(rule.resources),
+        "verbs": list(rule.verbs),
+        **named,
+    }

@@ -1,0 +1,139 @@
+"""What stands for scheduler and kubelet: every Pod is bound, said to run and to be ready, and let go.
+
+No container runs. It tells the API what a node would tell (as KWOK does), because controllers and
+our operator wait for such words; whether a real program would get that far is tested on a cluster.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import urlsplit
+
+from tests.apiserver.apiclient import MERGE_PATCH, Api, Json
+from tests.apiserver.controlplane import ControlPlane
+
+PODS = "/api/v1/pods"
+NODE = "node"
+ADDRESS = "127.0.0.1"  # Of every Pod: nothing listens there, so whoever asks is told so at once.
+# As long as the quickest of containers takes to start.
+START_SECONDS = 1.0
+# Then ready for so long already, so that nobody waits for a young Pod to settle.
+AGE = timedelta(minutes=1)
+
+
+@contextmanager
+def kubelet(plane: ControlPlane) -> Iterator[None]:
+    """Tend all Pods in a thread of its own until leaving."""
+    with closing(Api(plane)) as api:
+        node = _Node(plane, api)
+        thread = threading.Thread(target=node.run, name="kubelet", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            node.stop()
+            thread.join(timeout=30)
+
+
+class _Node:
+    """Lists, watches, lists again when the watch ends: a Pod is looked at each time it changes."""
+
+    def __init__(self, plane: ControlPlane, api: Api) -> None:
+        self._plane = plane
+        self._api = api
+        self._one_at_a_time = threading.Lock()
+        self._stopping = False
+        self._watch: http.client.HTTPSConnection | None = None
+
+    def run(self) -> None:
+        while not self._stopping:
+            try:
+                listed = self._api.get(PODS).accepted()
+                for pod in listed["items"]:
+                    self._tend(pod)
+                for event in self._events(listed["metadata"]["resourceVersion"]):
+                    if event["type"] in ("ADDED", "MODIFIED"):
+                        self._tend(event["object"])
+            except (OSError, http.client.HTTPException, ValueError):
+                if not self._stopping:
+                    self._api.close()  # Opened anew with the next request.
+
+    def stop(self) -> None:
+        self._stopping = True
+        if self._watch is not None and self._watch.sock is not None:
+            self._watch.sock.shutdown(socket.SHUT_RDWR)
+
+    def _events(self, version: str) -> Iterator[Json]:
+        address = urlsplit(self._plane.url)
+        assert address.hostname is not None
+        context = ssl.create_default_context(cafile=self._plane.ca)
+        self._watch = http.client.HTTPSConnection(address.hostname, address.port, context=context)
+        with closing(self._watch):
+            headers = {"Authorization": f"Bearer {self._plane.token}"}
+            self._watch.request("GET", f"{PODS}?watch=true&resourceVersion={version}", headers=headers)
+            answer = self._watch.getresponse()
+            while line := answer.readline():
+                event: Json = json.loads(line)
+                if event["type"] == "ERROR":
+                    return
+                yield event
+
+    def _tend(self, pod: Json) -> None:
+        """The next thing that a node does for this Pod; a refusal means that it has changed since."""
+        meta = pod["metadata"]
+        path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}"
+        if "deletionTimestamp" in meta:
+            self._ask("DELETE", path, query={"gracePeriodSeconds": "0"})
+        elif not pod["spec"].get("nodeName"):
+            target = {"apiVersion": "v1", "kind": "Node", "name": NODE}
+            self._ask("POST", f"{path}/binding", body={"metadata": {"name": meta["name"]}, "target": target})
+        elif (pod.get("status") or {}).get("phase") != "Running":
+            timer = threading.Timer(START_SECONDS, self._start, (path, pod))
+            timer.daemon = True
+            timer.start()
+
+    def _start(self, path: str, pod: Json) -> None:
+        with contextlib.suppress(OSError, http.client.HTTPException):  # The test may be over by now.
+            status = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": _running(pod)}
+            self._ask("PATCH", f"{path}/status", body=status, content_type=MERGE_PATCH)
+
+    def _ask(self, method: str, path: str, **what: Any) -> None:
+        with self._one_at_a_time:
+            self._api.request(method, path, **what)
+
+
+def _running(pod: Json) -> Json:
+    since = (datetime.now(UTC) - AGE).strftime("%Y-%m-%dT%H:%M:%SZ")
+    conditions = ("PodScheduled", "Initialized", "PodReadyToStartContainers", "ContainersReady", "Ready")
+    return {
+        "phase": "Running",
+        "podIP": ADDRESS,
+        "podIPs": [{"ip": ADDRESS}],
+        "hostIP": ADDRESS,
+        "startTime": since,
+        "conditions": [
+            {"type": condition, "status": "True", "lastTransitionTime": since} for condition in conditions
+        ],
+        "containerStatuses": [
+            {
+                "name": container["name"],
+                "image": container["image"],
+                "imageID": container["image"],
+                "containerID": f"none://{pod['metadata']['uid']}/{container['name']}",
+                "ready": True,
+                "started": True,
+                "restartCount": 0,
+                "state": {"running": {"startedAt": since}},
+            }
+            for container in pod["spec"]["containers"]
+        ],
+    }

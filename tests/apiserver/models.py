@@ -1,0 +1,42 @@
+"""The children that a resource of each kind has, as models for objects that stand in their place."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from kindling.kinds.contract import Kind
+from kindling.kube.resources import Ref
+
+from tests.apiserver.apiclient import Json
+from tests.apiserver.cluster import ROOMS, Cluster, ref_to
+from tests.apiserver.kinds import POSTGRESQL_EXAMPLE
+
+# One of each sort: that of the second group differs in nothing that counts here.
+MAKERS: dict[str, Kind] = {
+    crd: room for crd, room in ROOMS.items() if room.children and crd != POSTGRESQL_EXAMPLE.id
+}
+EACH_ROOM = pytest.mark.parametrize("room", MAKERS.values(), ids=MAKERS.keys())
+# Of the server's making: a new object must not bring it along.
+GIVEN = ("clusterIP", "clusterIPs", "volumeName")
+
+
+def models(cluster: Cluster, namespace: str) -> dict[str, dict[Ref, Json]]:
+    """The children that a resource named `prototype-N` of each kind gets, by its CRD; gone by now."""
+    refs = {crd: ref_to(room, namespace, f"prototype-{n}") for n, (crd, room) in enumerate(MAKERS.items())}
+    for crd, ref in refs.items():
+        cluster.create(MAKERS[crd], namespace, ref.name)
+    cluster.wait_settled(*refs.values())
+    found = {crd: cluster.children(MAKERS[crd], namespace, ref.name) for crd, ref in refs.items()}
+    for ref in refs.values():
+        cluster.delete(ref)
+    return found
+
+
+def copy_of(child: Json, *, prototype: str, name: str, owner: Json | None) -> Json:
+    """Somebody else's object of the name that the child of another resource would have."""
+    body: Json = json.loads(json.dumps(child).replace(prototype, name))
+    spec = {key: value for key, value in body.get("spec", {}).items() if key not in GIVEN}
+    kept = {key: value for key, value in body.items() if key in ("apiVersion", "kind", "type", "data")}
+    meta = {"name": body["metadata"]["name"]} | ({"ownerReferences": [owner]} if owner else {})
+    return {**kept, "metadata": meta, **({"spec": spec} if spec else {})}

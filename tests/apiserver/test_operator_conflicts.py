@@ -1,0 +1,157 @@
+"""What is not the operator's own it leaves alone: objects of a child's name, and others' Pods."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from kindling.kinds.contract import INSTANCE_LABEL, KIND_LABEL, Kind
+from kindling.kube.resources import (
+    CONFIG_MAP,
+    DEPLOYMENT,
+    DISRUPTION_BUDGET,
+    NETWORK_POLICY,
+    POD,
+    SERVICE,
+    STATEFUL_SET,
+    Ref,
+)
+
+from tests.apiserver.apiclient import Json
+from tests.apiserver.cluster import ROOMS, Cluster, ref_to
+from tests.apiserver.kinds import POSTGRESQL, POSTGRESQL_EXAMPLE
+from tests.apiserver.models import EACH_ROOM, MAKERS, copy_of, models
+
+WORKLOADS = (DEPLOYMENT, STATEFUL_SET)
+
+pytestmark = pytest.mark.usefixtures("replica")
+
+
+@pytest.fixture(scope="module")
+def prototypes(running_cluster: Cluster, namespace: str, replica: object) -> dict[str, dict[Ref, Json]]:
+    return models(running_cluster, namespace)
+
+
+def _essence(obj: Json | None) -> Json:
+    """All that is not a controller's word on it."""
+    found = {key: value for key, value in (obj or {}).items() if key not in ("status", "metadata")}
+    meta = (obj or {}).get("metadata", {})
+    notes = meta.get("annotations", {}).items()
+    kept = {key: value for key, value in notes if not key.startswith("deployment.kubernetes.io/")}
+    return {**found, "notes": kept, **{key: meta.get(key) for key in ("uid", "labels", "ownerReferences")}}
+
+
+@EACH_ROOM
+@pytest.mark.parametrize("owned", [False, True], ids=["of nobody", "of another"])
+def test_object_of_a_childs_name_is_left_alone(
+    running_cluster: Cluster,
+    namespace: str,
+    prototypes: dict[str, dict[Ref, Json]],
+    room: Kind,
+    owned: bool,
+) -> None:
+    cluster, crd = running_cluster, f"{room.type.plural}.{room.type.group}"
+    prototype = f"prototype-{list(MAKERS).index(crd)}"
+    owner = None
+    if owned:
+        boss = cluster.api.create(
+            CONFIG_MAP.path(namespace=namespace), {"metadata": {"generateName": "boss-"}}
+        )
+        meta = boss.accepted()["metadata"]
+        owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": meta["name"], "uid": meta["uid"]}
+        owner["controller"] = True
+    strangers: dict[Ref, Json] = {}
+    refs = []
+    for number, (child, body) in enumerate(prototypes[crd].items()):
+        name = f"taken-{list(MAKERS).index(crd)}-{number}-{'owned' if owned else 'free'}"
+        copy = copy_of(body, prototype=prototype, name=name, owner=owner)
+        made = cluster.api.create(child.type.path(namespace=namespace), copy).accepted()
+        strangers[Ref(child.type, namespace, made["metadata"]["name"])] = made
+        refs.append(ref_to(room, namespace, name))
+    mark = cluster.audit.mark()
+    for ref in refs:
+        cluster.create(room, namespace, ref.name)
+    for ref, stranger in zip(refs, strangers, strict=True):
+        ready = cluster.wait_ready_reason(ref, "NameConflict")
+        assert ready["status"] == "False"
+        assert f"{stranger.type.kind} {namespace}/{stranger.name} exists" in ready["message"]
+    cluster.audit.wait_quiet()
+    for ref in refs:
+        cluster.delete(ref)
+    time.sleep(1)
+    names = {ref.name for ref in refs}
+    assert [
+        request
+        for request in cluster.audit.writes(mark, namespace=namespace)
+        if not request.status and any(request.name.startswith(name) for name in names)
+    ] == []
+    for stranger, made in strangers.items():
+        assert _essence(cluster.get(stranger)) == _essence(made)
+        cluster.delete(stranger)
+
+
+def test_second_postgresql_of_a_name_leaves_the_first_alone(running_cluster: Cluster, namespace: str) -> None:
+    cluster = running_cluster
+    rooms = [ROOMS[POSTGRESQL.id], ROOMS[POSTGRESQL_EXAMPLE.id]]
+    first, second = [ref_to(room, namespace, "twin") for room in rooms]
+    cluster.create(rooms[0], namespace, "twin")
+    cluster.wait_settled(first)
+    before = cluster.children(rooms[0], namespace, "twin")
+    mark = cluster.audit.mark()
+    cluster.create(rooms[1], namespace, "twin")
+    ready = cluster.wait_ready_reason(second, "NameConflict")
+    assert POSTGRESQL.manifest["spec"]["group"] in ready["message"]
+    cluster.delete(second)
+    time.sleep(1)
+    assert {request.resource for request in cluster.audit.writes(mark, namespace=namespace)} == {
+        "postgresqls/status"
+    }
+    after = cluster.children(rooms[0], namespace, "twin")
+    assert {ref: _essence(child) for ref, child in after.items()} == {
+        ref: _essence(child) for ref, child in before.items()
+    }
+
+
+def test_no_selector_reaches_anothers_pods(running_cluster: Cluster) -> None:
+    """Of names that begin alike, too."""
+    cluster, namespace = running_cluster, running_cluster.namespace("selectors")
+    refs = [
+        ref_to(room, namespace, f"alike-{number}{ending}")
+        for number, room in enumerate(MAKERS.values())
+        for ending in ("", "-0", "1")
+    ]
+    for ref in refs:
+        cluster.create(_room_of(ref), namespace, ref.name)
+    cluster.wait_settled(*refs)
+    pods = cluster.list(POD, namespace, selector={})
+    for ref in refs:
+        room = _room_of(ref)
+        mine = {KIND_LABEL: room.type.label, INSTANCE_LABEL: ref.name}
+        own = {pod["metadata"]["name"] for pod in pods if mine.items() <= pod["metadata"]["labels"].items()}
+        assert own, f"{ref} has no Pod"
+        for child, body in cluster.children(room, namespace, ref.name).items():
+            selector = _selector(child, body)
+            if selector is not None:
+                assert selector, f"{child} selects everything"
+                reached = {
+                    pod["metadata"]["name"]
+                    for pod in pods
+                    if selector.items() <= pod["metadata"]["labels"].items()
+                }
+                assert reached == own, child
+
+
+def _selector(child: Ref, body: Json) -> dict[str, str] | None:
+    if child.type == SERVICE:
+        found: dict[str, str] = body["spec"].get("selector", {})
+    elif child.type in (*WORKLOADS, DISRUPTION_BUDGET):
+        found = body["spec"]["selector"]["matchLabels"]
+    elif child.type == NETWORK_POLICY:
+        found = body["spec"]["podSelector"]["matchLabels"]
+    else:
+        return None
+    return found
+
+
+def _room_of(ref: Ref) -> Kind:
+    return next(room for room in ROOMS.values() if room.type == ref.type)

@@ -1,0 +1,189 @@
+"""How much the operator writes, as the API server counts it: for each kind what it must, at rest nothing."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+import pytest
+from kindling.kinds.contract import Kind
+from kindling.kube.resources import Ref
+
+from tests.apiserver.apiclient import Json
+from tests.apiserver.audit import Request
+from tests.apiserver.cluster import ROOMS, Cluster, ref_to
+from tests.apiserver.conftest import Replica
+from tests.apiserver.kinds import (
+    MEMCACHED,
+    MY_CUSTOM_RESOURCE,
+    POSTGRESQL,
+    POSTGRESQL_EXAMPLE,
+    PULSAR_CONSUMER,
+)
+
+EACH_ROOM = pytest.mark.parametrize("room", ROOMS.values(), ids=ROOMS.keys())
+STATUS_WRITES = 2
+MANY = 20
+REST_SECONDS = 10.0
+RESTART_SECONDS = 5.0
+MORE_MEMORY: Json = {"resources": {"limits": {"memory": "640Mi"}}}
+CHANGES: dict[str, Json] = {
+    POSTGRESQL.id: MORE_MEMORY,
+    POSTGRESQL_EXAMPLE.id: MORE_MEMORY,
+    MEMCACHED.id: {"containerPort": 11311},
+    PULSAR_CONSUMER.id: {"topic": "invoices"},
+    MY_CUSTOM_RESOURCE.id: {"name": "another-friend"},
+}
+
+pytestmark = pytest.mark.usefixtures("replica")
+
+
+@pytest.fixture(scope="module")
+def many(running_cluster: Cluster, replica: Replica, namespace: str) -> tuple[int, list[Ref]]:
+    """Many resources of each kind, at rest; the mark is from before the first of them."""
+    mark = running_cluster.audit.mark()
+    refs = []
+    for number in range(MANY):
+        for kind, room in enumerate(ROOMS.values()):
+            name = f"many-{kind}-{number}"  # No two kinds share names, which would be a conflict.
+            running_cluster.create(room, namespace, name)
+            refs.append(ref_to(room, namespace, name))
+    running_cluster.wait_settled(*refs, seconds=60)
+    return mark, refs
+
+
+def _told(writes: list[Request]) -> str:
+    return ", ".join(f"{request.verb} {request.resource} {request.name}" for request in writes)
+
+
+def _expect(cluster: Cluster, ref: Ref, writes: list[Request]) -> int:
+    """One write for each child, no more than two of the status; returns how many of the status."""
+    room = next(room for room in ROOMS.values() if room.type == ref.type)
+    children = cluster.children(room, ref.namespace, ref.name)
+    made = Counter(
+        (request.group, request.resource, request.name) for request in writes if not request.status
+    )
+    wanted = Counter((child.type.group, child.type.plural, child.name) for child in children)
+    assert made == wanted, _told(writes)
+    status = len([request for request in writes if request.status])
+    assert 1 <= status <= STATUS_WRITES, _told(writes)
+    return status
+
+
+@EACH_ROOM
+def test_new_resource_takes_a_write_for_each_child_and_two_at_most(
+    running_cluster: Cluster, namespace: str, room: Kind
+) -> None:
+    name = f"one-{list(ROOMS.values()).index(room)}"
+    ref, mark = ref_to(room, namespace, name), running_cluster.audit.mark()
+    running_cluster.create(room, namespace, ref.name)
+    running_cluster.wait_settled(ref)
+    try:
+        writes = running_cluster.audit.writes(mark, namespace=namespace)
+        status = _expect(running_cluster, ref, writes)
+        said = [request for request in running_cluster.audit.requests(mark) if request.resource == "events"]
+        print(
+            f"{ref.type.label}: {len(writes) - status} children, {status} of the status, {len(said)} Events;"
+            f" Ready is {running_cluster.ready(ref).get('reason')}"
+        )
+    finally:
+        running_cluster.delete(ref)
+        running_cluster.audit.wait_quiet()
+
+
+def test_many_resources_take_no_more_each(
+    running_cluster: Cluster, namespace: str, many: tuple[int, list[Ref]]
+) -> None:
+    mark, refs = many
+    writes = running_cluster.audit.writes(mark, namespace=namespace)
+    for ref in refs:
+        room = next(room for room in ROOMS.values() if room.type == ref.type)
+        names = {(c.type.plural, c.name) for c in running_cluster.children(room, ref.namespace, ref.name)}
+        names.add((f"{ref.type.plural}/status", ref.name))
+        own = [
+            request
+            for request in writes
+            if (request.resource, request.name) in names and request.group in _groups(room)
+        ]
+        _expect(running_cluster, ref, own)
+
+
+def test_at_rest_nothing_is_written(
+    running_cluster: Cluster, namespace: str, many: tuple[int, list[Ref]]
+) -> None:
+    mark = running_cluster.audit.mark()
+    time.sleep(REST_SECONDS)
+    assert _told(running_cluster.audit.writes(mark, namespace=namespace)) == ""
+
+
+@EACH_ROOM
+def test_changed_field_takes_a_write_for_each_child_that_it_changes(
+    running_cluster: Cluster, namespace: str, many: tuple[int, list[Ref]], room: Kind
+) -> None:
+    ref = next(ref for ref in many[1] if ref.type == room.type)
+    before = running_cluster.children(room, ref.namespace, ref.name)
+    mark = running_cluster.audit.mark()
+    running_cluster.merge(ref, {"spec": CHANGES[f"{room.type.plural}.{room.type.group}"]})
+    running_cluster.wait_settled(ref)
+    after = running_cluster.children(room, ref.namespace, ref.name)
+    changed = Counter(
+        (child.type.plural, child.name)
+        for child in before.keys() | after.keys()
+        if _wanted(before.get(child)) != _wanted(after.get(child))
+    )
+    writes = running_cluster.audit.writes(mark, namespace=namespace)
+    made = Counter((request.resource, request.name) for request in writes if not request.status)
+    assert made == changed, _told(writes)
+    assert bool(changed) == bool(before)
+    # Beside these two, an old Pod's going and its successor's coming may be told.
+    assert 1 <= len(writes) - made.total() <= STATUS_WRITES + 2, _told(writes)
+
+
+def test_nothing_of_kopf_is_left_on_anything(
+    running_cluster: Cluster, namespace: str, many: tuple[int, list[Ref]]
+) -> None:
+    found = []
+    for item in running_cluster.everything():
+        meta = item["metadata"]
+        managers = [entry["manager"] for entry in meta.get("managedFields", ())]
+        words = [*meta.get("annotations", {}), *meta.get("finalizers", ()), *managers]
+        found += [(item["kind"], meta["name"], word) for word in words if "kopf" in word.lower()]
+    assert found == []
+
+
+def test_no_resource_waits_for_a_finalizer(
+    running_cluster: Cluster, namespace: str, many: tuple[int, list[Ref]]
+) -> None:
+    kept = [ref for ref in many[1] if (running_cluster.get(ref) or {})["metadata"].get("finalizers")]
+    assert kept == []
+
+
+def test_restart_writes_nothing(
+    running_cluster: Cluster, replica: Replica, namespace: str, many: tuple[int, list[Ref]]
+) -> None:
+    replica.stop()
+    mark = running_cluster.audit.mark()
+    replica.start()
+    time.sleep(RESTART_SECONDS)
+    assert _told(running_cluster.audit.writes(mark, namespace=namespace)) == ""
+    watched = {
+        request.resource for request in running_cluster.audit.requests(mark) if request.verb == "watch"
+    }
+    assert {room.type.plural for room in ROOMS.values()} <= watched, "it had not started to look"
+
+
+def test_no_request_was_beyond_its_rights(
+    running_cluster: Cluster, namespace: str, many: tuple[int, list[Ref]]
+) -> None:
+    assert [request for request in running_cluster.audit.requests(0) if request.forbidden] == []
+
+
+def _groups(room: Kind) -> set[str]:
+    return {room.type.group, *(type.group for type in room.children)}
+
+
+def _wanted(child: Json | None) -> Json:
+    """What of a child the operator may have a hand in: no status, no book-keeping of the server."""
+    kept = {key: value for key, value in (child or {}).items() if key not in ("status", "metadata")}
+    meta = (child or {}).get("metadata", {})
+    return {**kept, **{key: meta.get(key) for key in ("uid", "labels", "annotations", "ownerReferences")}}

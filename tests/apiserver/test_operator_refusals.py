@@ -1,0 +1,226 @@
+"""What the server refuses: told in its words, waited for without hammering, and healed when it may be."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from kindling.kinds.contract import INSTANCE_LABEL, Kind, labels_of
+from kindling.kube.resources import (
+    DEPLOYMENT,
+    SERVICE,
+    STATEFUL_SET,
+    VOLUME_CLAIM,
+    Ref,
+    ResourceType,
+)
+
+from tests.apiserver.apiclient import Json
+from tests.apiserver.audit import wait_until
+from tests.apiserver.cluster import ROOMS, Cluster, path, ref_to
+from tests.apiserver.kinds import POSTGRESQL
+from tests.apiserver.models import EACH_ROOM, MAKERS, copy_of, models
+from tests.apiserver.test_operator_numbers import CHANGES
+
+WORKLOADS = (DEPLOYMENT, STATEFUL_SET)
+REFUSED_SECONDS = 3.0
+# By doubling, from the first pause on; one each for what else makes it look again, and some to spare.
+ATTEMPTS = 12
+REPAIR_SECONDS = 5.0
+POLICY_SECONDS = 20.0
+HEALING_SECONDS = 30.0
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+WORDS = "not while the auditors are in"
+
+pytestmark = pytest.mark.usefixtures("replica")
+
+
+@pytest.fixture(scope="module")
+def prototypes(running_cluster: Cluster, namespace: str, replica: object) -> dict[str, dict[Ref, Json]]:
+    return models(running_cluster, namespace)
+
+
+@EACH_ROOM
+def test_quota_is_told_and_waited_for(running_cluster: Cluster, room: Kind) -> None:
+    """A Service or Deployment too many: what else there is goes on, and the last comes when it may."""
+    cluster = running_cluster
+    namespace = cluster.namespace(f"quota-{list(MAKERS.values()).index(room)}")
+    type = SERVICE if SERVICE in room.children else DEPLOYMENT
+    quota = f"/api/v1/namespaces/{namespace}/resourcequotas"
+    counted = f"count/{type.plural}" + (f".{type.group}" if type.group else "")
+    cluster.api.create(quota, {"metadata": {"name": "none"}, "spec": {"hard": {counted: "0"}}}).accepted()
+    wait_until(
+        lambda: "hard" in cluster.api.get(f"{quota}/none").accepted().get("status", {}),
+        seconds=POLICY_SECONDS,
+        what="the quota in force",
+    )
+    ref, mark = ref_to(room, namespace, "poor"), cluster.audit.mark()
+    cluster.create(room, namespace, ref.name)
+    ready = cluster.wait_ready_reason(ref, "Refused")
+    assert ready["status"] == "False"
+    assert "exceeded quota: none" in ready["message"]
+    with _watched(cluster, mark, namespace=namespace, type=type):
+        _others_are_repaired(cluster, room, ref)
+        time.sleep(REFUSED_SECONDS)
+    cluster.api.delete(f"{quota}/none").accepted()
+    _heals(cluster, ref)
+    assert cluster.list(type, namespace, selector={INSTANCE_LABEL: ref.name})
+
+
+@contextmanager
+def _watched(cluster: Cluster, mark: int, *, namespace: str, type: ResourceType) -> Iterator[None]:
+    """Afterwards, what is refused was not asked for too often."""
+    yield
+    refused = [
+        request
+        for request in cluster.audit.requests(mark)
+        if request.resource == type.plural and request.namespace == namespace and request.code in (403, 422)
+    ]
+    status = [request for request in cluster.audit.writes(mark, namespace=namespace) if request.status]
+    print(f"refused {len(refused)} times, {len(status)} writes of the status")
+    assert 1 <= len(refused) <= 2 * ATTEMPTS
+    assert len(status) <= 4
+
+
+def _others_are_repaired(cluster: Cluster, room: Kind, ref: Ref) -> None:
+    """Whatever of its other children is there, one of them comes back when it is deleted."""
+    there = cluster.children(room, ref.namespace, ref.name)
+    others = [child for child in there if child.type not in (*WORKLOADS, VOLUME_CLAIM)]
+    if others:
+        child = others[-1]
+        uid = there[child]["metadata"]["uid"]
+        cluster.delete(child)
+        wait_until(
+            lambda: (cluster.get(child) or {}).get("metadata", {}).get("uid") not in (None, uid),
+            seconds=REPAIR_SECONDS,
+            what=f"{child} made again",
+        )
+
+
+def _heals(cluster: Cluster, ref: Ref) -> None:
+    took = wait_until(
+        lambda: cluster.ready(ref).get("reason") != "Refused",
+        seconds=HEALING_SECONDS,
+        what=lambda: f"{ref} healed: {cluster.ready(ref)}",
+    )
+    cluster.wait_settled(ref)
+    print(f"healed after {took:.1f} s")
+
+
+@EACH_ROOM
+def test_policy_is_told_and_waited_for(running_cluster: Cluster, room: Kind) -> None:
+    """A policy against the workload's change: the edit is not lost, and goes through when it may."""
+    cluster = running_cluster
+    number = list(MAKERS.values()).index(room)
+    namespace = cluster.namespace(f"policy-{number}", audited=f"yes-{number}")
+    ref = ref_to(room, namespace, "audited")
+    cluster.create(room, namespace, ref.name)
+    cluster.wait_settled(ref)
+    workload = next(child for child in cluster.children(room, namespace, ref.name) if child.type in WORKLOADS)
+    with _policy(cluster, f"policy-{number}", label=f"yes-{number}", probe=workload):
+        mark = cluster.audit.mark()
+        cluster.merge(ref, {"spec": CHANGES[f"{room.type.plural}.{room.type.group}"]})
+        ready = cluster.wait_ready_reason(ref, "Refused")
+        assert WORDS in ready["message"]
+        with _watched(cluster, mark, namespace=namespace, type=workload.type):
+            _others_are_repaired(cluster, room, ref)
+            time.sleep(REFUSED_SECONDS)
+        before = cluster.get(workload)
+        assert before is not None
+    _heals(cluster, ref)
+    after = cluster.get(workload)
+    assert after is not None
+    assert after["metadata"]["generation"] > before["metadata"]["generation"]
+
+
+@contextmanager
+def _policy(cluster: Cluster, name: str, *, label: str, probe: Ref) -> Iterator[None]:
+    """Nothing of apps is changed in the namespaces of that label while it lasts."""
+    policies, bindings = (
+        f"{ADMISSION}/validatingadmissionpolicies",
+        f"{ADMISSION}/validatingadmissionpolicybindings",
+    )
+    rule = {
+        "apiGroups": ["apps"],
+        "apiVersions": ["v1"],
+        "operations": ["UPDATE"],
+        "resources": [probe.type.plural],
+    }
+    spec = {
+        "matchConstraints": {"resourceRules": [rule]},
+        "validations": [{"expression": "object.spec == oldObject.spec", "message": WORDS}],
+    }
+    cluster.api.create(policies, {"metadata": {"name": name}, "spec": spec}).accepted()
+    where = {"namespaceSelector": {"matchLabels": {"audited": label}}}
+    bound = {"policyName": name, "validationActions": ["Deny"], "matchResources": where}
+    cluster.api.create(bindings, {"metadata": {"name": name}, "spec": bound}).accepted()
+    change = {"spec": {"replicas": 0}}
+
+    def refuses() -> bool:
+        answer = cluster.api.request(
+            "PATCH",
+            path(probe),
+            body=change,
+            query={"dryRun": "All"},
+            content_type="application/merge-patch+json",
+        )
+        return WORDS in answer.message
+
+    wait_until(refuses, seconds=POLICY_SECONDS, what="the policy in force")
+    try:
+        yield
+    finally:
+        cluster.api.delete(f"{bindings}/{name}").accepted()
+        cluster.api.delete(f"{policies}/{name}").accepted()
+
+
+@EACH_ROOM
+def test_field_that_can_not_change_is_told_and_heals_once_the_object_is_gone(
+    running_cluster: Cluster, namespace: str, prototypes: dict[str, dict[Ref, Json]], room: Kind
+) -> None:
+    """Our own workload of earlier days, with another selector or Service than it has today."""
+    cluster, crd = running_cluster, f"{room.type.plural}.{room.type.group}"
+    number = list(MAKERS).index(crd)
+    child, body = next((ref, body) for ref, body in prototypes[crd].items() if ref.type in WORKLOADS)
+    old = copy_of(body, prototype=f"prototype-{number}", name=f"old-{number}", owner=None)
+    old["metadata"]["labels"] = labels_of(room.type, {"metadata": {"name": f"old-{number}"}})
+    old["spec"]["selector"]["matchLabels"]["era"] = "old"
+    old["spec"]["template"]["metadata"]["labels"]["era"] = "old"
+    cluster.api.create(child.type.path(namespace=namespace), old).accepted()
+    ref, workload = (
+        ref_to(room, namespace, f"old-{number}"),
+        Ref(child.type, namespace, old["metadata"]["name"]),
+    )
+    cluster.create(room, namespace, ref.name)
+    ready = cluster.wait_ready_reason(ref, "Refused")
+    assert "spec" in ready["message"]
+    print(ready["message"])
+    cluster.delete(workload)
+    _heals(cluster, ref)
+
+
+def test_volume_that_can_not_grow_is_told_and_grows_when_it_may(
+    running_cluster: Cluster, namespace: str
+) -> None:
+    cluster, room = running_cluster, ROOMS[POSTGRESQL.id]
+    classes = "/apis/storage.k8s.io/v1/storageclasses"
+    body = {"metadata": {"name": "rigid"}, "provisioner": "example.com/rigid", "allowVolumeExpansion": False}
+    cluster.api.create(classes, body).accepted()
+    ref = ref_to(room, namespace, "growing")
+    cluster.create(room, namespace, ref.name, {"storage": {"size": "1Gi", "storageClassName": "rigid"}})
+    cluster.wait_settled(ref)
+    claim = next(c for c in cluster.children(room, namespace, ref.name) if c.type == VOLUME_CLAIM)
+    # What a provisioner does.
+    cluster.merge(claim, {"spec": {"volumeName": "some-volume"}})
+    bound = {"status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}}
+    cluster.api.merge(f"{path(claim)}/status", bound).accepted()
+    cluster.merge(ref, {"spec": {"storage": {"size": "2Gi"}}})
+    ready = cluster.wait_ready_reason(ref, "Refused")
+    assert "resize" in ready["message"]
+    cluster.api.merge(f"{classes}/rigid", {"allowVolumeExpansion": True}).accepted()
+    _heals(cluster, ref)
+    grown = cluster.get(claim)
+    assert grown is not None
+    assert grown["spec"]["resources"]["requests"]["storage"] == "2Gi"
