@@ -9,6 +9,7 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,7 @@ PLAIN = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"  # JSON is YAML.
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+IDLE_SECONDS = 30.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +59,8 @@ class Api:
             address.hostname, address.port, timeout=30, context=ssl.create_default_context(cafile=plane.ca)
         )
 
+        self._used = time.monotonic()
+
     def close(self) -> None:
         """Give the connection back; the next request would open it anew."""
         self._connection.close()
@@ -78,9 +82,13 @@ class Api:
         headers = {"Authorization": f"Bearer {self._token}", "Accept": accept, "Content-Type": content_type}
         target = f"{path}?{urlencode(parameters)}" if parameters else path
         payload = None if body is None else json.dumps(body)
+        if time.monotonic() - self._used > IDLE_SECONDS:
+            self._connection.close()  # The server may have; a request on it would then be lost.
         self._connection.request(method, target, body=payload, headers=headers)
         response = self._connection.getresponse()
-        return Answer(status=response.status, body=json.loads(response.read()))
+        raw = response.read()
+        self._used = time.monotonic()
+        return Answer(status=response.status, body=_json(raw))
 
     def get(self, path: str, *, accept: str = PLAIN) -> Answer:
         return self.request("GET", path, accept=accept)
@@ -101,3 +109,12 @@ class Api:
 
     def delete(self, path: str) -> Answer:
         return self.request("DELETE", path)
+
+
+def _json(raw: bytes) -> Json:
+    """What the server says in plain text, as of a group that it does not know, as the message it is."""
+    try:
+        found: Json = json.loads(raw)
+    except json.JSONDecodeError:
+        return {"message": raw.decode(errors="replace").strip()}
+    return found

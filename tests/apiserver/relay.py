@@ -93,6 +93,7 @@ class Relay:
             await asyncio.sleep(POLL_SECONDS)
         kept = ("Authorization", "Content-Type", "Accept", "User-Agent")
         headers = {name: request.headers[name] for name in kept if name in request.headers}
+        headers["Accept-Encoding"] = "identity"  # What is passed on is not looked into.
         body = await request.read()
         async with session.request(
             request.method, url + request.raw_path, data=body or None, headers=headers

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
+from kindling.engine.metrics import Metrics
+from kindling.engine.queue import Queue
 from kindling.engine.reconciliation import ANSWER_SECONDS
+from kindling.engine.store import Key
+from kindling.engine.worker import Reconciler, work
 from kindling.kinds.conditions import find
+from kindling.kinds.contract import Answer
 from kindling.kube.resources import CONFIG_MAP, SECRET, SERVICE, STATEFUL_SET, Object, Ref
 
 from tests.model.world import KINDS, World, postgresql
@@ -80,3 +87,37 @@ def test_a_good_answer_is_believed_for_a_while_and_then_asked_for_again() -> Non
     world.now += timedelta(seconds=1)
     assert world.writes_at_rest() == 0
     assert len(world.logins) == asked + 1
+
+
+def test_children_are_repaired_while_a_server_hangs_over_its_answer() -> None:
+    world = with_database()
+    key, workload = Key(KIND.type.label, "ns", "db"), Ref(STATEFUL_SET, "ns", "db")
+
+    async def run() -> None:
+        asked, answer = asyncio.Event(), asyncio.get_running_loop().create_future()
+
+        async def hang(_: object) -> Answer:
+            asked.set()
+            found: Answer = await answer
+            return found
+
+        queue: Queue[Key] = Queue()
+        ports = replace(world.reconciler.ports, ask=hang, named_again=queue.named_again)
+        reconciler = Reconciler(ports=ports, kinds=world.reconciler.kinds)
+        working = asyncio.create_task(work(reconciler, queue, Metrics()))
+        queue.add(key)
+        await asked.wait()
+        for _ in range(2):
+            world.api.edit(workload, {"spec": {"replicas": 5}})
+            for named in world.store.put(STATEFUL_SET, world.api.objects[workload]):
+                queue.add(named)
+            async with asyncio.timeout(1):
+                while world.api.objects[workload]["spec"]["replicas"] != 1:
+                    await asyncio.sleep(0.001)
+        answer.set_result(Answer(ok=False, reason="LoginFailed", message="m"))
+        await asyncio.sleep(0.01)
+        assert ready(world)["status"] == "False"
+        working.cancel()
+        queue.close()
+
+    asyncio.run(run())

@@ -120,7 +120,12 @@ async def operate(config: Config, access: Access) -> None:
             log.info("holding the lease; working")
             postgres = Postgres(dial=Tunnel(access).dial) if config.tunnel else Postgres()
             ports = Ports(
-                api=client, store=store, ask=postgres.ask, tell=events.tell, repaired=events.repaired
+                api=client,
+                store=store,
+                ask=postgres.ask,
+                tell=events.tell,
+                repaired=events.repaired,
+                named_again=queue.named_again,
             )
             reconciler = Reconciler(ports=ports, kinds=rooms)
             resync = Resync(

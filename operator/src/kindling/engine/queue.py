@@ -25,7 +25,7 @@ class Queue(Generic[K]):
     def __init__(self) -> None:
         self._ready: OrderedDict[K, float] = OrderedDict()  # dirty key -> when it came (monotonic)
         self._again: dict[K, float] = {}  # dirty while processing
-        self._processing: set[K] = set()
+        self._processing: dict[K, asyncio.Event] = {}  # set when the key is named meanwhile
         self._failures: dict[K, int] = {}
         self._timers: dict[K, asyncio.TimerHandle] = {}
         self._wake = asyncio.Event()
@@ -46,6 +46,7 @@ class Queue(Generic[K]):
     def add(self, key: K) -> None:
         if key in self._processing:
             self._again.setdefault(key, time.monotonic())
+            self._processing[key].set()
         elif key not in self._ready:
             self._ready[key] = time.monotonic()
             self._wake.set()
@@ -79,13 +80,19 @@ class Queue(Generic[K]):
             self._wake.clear()
             await self._wake.wait()
         key, _ = self._ready.popitem(last=False)
-        self._processing.add(key)
+        self._processing[key] = asyncio.Event()
         return key
 
     def done(self, key: K) -> None:
-        self._processing.discard(key)
+        self._processing.pop(key, None)
         if self._again.pop(key, None) is not None:
             self.add(key)
+
+    async def named_again(self, key: K) -> None:
+        """Until something names this key, which is being worked on; it gets another turn in any case."""
+        named = self._processing[key]
+        await named.wait()
+        named.clear()
 
     def close(self) -> None:
         """Drop all timers."""

@@ -20,8 +20,8 @@ from kindling.engine.compare import merge_patch
 from kindling.engine.plan import Action, Apply, Create, Plan, plan
 from kindling.engine.store import Key, Store
 from kindling.kinds.conditions import dated, find
-from kindling.kinds.contract import Answer, Child, Findings, Kind, Observed, Outcome, Problem, Report
-from kindling.kube.errors import NotFound, Refused
+from kindling.kinds.contract import Answer, Child, Findings, Inquiry, Kind, Observed, Outcome, Problem, Report
+from kindling.kube.errors import ApiError, NotFound, Refused
 from kindling.kube.resources import SECRET, Object, Ref, ResourceType, ref_of
 
 log = logging.getLogger(__name__)
@@ -52,15 +52,20 @@ Repaired = Callable[[ResourceType, Object, Apply], None]
 """Told of each write that undid what somebody else had done to a child."""
 
 
+async def never(key: Key) -> None:
+    await asyncio.Event().wait()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Ports:
-    """The world outside, as a pass reaches it."""
+    """The world outside, as a pass reaches it. `named_again` waits until an event names the key."""
 
     api: Api
     store: Store
     ask: Ask
     tell: Tell
     repaired: Repaired = lambda type, cr, action: None
+    named_again: Callable[[Key], Awaitable[None]] = never
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 
 
@@ -222,10 +227,34 @@ class Reconciliation:
         if fresh and known is not None and known.memo == inquiry.memo:
             self.remembered = known
             return known.answer
-        answer = await self.ports.ask(inquiry)
+        answer = await self._answer(inquiry)
         if answer.ok:
             self.remembered = Remembered(memo=inquiry.memo, answer=answer, at=now)
         return answer
+
+    async def _answer(self, inquiry: Inquiry) -> Answer:
+        """A server that hangs may take a minute; what happens to the children is not left until then."""
+        asking = asyncio.ensure_future(self.ports.ask(inquiry))
+        named = asyncio.ensure_future(self.ports.named_again(self.key))
+        try:
+            while True:
+                await asyncio.wait({asking, named}, return_when=asyncio.FIRST_COMPLETED)
+                if asking.done():
+                    return asking.result()
+                named = asyncio.ensure_future(self.ports.named_again(self.key))
+                await self._tend()
+        finally:
+            asking.cancel()
+            named.cancel()
+
+    async def _tend(self) -> None:
+        """Set the children right once more. A changed spec waits for its own pass, and its own answer."""
+        latest = (self.ports.store.resource(self.key) or {}).get("metadata", {})
+        same = latest.get("generation") == self.cr["metadata"].get("generation")
+        if latest.get("uid") == self.cr["metadata"]["uid"] and same and "deletionTimestamp" not in latest:
+            with contextlib.suppress(ApiError):  # the key is named: the next pass makes up for it
+                await self._gather()
+                await self._converge()
 
     async def _report(self, report: Report) -> None:
         """One status patch, if anything differs; from then on the resource says so here too."""

@@ -21,6 +21,6 @@ def current_pod(cr: Object, observed: Observed) -> Object | None:
     if pod is None or workload is None:
         return None
     status = workload.get("status") or {}
-    seen = status.get("observedGeneration", -1) >= workload["metadata"].get("generation", 0)
+    seen = (status.get("observedGeneration") or -1) >= (workload["metadata"].get("generation") or 0)
     revision = (pod["metadata"].get("labels") or {}).get("controller-revision-hash")
     return pod if seen and revision == status.get("updateRevision") else None
