@@ -32,12 +32,12 @@ def test_the_checkouts_operator_makes_a_database_ready_from_here(
             start_new_session=True,
         )
     try:
-        wait_for_work(process, log)
+        told(process, log, "holding the lease; working")
         kind = {"apiVersion": "database.db.example.com/v1", "kind": "Postgresql"}
         resource = {**kind, "metadata": {"name": "made-by-dev"}, "spec": {"storage": {"ephemeral": True}}}
         environment.kubectl("apply", "-f", "-", stdin=json.dumps(resource))
         environment.kubectl("wait", "--for=condition=Ready", DATABASE, f"--timeout={SECONDS:.0f}s")
-        assert "made-by-dev status: Ready=True" in log.read_text()
+        told(process, log, "made-by-dev status: Ready=True")
     finally:
         process.send_signal(signal.SIGINT)
         status = process.wait(timeout=60)
@@ -48,9 +48,10 @@ def test_the_checkouts_operator_makes_a_database_ready_from_here(
     assert environment.get(*place)["status"]["readyReplicas"] > 0
 
 
-def wait_for_work(process: subprocess.Popen[bytes], log: Path) -> None:
+def told(process: subprocess.Popen[bytes], log: Path, words: str) -> None:
+    """Wait until the log says so, which may be a moment after the cluster does."""
     deadline = time.monotonic() + SECONDS
-    while "holding the lease; working" not in log.read_text():
+    while words not in log.read_text():
         assert process.poll() is None, log.read_text()
         assert time.monotonic() < deadline, log.read_text()
         time.sleep(0.2)
