@@ -9,7 +9,7 @@ from __future__ import annotations
 import pulumi
 from pulumi_kubernetes import apps, core, meta, networking
 
-from infra.components.operator import POD_SECURITY
+from infra.components import restricted
 
 NAME = "pulsar"
 NAMESPACE = "pulsar"
@@ -36,10 +36,9 @@ class Broker(pulumi.ComponentResource):
     ) -> None:
         super().__init__("kindling:components:Broker", name, {}, opts)
         inside = pulumi.ResourceOptions(parent=self)
-        restricted = {f"{POD_SECURITY}/{mode}": "restricted" for mode in ("enforce", "audit", "warn")}
         namespace = core.v1.Namespace(
             f"{name}-namespace",
-            metadata=meta.v1.ObjectMetaArgs(name=NAMESPACE, labels=restricted),
+            metadata=meta.v1.ObjectMetaArgs(name=NAMESPACE, labels=restricted.namespace_labels()),
             opts=inside,
         ).metadata.apply(lambda found: str(found.name))
         selector = meta.v1.LabelSelectorArgs(match_labels=SELECTOR)
@@ -112,13 +111,7 @@ def _template(image: pulumi.Input[str]) -> core.v1.PodTemplateSpecArgs:
             termination_grace_period_seconds=30,
             # It calls itself by the name that it tells clients, and before the Service leads to it.
             host_aliases=[core.v1.HostAliasArgs(ip="127.0.0.1", hostnames=[HOST])],
-            security_context=core.v1.PodSecurityContextArgs(
-                run_as_non_root=True,
-                run_as_user=USER,
-                run_as_group=USER,
-                fs_group=USER,
-                seccomp_profile=core.v1.SeccompProfileArgs(type="RuntimeDefault"),
-            ),
+            security_context=restricted.pod(USER),
             containers=[_container(image)],
             volumes=[_scratch("data", "4Gi"), _scratch("tmp", "512Mi")],
         ),
@@ -141,11 +134,7 @@ def _container(image: pulumi.Input[str]) -> core.v1.ContainerArgs:
         resources=core.v1.ResourceRequirementsArgs(
             requests={"cpu": "100m", "memory": "384Mi"}, limits={"cpu": "2", "memory": "768Mi"}
         ),
-        security_context=core.v1.SecurityContextArgs(
-            allow_privilege_escalation=False,
-            read_only_root_filesystem=True,
-            capabilities=core.v1.CapabilitiesArgs(drop=["ALL"]),
-        ),
+        security_context=restricted.container(),
         volume_mounts=[
             core.v1.VolumeMountArgs(name="data", mount_path="/pulsar"),
             # Where Java unpacks its native libraries.

@@ -49,13 +49,8 @@ BROKER = Source(BROKER_IMAGE, BROKER_FOLDER, BROKER_FOLDER)
 
 def operands() -> dict[str, Source]:
     """What the operator runs: each folder of operator/images that holds a Containerfile, by its name."""
-    folders = sorted(path.parent for path in (REPOSITORY / OPERANDS).glob("*/Containerfile"))
-    return {
-        folder.name: Source(
-            f"kindling-{folder.name}", f"{OPERANDS}/{folder.name}", f"{OPERANDS}/{folder.name}"
-        )
-        for folder in folders
-    }
+    names = sorted(path.parent.name for path in (REPOSITORY / OPERANDS).glob("*/Containerfile"))
+    return {name: Source(f"kindling-{name}", f"{OPERANDS}/{name}", f"{OPERANDS}/{name}") for name in names}
 
 
 class Images(pulumi.ComponentResource):

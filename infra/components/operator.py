@@ -12,7 +12,7 @@ from pulumi_kubernetes import apps, core, meta, networking, policy
 from pulumi_kubernetes import rbac as access
 
 from infra import rbac
-from infra.components import operator_pod
+from infra.components import operator_pod, restricted
 from infra.components.images import Images
 from infra.rbac import Rule
 from infra.settings import OperatorSettings
@@ -20,7 +20,6 @@ from infra.settings import OperatorSettings
 NAME = "kindling-operator"
 NAMESPACE = "kindling-system"
 SELECTOR = {"app.kubernetes.io/name": "kindling", "app.kubernetes.io/component": "operator"}
-POD_SECURITY = "pod-security.kubernetes.io"
 
 
 class Operator(pulumi.ComponentResource):
@@ -47,7 +46,7 @@ class Operator(pulumi.ComponentResource):
         self._inside = pulumi.ResourceOptions(parent=self)
         namespace = core.v1.Namespace(
             f"{name}-namespace",
-            metadata=meta.v1.ObjectMetaArgs(name=NAMESPACE, labels=_restricted()),
+            metadata=meta.v1.ObjectMetaArgs(name=NAMESPACE, labels=restricted.namespace_labels()),
             opts=self._inside,
         )
         self.namespace = namespace.metadata.apply(_name_of)
@@ -183,10 +182,6 @@ def _rules(rules: Sequence[Rule]) -> list[access.v1.PolicyRuleArgs]:
 def _variable(part: str) -> str:
     """The name by which the operator asks for the image of a folder under operator/images."""
     return f"KINDLING_IMAGE_{part.upper().replace('-', '_')}"
-
-
-def _restricted() -> dict[str, str]:
-    return {f"{POD_SECURITY}/{mode}": "restricted" for mode in ("enforce", "audit", "warn")}
 
 
 def _name_of(metadata: meta.v1.outputs.ObjectMeta) -> str:

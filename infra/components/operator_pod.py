@@ -9,6 +9,7 @@ from __future__ import annotations
 import pulumi
 from pulumi_kubernetes import core, meta
 
+from infra.components import restricted
 from infra.settings import OperatorSettings
 
 HTTP_PORT = 8080
@@ -31,13 +32,7 @@ def template(
             service_account_name=service_account,
             # Longer than the operator takes to give its Lease back.
             termination_grace_period_seconds=30,
-            security_context=core.v1.PodSecurityContextArgs(
-                run_as_non_root=True,
-                run_as_user=USER,
-                run_as_group=USER,
-                fs_group=USER,
-                seccomp_profile=core.v1.SeccompProfileArgs(type="RuntimeDefault"),
-            ),
+            security_context=restricted.pod(USER),
             containers=[_container(image=image, variables=variables, settings=settings)],
             volumes=[
                 core.v1.VolumeArgs(name="tmp", empty_dir=core.v1.EmptyDirVolumeSourceArgs(size_limit="16Mi"))
@@ -71,11 +66,7 @@ def _container(
         resources=core.v1.ResourceRequirementsArgs(
             requests={"cpu": "50m", "memory": "96Mi"}, limits={"cpu": "1", "memory": "256Mi"}
         ),
-        security_context=core.v1.SecurityContextArgs(
-            allow_privilege_escalation=False,
-            read_only_root_filesystem=True,
-            capabilities=core.v1.CapabilitiesArgs(drop=["ALL"]),
-        ),
+        security_context=restricted.container(),
         volume_mounts=[core.v1.VolumeMountArgs(name="tmp", mount_path="/tmp")],
         # Pulumi prints it when the Deployment does not get ready.
         termination_message_policy="FallbackToLogsOnError",

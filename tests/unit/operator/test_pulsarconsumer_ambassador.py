@@ -14,7 +14,7 @@ from tests.unit.operator.pulsarconsumers import ADDRESSES, BROKER, IMAGE, KIND, 
 
 
 def listening(server: str, *, local_broker: str = BROKER) -> list[str]:
-    made = containers(server, local_broker=local_broker, image=IMAGE, security={})
+    made = containers(server, local_broker=local_broker, image=IMAGE)
     return [container["command"][1] for container in made]
 
 

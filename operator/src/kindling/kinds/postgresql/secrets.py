@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 from urllib.parse import quote
 
-from kindling.kinds.contract import Child, Observed, child_metadata, owner_of
+from kindling.kinds.contract import Child, Observed, child_metadata
 from kindling.kinds.postgresql.service import PORT, host_of
 from kindling.kinds.postgresql.spec import SUPERUSER, is_ephemeral, user_of
 from kindling.kinds.postgresql.volume import volume_ref
@@ -38,7 +38,8 @@ def superuser(type: ResourceType, cr: Object, observed: Observed) -> Child:
     }
     ephemeral = is_ephemeral(cr)
     metadata = child_metadata(type, cr, name=superuser_name(cr))
-    metadata["ownerReferences"] = [owner_of(type, cr) if ephemeral else keeper]
+    if not ephemeral:
+        metadata["ownerReferences"] = [keeper]
     values = {"username": SUPERUSER, "password": observed.password("superuser")}
     return Child(
         type=SECRET,

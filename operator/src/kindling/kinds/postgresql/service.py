@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kindling.kinds.contract import Child, labels_of, owner_of, selector_of
+from kindling.kinds.contract import Child, child_metadata, selector_of
 from kindling.kube.resources import SERVICE, Object, ResourceType
 
 PORT = 5432
@@ -17,12 +17,7 @@ def build(type: ResourceType, cr: Object) -> Child:
     return Child(
         type=SERVICE,
         body={
-            "metadata": {
-                "namespace": cr["metadata"]["namespace"],
-                "name": cr["metadata"]["name"],
-                "labels": labels_of(type, cr),
-                "ownerReferences": [owner_of(type, cr)],
-            },
+            "metadata": child_metadata(type, cr, name=cr["metadata"]["name"]),
             "spec": {
                 "type": "ClusterIP",
                 "selector": selector_of(type, cr),

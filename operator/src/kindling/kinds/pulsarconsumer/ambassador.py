@@ -8,6 +8,7 @@ from __future__ import annotations
 import ipaddress
 from typing import NamedTuple
 
+from kindling.kinds import restricted
 from kindling.kube.resources import Object
 
 SCHEME = "pulsar://"
@@ -39,7 +40,7 @@ def needed(server: str, *, local_broker: str) -> list[Listen]:
     return loopbacks(server) if local_broker and server.startswith(SCHEME) else []
 
 
-def containers(server: str, *, local_broker: str, image: str, security: Object) -> list[Object]:
+def containers(server: str, *, local_broker: str, image: str) -> list[Object]:
     """One sidecar for each address: there before the consumer starts, and until it has ended."""
     return [
         {
@@ -48,7 +49,7 @@ def containers(server: str, *, local_broker: str, image: str, security: Object) 
             "command": _command(listen, local_broker),
             "restartPolicy": "Always",
             "resources": RESOURCES,
-            "securityContext": security,
+            "securityContext": restricted.CONTAINER,
             "terminationMessagePolicy": "FallbackToLogsOnError",
         }
         for number, listen in enumerate(needed(server, local_broker=local_broker), start=1)

@@ -36,9 +36,7 @@ def build(
 ) -> Child:
     """`own_image` is what the ambassadors run, whatever the consumers do."""
     selector = {"matchLabels": selector_of(type, cr)}
-    sidecars = ambassador.containers(
-        spec.server, local_broker=local_broker, image=own_image, security=restricted.CONTAINER
-    )
+    sidecars = ambassador.containers(spec.server, local_broker=local_broker, image=own_image)
     return Child(
         type=DEPLOYMENT,
         body={
