@@ -7,56 +7,86 @@ Pulumi.yaml alone: Pulumi lays them under the stack's values for the program, `r
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
+from infra import setting_values as values
 from infra.errors import KindlingError
 from infra.paths import REPOSITORY
+from infra.setting_source import PROJECT as PROJECT
+from infra.setting_source import Get, Source
+from infra.setting_values import AUTO as AUTO
+from infra.setting_values import FIRST_PORT, LAST_PORT
 
-PROJECT = "kindling"
-AUTO = "auto"
-
-CLUSTERS = ("kind",)
+KIND, EXISTING = CLUSTERS = ("kind", "existing")
+BUILD, PROMOTED = IMAGE_SOURCES = ("build", "promoted")
+CLUSTER_WIDE, NAMESPACES = SCOPES = ("cluster", "namespaces")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 MOST_WORKERS = 8
 MOST_REPLICAS = 5
-FIRST_PORT, LAST_PORT = 1024, 65535
+# Where samples/ puts its objects.
+SAMPLES_NAMESPACE = "default"
 
-# The API server's own rule for namespace names (RFC 1123 label).
-_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-# A reference with a tag or a digest: a bare name would mean `latest`, which is another image every day.
-_IMAGE = re.compile(r"[a-z0-9][a-z0-9._/:-]*?(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}|@sha256:[0-9a-f]{64})")
-
-Value = TypeVar("Value")
-Get = Callable[[str], str | None]
+# What means something for one sort of cluster, or of images, alone.
+_OF_KIND = ("nodeImage", "workers", "apiServerPort")
+_OF_EXISTING = ("kubeconfig", "context", "registry", "insecureRegistry", "imageSource", "images")
+_OF_BUILD = ("registry", "insecureRegistry")
+_OF_PROMOTED = ("images",)
 
 
 @dataclass(frozen=True)
 class ClusterSettings:
-    """Where the stack runs. `api_server_port` 0 and `node_image` 'auto' are decided at creation."""
+    """Where the stack runs. `api_server_port` 0 and `node_image` 'auto' are decided at creation.
+
+    Of an existing cluster, `context` is the user's, in `kubeconfig`: a path, or empty for KUBECONFIG's.
+    """
 
     source: str
     name: str
-    node_image: str
-    workers: int
-    api_server_port: int
+    node_image: str = AUTO
+    workers: int = 0
+    api_server_port: int = 0
+    kubeconfig: str = ""
+    existing_context: str = ""
 
     @property
     def context(self) -> str:
-        """The name that kind gives the cluster in a kubeconfig."""
-        return f"kind-{self.name}"
+        """The cluster's name in a kubeconfig: the user's, or the one that kind gives."""
+        return self.existing_context or f"kind-{self.name}"
+
+    @property
+    def is_existing(self) -> bool:
+        """Whether the cluster is somebody else's to make and to remove."""
+        return self.source == EXISTING
+
+
+@dataclass(frozen=True)
+class ImageSettings:
+    """Where an existing cluster's images come from.
+
+    Built here and pushed below `registry` (HOST[:PORT]/PREFIX), or `promoted`: taken as another stack
+    has them, by name, and never built. `insecure` is a registry without TLS.
+    """
+
+    source: str = BUILD
+    registry: str = ""
+    insecure: bool = False
+    promoted: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class OperatorSettings:
-    """How the operator runs. No `watch_namespaces` means all of them."""
+    """How the operator runs. No `watch_namespaces` means all of them.
+
+    With `scope` 'namespaces' its rights end where they do: Roles in each, and no ClusterRole.
+    """
 
     replicas: int
     log_level: str
     watch_namespaces: tuple[str, ...]
+    scope: str = CLUSTER_WIDE
 
 
 @dataclass(frozen=True)
@@ -82,6 +112,9 @@ class Settings:
     operator: OperatorSettings
     samples: SamplesSettings
     broker: BrokerSettings
+    images: ImageSettings = field(default_factory=ImageSettings)
+    # Whether Pulumi refuses to remove what holds data: the kinds, the samples, the namespace, the cluster.
+    protect: bool = False
 
 
 def load(get: Get, *, stack: str) -> Settings:
@@ -90,27 +123,68 @@ def load(get: Get, *, stack: str) -> Settings:
     on a key of the stack's file that means nothing here.
     """
     _refuse_unknown_keys(stack)
-    source = _Source(get, stack)
+    source = Source(get, stack=stack, default=_default)
+    cluster = _cluster(source, stack)
     return Settings(
         stack=stack,
-        cluster=ClusterSettings(
-            source=source.one_of("cluster", CLUSTERS),
-            name=cluster_name(stack),
-            node_image=source.parsed("nodeImage", _image, "`auto`, or an image with a tag or a digest"),
-            workers=source.number("workers", 0, MOST_WORKERS),
-            api_server_port=source.parsed(
-                "apiServerPort", _port, f"0 for a free one, or a port from {FIRST_PORT} to {LAST_PORT}"
-            ),
-        ),
-        operator=OperatorSettings(
-            replicas=source.number("replicas", 1, MOST_REPLICAS),
-            log_level=source.one_of("logLevel", LOG_LEVELS),
-            watch_namespaces=source.parsed(
-                "watchNamespaces", _namespaces, "a list of namespace names (a-z, 0-9 and -), each named once"
-            ),
-        ),
+        cluster=cluster,
+        operator=_operator(source),
         samples=SamplesSettings(enabled=source.enabled("samples")),
         broker=BrokerSettings(enabled=source.enabled("broker")),
+        images=_images(source) if cluster.is_existing else ImageSettings(),
+        protect=source.enabled("protect"),
+    )
+
+
+def _cluster(source: Source, stack: str) -> ClusterSettings:
+    name = cluster_name(stack)
+    if source.one_of("cluster", CLUSTERS) == EXISTING:
+        source.refuse(_OF_KIND, where="kindling:cluster is `existing`: only a kind cluster is made here")
+        return ClusterSettings(
+            source=EXISTING,
+            name=name,
+            kubeconfig=source.parsed("kubeconfig", values.path, "the path of a file, or nothing"),
+            existing_context=source.parsed("context", values.context, "the name of a context"),
+        )
+    source.refuse(_OF_EXISTING, where="kindling:cluster is `kind`: its images are put on its nodes")
+    return ClusterSettings(
+        source=KIND,
+        name=name,
+        node_image=source.parsed("nodeImage", values.image, "`auto`, or an image with a tag or a digest"),
+        workers=source.number("workers", 0, MOST_WORKERS),
+        api_server_port=source.parsed(
+            "apiServerPort", values.port, f"0 for a free one, or a port from {FIRST_PORT} to {LAST_PORT}"
+        ),
+    )
+
+
+def _images(source: Source) -> ImageSettings:
+    if source.one_of("imageSource", IMAGE_SOURCES) == PROMOTED:
+        source.refuse(_OF_BUILD, where="kindling:imageSource is `promoted`: nothing is pushed from here")
+        allowed = "images by name, each HOST/PATH@sha256:DIGEST, as `python3 -m infra promote` writes them"
+        return ImageSettings(PROMOTED, promoted=source.parsed("images", values.promoted, allowed))
+    source.refuse(_OF_PROMOTED, where="kindling:imageSource is `build`")
+    return ImageSettings(
+        BUILD,
+        registry=source.parsed("registry", values.registry, "HOST[:PORT]/PREFIX, in small letters"),
+        insecure=source.enabled("insecureRegistry"),
+    )
+
+
+def _operator(source: Source) -> OperatorSettings:
+    watched = source.parsed(
+        "watchNamespaces", values.namespaces, "a list of namespace names (a-z, 0-9 and -), each named once"
+    )
+    scope = source.one_of("scope", SCOPES)
+    if scope == NAMESPACES and not watched:
+        source.wrong("watchNamespaces", "at least one namespace while kindling:scope is `namespaces`")
+    if watched and SAMPLES_NAMESPACE not in watched and source.enabled("samples"):
+        source.wrong("watchNamespaces", f"with `{SAMPLES_NAMESPACE}` in it while kindling:samples is true")
+    return OperatorSettings(
+        replicas=source.number("replicas", 1, MOST_REPLICAS),
+        log_level=source.one_of("logLevel", LOG_LEVELS),
+        watch_namespaces=watched,
+        scope=scope,
     )
 
 
@@ -125,14 +199,8 @@ def read(stack: str) -> Settings:
             why=f"the stacks are {', '.join(stacks())}, each a file Pulumi.STACK.yaml",
             remedy="name one of them.",
         )
-    defaults = {key: declared["default"] for key, declared in _declared().items()}
-    values = {**defaults, **_own_keys(stack)}
-
-    def get(key: str) -> str | None:
-        value = values.get(key)
-        return value if value is None or isinstance(value, str) else json.dumps(value)
-
-    return load(get, stack=stack)
+    own = _own_keys(stack)
+    return load(lambda key: _text(own[key]) if key in own else _default(key), stack=stack)
 
 
 def stacks() -> list[str]:
@@ -143,38 +211,6 @@ def stacks() -> list[str]:
 def cluster_name(stack: str) -> str:
     """The name of the stack's own cluster."""
     return f"{PROJECT}-{stack}"
-
-
-class _Source:
-    """Reads values and names key, value, stack and what is allowed when one is wrong."""
-
-    def __init__(self, get: Get, stack: str) -> None:
-        self._get, self._stack = get, stack
-
-    def one_of(self, key: str, allowed: tuple[str, ...]) -> str:
-        return self.parsed(key, lambda text: text if text in allowed else None, ", ".join(allowed))
-
-    def enabled(self, key: str) -> bool:
-        return self.one_of(key, ("true", "false")) == "true"
-
-    def number(self, key: str, least: int, most: int) -> int:
-        def parse(text: str) -> int | None:
-            value = _whole(text)
-            return value if value is not None and least <= value <= most else None
-
-        return self.parsed(key, parse, f"a whole number from {least} to {most}")
-
-    def parsed(self, key: str, parse: Callable[[str], Value | None], allowed: str) -> Value:
-        text = self._get(key)
-        value = None if text is None else parse(text)
-        if value is None:
-            stands = "is not set" if text is None else f"can not be `{text}`"
-            raise KindlingError(
-                f"{PROJECT}:{key} of stack `{self._stack}` {stands}",
-                why=f"allowed: {allowed}",
-                remedy=f"set it in {_stack_file(self._stack).name}.",
-            )
-        return value
 
 
 def _refuse_unknown_keys(stack: str) -> None:
@@ -201,6 +237,15 @@ def _declared() -> dict[str, Any]:
     return declared
 
 
+def _default(key: str) -> str | None:
+    return _text(_declared()[key]["default"]) if key in _declared() else None
+
+
+def _text(value: Any) -> str | None:
+    """A value of a YAML file as Pulumi hands it to the program."""
+    return value if value is None or isinstance(value, str) else json.dumps(value)
+
+
 def _stack_file(stack: str) -> Path:
     return REPOSITORY / f"Pulumi.{stack}.yaml"
 
@@ -216,30 +261,3 @@ def _yaml(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict) or not isinstance(content.get("config") or {}, dict):
         raise KindlingError(f"{path.name} must hold a mapping under `config`", remedy="mend the file.")
     return content
-
-
-def _whole(text: str) -> int | None:
-    return int(text) if re.fullmatch(r"-?[0-9]{1,9}", text) else None
-
-
-def _port(text: str) -> int | None:
-    port = _whole(text)
-    return port if port == 0 or (port is not None and FIRST_PORT <= port <= LAST_PORT) else None
-
-
-def _image(text: str) -> str | None:
-    if text == AUTO:
-        return text
-    return text if _IMAGE.fullmatch(text) and not text.endswith(":latest") else None
-
-
-def _namespaces(text: str) -> tuple[str, ...] | None:
-    try:
-        names = json.loads(text)
-    except ValueError:
-        return None
-    if not isinstance(names, list) or len(names) != len(set(map(str, names))):
-        return None
-    if not all(isinstance(name, str) and _LABEL.fullmatch(name) for name in names):
-        return None
-    return tuple(names)

@@ -1,51 +1,90 @@
 """The cluster of a stack and Pulumi's way into it.
 
-Apart from what runs inside, because everything inside is made through this provider and dies with it.
+Apart from what runs inside, because everything inside is made through this provider and, in a cluster
+of our own, dies with it.
 """
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pulumi
 import pulumi_kubernetes as kubernetes
 
+from infra.drivers import access
+from infra.errors import KindlingError
+from infra.resources.existing_cluster import ExistingCluster
 from infra.resources.kind_cluster import KindCluster
 from infra.settings import ClusterSettings
 
 
 class Cluster(pulumi.ComponentResource):
-    """A kind cluster of the stack's own, and the one Kubernetes provider of the program.
+    """A kind cluster of the stack's own or an existing one, and the one Kubernetes provider of the program.
 
-    `resource` is what everything inside is deleted with; `incarnation` is its id, new whenever the
-    cluster is made again.
+    `incarnation` is its id, new whenever the cluster is another. `deleted_with` is what everything
+    inside goes with, None in an existing cluster, which outlives the stack; `kubeconfig` likewise.
     """
 
-    resource: KindCluster
     provider: kubernetes.Provider
     incarnation: pulumi.Output[str]
-    kubeconfig: pulumi.Output[str]
+    kubeconfig: pulumi.Output[str] | None
+    deleted_with: pulumi.Resource | None
 
     def __init__(
-        self, name: str, *, settings: ClusterSettings, opts: pulumi.ResourceOptions | None = None
+        self,
+        name: str,
+        *,
+        settings: ClusterSettings,
+        protect: bool = False,
+        opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("kindling:components:Cluster", name, {}, opts)
+        guarded = pulumi.ResourceOptions(parent=self, protect=protect)
         inside = pulumi.ResourceOptions(parent=self)
-        self.resource = KindCluster(
-            name,
-            cluster_name=settings.name,
-            node_image=settings.node_image,
-            config=kind_config(settings),
-            opts=inside,
-        )
-        self.incarnation = self.resource.id
-        self.kubeconfig = self.resource.kubeconfig
         # By the identifier the provider knows a changed kubeconfig from another cluster: only the
         # latter makes what is inside anew.
-        self.provider = kubernetes.Provider(
-            name, kubeconfig=self.kubeconfig, cluster_identifier=self.incarnation, opts=inside
-        )
-        self.register_outputs({"incarnation": self.incarnation, "kubeconfig": self.kubeconfig})
+        if settings.is_existing:
+            existing = ExistingCluster(name, context=settings.context, opts=guarded)
+            self.incarnation, self.kubeconfig, self.deleted_with = existing.id, None, None
+            # Without a kubeconfig the provider looks where kubectl does. So neither credentials nor
+            # paths enter the state, new ones change nothing, and a preview can do without any. It must
+            # be empty: for none, Pulumi's SDK would write the variable KUBECONFIG into the state.
+            self.provider = kubernetes.Provider(
+                name,
+                kubeconfig="",
+                context=settings.context,
+                cluster_identifier=self.incarnation,
+                opts=inside,
+            )
+        else:
+            own = KindCluster(
+                name,
+                cluster_name=settings.name,
+                node_image=settings.node_image,
+                config=kind_config(settings),
+                opts=guarded,
+            )
+            self.incarnation, self.kubeconfig, self.deleted_with = own.id, own.kubeconfig, own
+            self.provider = kubernetes.Provider(
+                name, kubeconfig=self.kubeconfig, cluster_identifier=self.incarnation, opts=inside
+            )
+        kubeconfig = {} if self.kubeconfig is None else {"kubeconfig": self.kubeconfig}
+        self.register_outputs({"incarnation": self.incarnation, **kubeconfig})
+
+
+def check_environment(settings: ClusterSettings) -> None:
+    """Raise `KindlingError` unless KUBECONFIG is what the stack's setting says.
+
+    The provider is a program of its own and reads the variable; the setting could not reach it from here.
+    """
+    for name, value in access.environment(settings.kubeconfig).items():
+        if os.environ.get(name) != value:
+            raise KindlingError(
+                f"{name} is not the file that kindling:kubeconfig names",
+                why=f"`{os.environ.get(name, '')}`, not `{value}`",
+                remedy=f"`python3 -m infra` sets it; for Pulumi alone, set {name} to {value}.",
+            )
 
 
 def kind_config(settings: ClusterSettings) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The images that this repository builds, in the stack's cluster.
+"""The images that this repository builds, where the stack's cluster has or finds them.
 
 One list of them, with what enters each: its hash is the image's tag, so that unchanged content is an
 unchanged reference and nothing rolls.
@@ -12,9 +12,11 @@ import pulumi
 
 from infra.components.cluster import Cluster
 from infra.drivers.images import BROKER_FOLDER, BROKER_IMAGE, content_hash
+from infra.errors import KindlingError
 from infra.paths import REPOSITORY
 from infra.resources.container_image import ContainerImage
-from infra.settings import ClusterSettings
+from infra.resources.pushed_image import PushedImage
+from infra.settings import PROMOTED, Settings
 
 
 @dataclass(frozen=True)
@@ -41,9 +43,11 @@ class Source:
         return content_hash(tree, extra=words)
 
 
+OPERATOR_PART = "operator"
 OPERATOR = Source("kindling-operator", "operator", "operator/src")
 OPERANDS = "operator/images"
 # Not among the operands: the operator runs consumers of a broker, wherever that is.
+BROKER_PART = "broker"
 BROKER = Source(BROKER_IMAGE, BROKER_FOLDER, BROKER_FOLDER)
 
 
@@ -53,12 +57,31 @@ def operands() -> dict[str, Source]:
     return {name: Source(f"kindling-{name}", f"{OPERANDS}/{name}", f"{OPERANDS}/{name}") for name in names}
 
 
+def wanted(settings: Settings) -> dict[str, Source]:
+    """What the stack runs, by the name that it has in settings and outputs."""
+    broker = {BROKER_PART: BROKER} if settings.broker.enabled else {}
+    return {OPERATOR_PART: OPERATOR, **operands(), **broker}
+
+
+def not_promoted(settings: Settings) -> KindlingError | None:
+    """What a stack of promoted images has to say when it lacks one."""
+    missing = [part for part in wanted(settings) if part not in settings.images.promoted]
+    if settings.images.source != PROMOTED or not missing:
+        return None
+    return KindlingError(
+        f"kindling:images of stack `{settings.stack}` lacks {', '.join(missing)}",
+        why="kindling:imageSource is `promoted`: it runs what another stack runs, and builds nothing",
+        remedy=f"python3 -m infra promote staging {settings.stack}",
+    )
+
+
 class Images(pulumi.ComponentResource):
-    """References to our images, each usable once every node has it; `operands` by folder.
+    """References to our images by part; one that is built here is known once it can be pulled or is there.
 
     `broker` is None for a stack without one, which then need not have the image.
     """
 
+    all: dict[str, pulumi.Output[str]]
     operator: pulumi.Output[str]
     operands: dict[str, pulumi.Output[str]]
     broker: pulumi.Output[str] | None
@@ -68,25 +91,42 @@ class Images(pulumi.ComponentResource):
         name: str,
         *,
         cluster: Cluster,
-        settings: ClusterSettings,
-        with_broker: bool,
+        settings: Settings,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("kindling:components:Images", name, {}, opts)
+        self._name, self._cluster, self._settings = name, cluster, settings
+        references = {part: self._reference(part, source) for part, source in wanted(settings).items()}
+        self.all = dict(references)
+        self.broker = references.pop(BROKER_PART, None)
+        self.operator = references.pop(OPERATOR_PART)
+        self.operands = references
+        self.register_outputs(self.all)
 
-        def reference(part: str, source: Source) -> pulumi.Output[str]:
+    def _reference(self, part: str, source: Source) -> pulumi.Output[str]:
+        inside = pulumi.ResourceOptions(parent=self)
+        images = self._settings.images
+        if not self._settings.cluster.is_existing:
             return ContainerImage(
-                f"{name}-{part}",
+                f"{self._name}-{part}",
                 image=source.image,
                 context=source.context,
                 containerfile=source.containerfile,
                 digest=source.digest(),
-                cluster_name=settings.name,
-                cluster_id=cluster.incarnation,
-                opts=pulumi.ResourceOptions(parent=self),
+                cluster_name=self._settings.cluster.name,
+                cluster_id=self._cluster.incarnation,
+                opts=inside,
             ).ref
-
-        self.operator = reference("operator", OPERATOR)
-        self.operands = {part: reference(part, source) for part, source in operands().items()}
-        self.broker = reference("broker", BROKER) if with_broker else None
-        self.register_outputs({"operator": self.operator, **self.operands})
+        if images.source == PROMOTED:
+            # A preview before the first promotion shows all but this; see `not_promoted`.
+            return pulumi.Output.from_input(images.promoted.get(part, f"{source.image}:not-promoted-yet"))
+        return PushedImage(
+            f"{self._name}-{part}",
+            image=source.image,
+            context=source.context,
+            containerfile=source.containerfile,
+            digest=source.digest(),
+            repository=f"{images.registry}/{source.image}",
+            insecure=images.insecure,
+            opts=inside,
+        ).ref

@@ -5,16 +5,11 @@ The names are fixed, because users, tests and documents name them; so nothing he
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pulumi
 from pulumi_kubernetes import apps, core, meta, networking, policy
-from pulumi_kubernetes import rbac as access
 
-from infra import rbac
-from infra.components import operator_pod, restricted
+from infra.components import operator_pod, permissions, restricted
 from infra.components.images import Images
-from infra.rbac import Rule
 from infra.settings import OperatorSettings
 
 NAME = "kindling-operator"
@@ -39,6 +34,7 @@ class Operator(pulumi.ComponentResource):
         images: Images,
         settings: OperatorSettings,
         local_broker: str = "",
+        protect: bool = False,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("kindling:components:Operator", name, {}, opts)
@@ -47,11 +43,19 @@ class Operator(pulumi.ComponentResource):
         namespace = core.v1.Namespace(
             f"{name}-namespace",
             metadata=meta.v1.ObjectMetaArgs(name=NAMESPACE, labels=restricted.namespace_labels()),
-            opts=self._inside,
+            opts=pulumi.ResourceOptions(parent=self, protect=protect),
         )
         self.namespace = namespace.metadata.apply(_name_of)
         account = core.v1.ServiceAccount(f"{name}-account", metadata=self._metadata(), opts=self._inside)
-        permissions = self._permissions(account)
+        granted = permissions.grant(
+            name,
+            called=NAME,
+            labels=SELECTOR,
+            namespace=self.namespace,
+            account=account.metadata.apply(_name_of),
+            settings=settings,
+            opts=self._inside,
+        )
         self._surroundings()
         self.image = images.operator
         self.deployment = apps.v1.Deployment(
@@ -79,7 +83,7 @@ class Operator(pulumi.ComponentResource):
             ),
             opts=pulumi.ResourceOptions(
                 parent=self,
-                depends_on=permissions,
+                depends_on=granted,
                 custom_timeouts=pulumi.CustomTimeouts(create="5m", update="5m"),
             ),
         )
@@ -87,40 +91,6 @@ class Operator(pulumi.ComponentResource):
 
     def _metadata(self) -> meta.v1.ObjectMetaArgs:
         return meta.v1.ObjectMetaArgs(name=NAME, namespace=self.namespace, labels=SELECTOR)
-
-    def _permissions(self, account: core.v1.ServiceAccount) -> list[pulumi.Resource]:
-        """Roles from the table, bound to the account."""
-        subject = access.v1.SubjectArgs(
-            kind="ServiceAccount", name=account.metadata.apply(_name_of), namespace=self.namespace
-        )
-        group = "rbac.authorization.k8s.io"
-        wide, own = meta.v1.ObjectMetaArgs(name=NAME, labels=SELECTOR), self._metadata()
-        cluster_role = access.v1.ClusterRole(
-            f"{self._name}-cluster-role", metadata=wide, rules=_rules(rbac.CLUSTER_RULES), opts=self._inside
-        )
-        role = access.v1.Role(
-            f"{self._name}-role", metadata=own, rules=_rules(rbac.OWN_NAMESPACE_RULES), opts=self._inside
-        )
-        return [
-            access.v1.ClusterRoleBinding(
-                f"{self._name}-cluster-role",
-                metadata=wide,
-                role_ref=access.v1.RoleRefArgs(
-                    api_group=group, kind="ClusterRole", name=cluster_role.metadata.apply(_name_of)
-                ),
-                subjects=[subject],
-                opts=self._inside,
-            ),
-            access.v1.RoleBinding(
-                f"{self._name}-role",
-                metadata=own,
-                role_ref=access.v1.RoleRefArgs(
-                    api_group=group, kind="Role", name=role.metadata.apply(_name_of)
-                ),
-                subjects=[subject],
-                opts=self._inside,
-            ),
-        ]
 
     def _surroundings(self) -> None:
         """Where its metrics are, who may reach it, and how many may go at once."""
@@ -165,18 +135,6 @@ class Operator(pulumi.ComponentResource):
             ),
             opts=self._inside,
         )
-
-
-def _rules(rules: Sequence[Rule]) -> list[access.v1.PolicyRuleArgs]:
-    return [
-        access.v1.PolicyRuleArgs(
-            api_groups=[rule.group],
-            resources=list(rule.resources),
-            verbs=list(rule.verbs),
-            resource_names=list(rule.names) or None,
-        )
-        for rule in rules
-    ]
 
 
 def _variable(part: str) -> str:

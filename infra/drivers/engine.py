@@ -6,7 +6,9 @@ Apart from `kind` because images are built and kept here whether or not a cluste
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +22,8 @@ from infra.progress import Progress
 # Installing this needs a mirror, but no daemon, no kernel module and no reboot.
 PACKAGES = ("podman", "runc", "containernetworking-plugins", "iptables", "conntrack")
 INSTALL_SECONDS = 60.0
+# Docker's last word on a push.
+_PUSHED = re.compile(r"digest: (sha256:[0-9a-f]{64})")
 _CONTAINERS_CONF = """\
 # Written by Kindling: this machine's root can not raise resource limits (no CAP_SYS_RESOURCE) or has
 # cgroup v1, where podman's own defaults fail.
@@ -115,6 +119,26 @@ class ContainerEngine:
         form = ["--format", "docker-archive"] if self.name == "podman" else []
         self.run("save", *form, "--output", partial, ref, timeout=600)
         os.replace(partial, archive)
+
+    def load(self, archive: Path) -> None:
+        """Take an image from an archive, under the name that it has there."""
+        self.run("load", "--input", archive, timeout=600)
+
+    def push(self, ref: str, destination: str, *, insecure: bool) -> str:
+        """Push an image of ours to `destination`, with the engine's own login; returns its digest there.
+
+        Docker's daemon has settings of its own for a registry without TLS; only Podman can be told here.
+        """
+        if self.name == "docker":
+            self.run("tag", ref, destination)
+            output = self.run("push", destination, timeout=1800)
+            found = _PUSHED.findall(output)
+            return str(found[-1]) if found else ""
+        with tempfile.TemporaryDirectory(prefix="kindling-push-") as folder:
+            digest = Path(folder, "digest")
+            words = ["--tls-verify=false"] if insecure else []
+            self.run("push", "--digestfile", digest, *words, ref, f"docker://{destination}", timeout=1800)
+            return digest.read_text().strip()
 
     def import_rootfs(self, tar: Path, ref: str) -> None:
         """Make an image of one layer from a root file system tar."""

@@ -14,13 +14,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from infra import paths, processes
-from infra.drivers import debian, maven
+from infra.drivers import debian, maven, registry
 from infra.drivers.engine import ContainerEngine
 from infra.drivers.node_image import ensure_node_image
 from infra.errors import KindlingError
 from infra.progress import Progress
 
-__all__ = ["BASE_IMAGE", "build_archive", "content_hash", "ensure_base_image", "ensure_node_image"]
+__all__ = ["BASE_IMAGE", "build_archive", "content_hash", "ensure_base_image", "ensure_node_image", "push"]
 
 BASE_IMAGE = "docker.io/library/debian:trixie-slim"
 OWN_BASE_IMAGE = "localhost/kindling-base:trixie-1"
@@ -108,6 +108,41 @@ def build_archive(
             ) from None
         engine.save(ref, archive)
     return archive
+
+
+def push(
+    engine: ContainerEngine,
+    *,
+    name: str,
+    tag: str,
+    context: Path,
+    containerfile: Path,
+    build_args: Mapping[str, str],
+    repository: str,
+    insecure: bool,
+) -> str:
+    """Build the image unless it was built before, push it as REPOSITORY:TAG; returns its digest there."""
+    archive = build_archive(
+        engine, name=name, tag=tag, context=context, containerfile=containerfile, build_args=build_args
+    )
+    ref, host = f"localhost/{name}:{tag}", repository.partition("/")[0]
+    try:
+        if not engine.has_image(ref):
+            engine.load(archive)
+        digest = engine.push(ref, f"{repository}:{tag}", insecure=insecure)
+    except processes.ProgramError as error:
+        why = error.why or error.what
+        raise KindlingError(
+            f"the image {name} could not be pushed to {host}",
+            why=why,
+            remedy=registry.refusal(host, why),
+        ) from None
+    if not digest:
+        raise KindlingError(
+            f"the image {name} was pushed to {host}, which said no digest",
+            remedy="run the same command again: what was pushed is found there.",
+        )
+    return digest
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from pathlib import Path
 from infra import processes
 from infra.errors import KindlingError
 
+_NO_REGISTRY = Path("/etc/systemd/system/docker-registry.service")
 _NO_CLUSTER = Path("/etc/postgresql-common/createcluster.conf")
 
 
@@ -46,6 +47,19 @@ def install(names: Sequence[str]) -> None:
 def has_postgresql() -> bool:
     """Whether PostgreSQL's server programs are here; Debian keeps them off PATH."""
     return shutil.which("initdb") is not None or any(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+
+
+def has_registry() -> bool:
+    """Whether Debian's registry of images is here."""
+    return shutil.which("docker-registry") is not None
+
+
+def install_registry() -> None:
+    """The program alone: the package would start a registry for all to write to, and is told not to."""
+    if available() and not _NO_REGISTRY.exists():
+        _NO_REGISTRY.parent.mkdir(parents=True, exist_ok=True)
+        _NO_REGISTRY.symlink_to("/dev/null")  # systemd's own way to mask a unit.
+    install(["docker-registry"])
 
 
 def install_postgresql() -> None:

@@ -12,8 +12,10 @@ from typing import Any
 
 from pulumi.runtime.rpc import UNKNOWN
 
+from infra.drivers.access import Access
 from infra.drivers.engine import ContainerEngine
 from infra.drivers.kind import Kind
+from infra.drivers.registry import Registry
 from infra.errors import KindlingError
 from infra.progress import Progress
 from infra.toolchain import Toolchain
@@ -38,6 +40,22 @@ def kind_to_ask() -> Kind | None:
         return Kind(Path("kind"), engine())
     except KindlingError:
         return None
+
+
+def access(context: str) -> Access:
+    """The way into an existing cluster; builds kubectl where it is missing."""
+    return Access(Toolchain(progress=progress()).ensure("kubectl"), context)
+
+
+def access_to_ask(context: str) -> Access | None:
+    """The same, None where kubectl would have to be built for it."""
+    path = Toolchain().survey(["kubectl"])[0].path
+    return None if path is None else Access(path, context)
+
+
+def registry(repository: str, *, insecure: bool) -> Registry:
+    """The registry of `HOST[:PORT]/PATH`."""
+    return Registry.of(repository, insecure=insecure)
 
 
 def progress() -> Progress:

@@ -22,7 +22,21 @@ GOOD = {
     "watchNamespaces": "[]",
     "samples": "false",
     "broker": "false",
+    "scope": "cluster",
+    "protect": "false",
 }
+EXISTING = {
+    **{key: value for key, value in GOOD.items() if key not in ("nodeImage", "workers", "apiServerPort")},
+    "cluster": "existing",
+    "kubeconfig": "",
+    "context": "team/prod",
+    "imageSource": "build",
+    "registry": "registry.example:5000/kindling",
+    "insecureRegistry": "false",
+    "images": "{}",
+}
+PROMOTED = {**EXISTING, "imageSource": "promoted", "registry": ""}
+REF = f"registry.example:5000/kindling/kindling-operator@sha256:{'a' * 64}"
 
 
 def getter(**changed: str | None) -> Callable[[str], str | None]:
@@ -37,7 +51,9 @@ def test_every_value_is_read() -> None:
             apiServerPort="6443",
             replicas="1",
             logLevel="debug",
-            watchNamespaces='["team-a", "team-b"]',
+            watchNamespaces='["default", "team-b"]',
+            scope="namespaces",
+            protect="true",
             samples="true",
             broker="true",
         ),
@@ -52,8 +68,10 @@ def test_every_value_is_read() -> None:
     )
     assert found.cluster.context == "kind-kindling-dev"
     assert found.operator == settings.OperatorSettings(
-        replicas=1, log_level="debug", watch_namespaces=("team-a", "team-b")
+        replicas=1, log_level="debug", watch_namespaces=("default", "team-b"), scope="namespaces"
     )
+    assert found.protect
+    assert not found.cluster.is_existing
     assert found.samples.enabled
     assert found.broker.enabled
 
@@ -61,7 +79,7 @@ def test_every_value_is_read() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "allowed"),
     [
-        ("cluster", "existing", "kind"),
+        ("cluster", "k3s", "kind, existing"),
         ("cluster", None, "kind"),
         ("nodeImage", "", "`auto`"),
         ("nodeImage", "kindest/node", "a tag or a digest"),
@@ -86,6 +104,8 @@ def test_every_value_is_read() -> None:
         ("watchNamespaces", "[7]", "a list of namespace names"),
         ("samples", "yes", "true, false"),
         ("broker", "True", "true, false"),
+        ("scope", "namespace", "cluster, namespaces"),
+        ("protect", "", "true, false"),
     ],
 )
 def test_a_wrong_value_is_named(key: str, value: str | None, allowed: str) -> None:
@@ -107,6 +127,89 @@ def test_a_reference_with_tag_or_digest_is_taken(reference: str) -> None:
     assert settings.load(getter(nodeImage=reference), stack="dev").cluster.node_image == reference
 
 
+def test_an_existing_cluster_is_named_by_its_context() -> None:
+    found = settings.load({**EXISTING, "kubeconfig": "~/prod.yaml"}.get, stack="prod")
+    assert found.cluster.is_existing
+    assert (found.cluster.context, found.cluster.kubeconfig) == ("team/prod", "~/prod.yaml")
+    assert found.images == settings.ImageSettings("build", registry="registry.example:5000/kindling")
+
+
+def test_promoted_images_are_read_by_name() -> None:
+    found = settings.load({**PROMOTED, "images": json.dumps({"operator": REF})}.get, stack="prod")
+    assert found.images == settings.ImageSettings("promoted", promoted={"operator": REF})
+
+
+@pytest.mark.parametrize(
+    ("base", "key", "value"),
+    [
+        (GOOD, "context", "somewhere"),
+        (GOOD, "kubeconfig", "~/x"),
+        (GOOD, "registry", "localhost:5000/k"),
+        (GOOD, "insecureRegistry", "true"),
+        (GOOD, "imageSource", "promoted"),
+        (GOOD, "images", json.dumps({"operator": REF})),
+        (EXISTING, "nodeImage", "kindest/node:v1.34.4"),
+        (EXISTING, "workers", "1"),
+        (EXISTING, "apiServerPort", "6443"),
+        (EXISTING, "images", json.dumps({"operator": REF})),
+        (PROMOTED, "registry", "localhost:5000/k"),
+        (PROMOTED, "insecureRegistry", "true"),
+    ],
+)
+def test_a_setting_that_means_nothing_here_is_named(base: dict[str, str], key: str, value: str) -> None:
+    with pytest.raises(KindlingError) as raised:
+        settings.load({**base, key: value}.get, stack="eu")
+    assert raised.value.what == f"kindling:{key} of stack `eu` means nothing here"
+    assert "kindling:cluster is" in raised.value.why or "kindling:imageSource is" in raised.value.why
+    assert "Pulumi.eu.yaml" in raised.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "stands"),
+    [
+        ("context", "", "is not set"),
+        ("context", "--all", "`--all`"),
+        ("context", "two words", "`two words`"),
+        ("registry", "", "is not set"),
+        ("registry", "kindling", "`kindling`"),
+        ("registry", "https://registry.example", "`https://registry.example`"),
+        ("registry", "registry.example/Kindling", "HOST[:PORT]/PREFIX"),
+        ("registry", "registry.example/kindling/", "HOST[:PORT]/PREFIX"),
+        ("insecureRegistry", "yes", "true, false"),
+        ("imageSource", "pull", "build, promoted"),
+        ("kubeconfig", "a\nb", "the path of a file"),
+    ],
+)
+def test_a_wrong_value_for_an_existing_cluster_is_named(key: str, value: str, stands: str) -> None:
+    with pytest.raises(KindlingError) as raised:
+        settings.load({**EXISTING, key: value}.get, stack="eu")
+    assert f"kindling:{key} of stack `eu`" in str(raised.value)
+    assert stands in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "images",
+    ["[]", "x", json.dumps({"operator": "registry.example/kindling/operator:1"}), json.dumps({"Op": REF})],
+)
+def test_images_are_promoted_by_digest_alone(images: str) -> None:
+    with pytest.raises(KindlingError, match=r"kindling:images of stack `prod` can not be"):
+        settings.load({**PROMOTED, "images": images}.get, stack="prod")
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"scope": "namespaces"}, "kindling:scope is `namespaces`"),
+        ({"watchNamespaces": '["a"]', "samples": "true"}, "kindling:samples is true"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_named(changed: dict[str, str], why: str) -> None:
+    with pytest.raises(KindlingError) as raised:
+        settings.load(getter(**changed), stack="dev")
+    assert "kindling:watchNamespaces" in raised.value.what
+    assert why in raised.value.why
+
+
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository of settings files alone, with the real defaults."""
@@ -116,10 +219,14 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_file_lies_over_the_defaults(repository: Path) -> None:
-    text = "config:\n  kindling:replicas: 3\n  kindling:watchNamespaces: [a]\n  kindling:samples: true\n"
+    text = (
+        "config:\n  kindling:replicas: 3\n  kindling:watchNamespaces: [default]\n  kindling:samples: true\n"
+    )
     (repository / "Pulumi.big.yaml").write_text(text)
     found = settings.read("big")
-    assert found.operator == settings.OperatorSettings(replicas=3, log_level="info", watch_namespaces=("a",))
+    assert found.operator == settings.OperatorSettings(
+        replicas=3, log_level="info", watch_namespaces=("default",)
+    )
     assert found.cluster.name == "kindling-big"
     assert found.samples.enabled
 
@@ -132,9 +239,9 @@ def test_an_empty_file_is_all_defaults(repository: Path) -> None:
 def test_the_file_and_the_program_are_told_the_same(repository: Path) -> None:
     """Pulumi hands booleans and lists to the program as JSON; `read` must too."""
     (repository / "Pulumi.a.yaml").write_text(
-        "config:\n  kindling:watchNamespaces: [x, y]\n  kindling:samples: true\n"
+        "config:\n  kindling:watchNamespaces: [x, default]\n  kindling:samples: true\n"
     )
-    told = getter(watchNamespaces=json.dumps(["x", "y"]), samples="true")
+    told = getter(watchNamespaces=json.dumps(["x", "default"]), samples="true")
     assert settings.read("a") == settings.load(told, stack="a")
 
 

@@ -1,0 +1,74 @@
+"""An existing cluster and its registry, looked at before Pulumi is started.
+
+Pulumi would find out too, resource by resource and in its provider's words, half-way through. Here it is
+one sentence, and nothing was touched.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from infra.cli import backend, plain
+from infra.cli.described import Described
+from infra.drivers.access import Access, Right
+from infra.drivers.registry import Registry
+from infra.errors import KindlingError
+
+VERBS = ("create", "patch", "delete")
+NAMESPACE = "kindling-system"
+RBAC = "rbac.authorization.k8s.io"
+
+
+def access(stack: str, *, kubectl: Path) -> Access:
+    """The way into the stack's cluster."""
+    return Access(kubectl, plain.context(stack), plain.value(stack, "kubeconfig"))
+
+
+def check(stack: str, settings: Described, *, kubectl: Path) -> None:
+    """Raise `KindlingError` for the first thing that would stop `up`."""
+    way = access(stack, kubectl=kubectl)
+    same_cluster(stack, way)
+    lacking = way.lacking(rights(served=settings.served))
+    if lacking:
+        raise KindlingError(
+            f"the credentials of context `{way.context}` lack rights that the stack needs",
+            why="they may not " + ", ".join(map(str, lacking)),
+            remedy="have them granted (docs/guides/environments.md), then run the same command again; "
+            "nothing was changed.",
+        )
+    if settings.registry:
+        Registry.of(settings.registry, insecure=settings.insecure_registry).check()
+
+
+def same_cluster(stack: str, way: Access) -> None:
+    """Raise `KindlingError` unless the context leads to where the stack is, if it is anywhere."""
+    found, state = way.uid(), backend.state(stack)
+    recorded = state.cluster if state is not None else ""
+    if recorded and found != recorded:
+        raise KindlingError(
+            f"the context `{way.context}` leads to another cluster than the one stack `{stack}` is in",
+            why=f"the namespace kube-system there has the uid {found}, not {recorded}",
+            remedy="point the context back. If the old cluster is gone for good: "
+            f"python3 -m infra exec --stack {stack} pulumi stack rm --force --yes --preserve-config",
+        )
+
+
+def rights(*, served: tuple[str, ...] | None) -> list[Right]:
+    """What must be allowed to bring the stack up; `served` None for an operator of the whole cluster."""
+    own = [
+        ("", ("serviceaccounts", "services")),
+        ("apps", ("deployments",)),
+        ("policy", ("poddisruptionbudgets",)),
+        ("networking.k8s.io", ("networkpolicies",)),
+        (RBAC, ("roles", "rolebindings")),
+    ]
+    wide = [("", "namespaces"), ("apiextensions.k8s.io", "customresourcedefinitions")]
+    if served is None:
+        wide += [(RBAC, "clusterroles"), (RBAC, "clusterrolebindings")]
+    places = [(group, name, NAMESPACE) for group, names in own for name in names]
+    places += [(RBAC, name, place) for place in served or () for name in ("roles", "rolebindings")]
+    return [
+        Right(verb, name, group, namespace)
+        for group, name, namespace in [*((group, name, "") for group, name in wide), *places]
+        for verb in VERBS
+    ]

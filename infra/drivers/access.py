@@ -1,0 +1,128 @@
+"""An existing cluster, asked by kubectl through a context of the user's kubeconfig.
+
+Only asked: what is made in it is made through Pulumi's provider, which takes the same context. The
+credentials stay in the kubeconfig.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from infra import processes
+from infra.errors import KindlingError
+
+SECONDS = 10
+# The one object of a cluster that is as old as the cluster and never made again.
+MARK = "kube-system"
+
+
+# klog's own form: level, month and day, time.
+_LOGGED = re.compile(r"[IWEF][0-9]{4} [0-9:.]+ ")
+
+
+@dataclass(frozen=True)
+class Right:
+    """A verb on a resource of a group, in one namespace or (empty) everywhere."""
+
+    verb: str
+    resource: str
+    group: str = ""
+    namespace: str = ""
+
+    def __str__(self) -> str:
+        name = f"{self.resource}.{self.group}" if self.group else self.resource
+        return f"{self.verb} {name}" + (f" in {self.namespace}" if self.namespace else "")
+
+
+@dataclass(frozen=True)
+class Access:
+    """A way into a cluster. `kubeconfig` empty means where kubectl looks by itself."""
+
+    kubectl: Path
+    context: str
+    kubeconfig: str = ""
+
+    def uid(self) -> str:
+        """Which cluster the context leads to: an id that no other has, and that it keeps for life."""
+        return self._run("get", "namespace", MARK, "--output=jsonpath={.metadata.uid}").strip()
+
+    def lacking(self, rights: Sequence[Right]) -> list[Right]:
+        """Those of the rights that whoever the context is does not have."""
+        reviews = [
+            {
+                "apiVersion": "authorization.k8s.io/v1",
+                "kind": "SelfSubjectAccessReview",
+                "spec": {
+                    "resourceAttributes": {
+                        "verb": right.verb,
+                        "resource": right.resource,
+                        "group": right.group,
+                        "namespace": right.namespace,
+                    }
+                },
+            }
+            for right in rights
+        ]
+        asked = json.dumps({"apiVersion": "v1", "kind": "List", "items": reviews})
+        wanted = "--output=jsonpath={.status.allowed} "
+        # Each is answered in turn; no schema need be fetched to know that they are well made.
+        allowed = self._run("create", "--filename=-", "--validate=false", wanted, stdin=asked).split()
+        return [right for right, has in zip(rights, allowed, strict=True) if has != "true"]
+
+    def _run(self, *words: str, stdin: str | None = None) -> str:
+        try:
+            return processes.run(
+                [self.kubectl, f"--context={self.context}", f"--request-timeout={SECONDS}s", *words],
+                timeout=3 * SECONDS,
+                env=environment(self.kubeconfig),
+                stdin=stdin,
+            )
+        except processes.ProgramError as error:
+            raise explained(error.why or error.what, context=self.context) from None
+
+
+def environment(kubeconfig: str) -> dict[str, str]:
+    """What kubectl and Pulumi's provider need to look into that file."""
+    return {"KUBECONFIG": str(Path(kubeconfig).expanduser().absolute())} if kubeconfig else {}
+
+
+class NoContext(KindlingError):
+    """The kubeconfig has no context of that name."""
+
+
+def explained(words: str, *, context: str) -> KindlingError:
+    """kubectl's complaint as an error with a remedy."""
+    # The log of its tries says the same, again and again, before the verdict.
+    lines = [line.strip() for line in words.splitlines()]
+    words = "\n".join(line for line in lines if not _LOGGED.match(line)).removeprefix("error: ") or words
+    told = words.lower()
+    if "context" in told and ("does not exist" in told or "not found for specified context" in told):
+        where = os.environ.get("KUBECONFIG") or "~/.kube/config"
+        return NoContext(
+            f"there is no context `{context}`",
+            why=words,
+            remedy="set kindling:context to one that `kubectl config get-contexts` lists, or "
+            f"kindling:kubeconfig or KUBECONFIG (now {where}) to the file that has it.",
+        )
+    if "unauthorized" in told or "must be logged in" in told:
+        return KindlingError(
+            f"the cluster of context `{context}` does not accept its credentials",
+            why=words,
+            remedy="renew them in the kubeconfig; nothing was changed.",
+        )
+    if "forbidden" in told:
+        return KindlingError(
+            f"the credentials of context `{context}` lack a right",
+            why=words,
+            remedy="docs/guides/environments.md lists the rights that are needed.",
+        )
+    return KindlingError(
+        f"the cluster of context `{context}` can not be reached",
+        why=words,
+        remedy="check that its API server runs and can be reached from here; nothing was changed.",
+    )

@@ -1,0 +1,90 @@
+"""The container engine's login to a registry, read where the engine keeps it and never kept here.
+
+Apart from `registry` because it is the one thing that sees passwords and tokens: they go into an
+Authorization header and nowhere else.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+from infra import processes
+
+# What Docker's own registry is filed under.
+_FILED = {"docker.io": "https://index.docker.io/v1/"}
+_PARAMETER = re.compile(r'(\w+)="([^"]*)"')
+
+
+def authorization(host: str, asked: str, *, insecure: bool, timeout: float) -> str | None:
+    """The Authorization header for what a registry `asked` with (WWW-Authenticate); None without a login.
+
+    A registry with tokens may give one to anybody, so it is asked for one without a login too.
+    """
+    scheme, _, rest = asked.partition(" ")
+    basic = _basic(host)
+    if scheme.lower() == "basic":
+        return basic
+    if scheme.lower() != "bearer":
+        return None
+    parameters = dict(_PARAMETER.findall(rest))
+    realm = parameters.pop("realm", "")
+    # A password goes to no place without TLS unless the whole registry has none.
+    if not realm.startswith("https://") and not (insecure and realm.startswith("http://")):
+        return None
+    query = urllib.parse.urlencode({k: v for k, v in parameters.items() if k in ("service", "scope")})
+    request = urllib.request.Request(f"{realm}?{query}")
+    if basic is not None:
+        request.add_unredirected_header("Authorization", basic)
+    try:
+        with urllib.request.urlopen(request, timeout=timeout) as answer:
+            granted = json.load(answer)
+    except (OSError, ValueError):
+        return None
+    token = granted.get("token") or granted.get("access_token") if isinstance(granted, dict) else None
+    return f"Bearer {token}" if isinstance(token, str) else None
+
+
+def files() -> Iterator[Path]:
+    """Where Podman and Docker keep logins, the first one first."""
+    if named := os.environ.get("REGISTRY_AUTH_FILE"):
+        yield Path(named)
+        return
+    runtime = os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
+    yield Path(runtime, "containers", "auth.json")
+    yield Path("/run/containers", str(os.getuid()), "auth.json")
+    yield Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config", "containers", "auth.json")
+    yield Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker", "config.json")
+
+
+def _basic(host: str) -> str | None:
+    filed = _FILED.get(host, host)
+    for file in files():
+        try:
+            content = json.loads(file.read_text(encoding="utf-8"))
+            helper = content.get("credHelpers", {}).get(filed) or content.get("credsStore")
+            kept = content.get("auths", {}).get(filed, {}).get("auth")
+        except (OSError, ValueError, AttributeError):
+            continue
+        if kept:
+            return f"Basic {kept}"
+        if helper and (found := _from_helper(str(helper), filed)) is not None:
+            return found
+    return None
+
+
+def _from_helper(helper: str, host: str) -> str | None:
+    """Of a program that keeps logins (docker-credential-helpers)."""
+    try:
+        told = json.loads(processes.run([f"docker-credential-{helper}", "get"], timeout=30, stdin=host))
+        pair = f"{told['Username']}:{told['Secret']}"
+    except (processes.ProgramError, ValueError, KeyError, TypeError):
+        return None
+    return "Basic " + base64.b64encode(pair.encode()).decode()

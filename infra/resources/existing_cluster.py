@@ -1,0 +1,83 @@
+"""A cluster that somebody else made, as a Pulumi resource. The module's path is state format.
+
+It makes nothing and removes nothing. It writes down which cluster the stack was brought up in, so that a
+context that leads elsewhere one day is an error, and new credentials for the same cluster are no change.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import pulumi
+from pulumi.dynamic import (
+    CheckFailure,
+    CheckResult,
+    CreateResult,
+    DiffResult,
+    ReadResult,
+    Resource,
+    ResourceProvider,
+    UpdateResult,
+)
+
+from infra.drivers.access import NoContext
+from infra.errors import KindlingError
+from infra.resources import host
+
+Props = dict[str, Any]
+
+
+class ExistingClusterProvider(ResourceProvider):
+    """Never replaced: what is in one cluster can not be moved to another by a changed setting."""
+
+    serialize_as_secret_always = False
+
+    def check(self, _olds: Props, news: Props) -> CheckResult:
+        failures = [] if news.get("context") else [CheckFailure("context", "is empty: name a context")]
+        return CheckResult(news, failures)
+
+    def diff(self, id_: str, olds: Props, news: Props) -> DiffResult:
+        # A preview may run where the cluster can not be reached; where it can be, it must be the one.
+        if (access := host.access_to_ask(news["context"])) is not None:
+            try:
+                uid = access.uid()
+            except KindlingError:
+                uid = id_
+            _same(id_, uid, context=news["context"])
+        return DiffResult(changes=olds.get("context") != news["context"], replaces=[])
+
+    def create(self, props: Props) -> CreateResult:
+        return CreateResult(host.access(props["context"]).uid(), {"context": props["context"]})
+
+    def read(self, id_: str, props: Props) -> ReadResult:
+        # The record's name for it may be an old one; by its new one `diff` asks.
+        with contextlib.suppress(NoContext):
+            _same(id_, host.access(props["context"]).uid(), context=props["context"])
+        return ReadResult(id_, props)
+
+    def update(self, id_: str, _olds: Props, news: Props) -> UpdateResult:
+        _same(id_, host.access(news["context"]).uid(), context=news["context"])
+        return UpdateResult({"context": news["context"]})
+
+    def delete(self, _id: str, _props: Props) -> None:
+        """It is not ours to remove."""
+
+
+class ExistingCluster(Resource, module="existing", name="Cluster"):
+    """The cluster a context leads to. The id is the cluster's own, whatever the context is called."""
+
+    context: pulumi.Output[str]
+
+    def __init__(self, name: str, *, context: str, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(ExistingClusterProvider(), name, {"context": context}, opts)
+
+
+def _same(recorded: str, found: str, *, context: str) -> None:
+    if found != recorded:
+        raise KindlingError(
+            f"the context `{context}` leads to another cluster than the one this stack is in",
+            why=f"the namespace kube-system there has the uid {found}, not {recorded}",
+            remedy="point the context back. If the old cluster is gone for good, "
+            "docs/guides/environments.md says how to begin anew in the other.",
+        )

@@ -1,0 +1,117 @@
+"""Asking an existing cluster by kubectl: which it is, what one may do there, what is said if one may not."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.cli import preflight
+from infra.drivers.access import Access, Right
+from infra.errors import KindlingError
+from tests.apiserver.apiclient import Api
+from tests.apiserver.controlplane import ControlPlane, tool
+
+CRDS = Right("create", "customresourcedefinitions", "apiextensions.k8s.io")
+
+
+def access(plane: ControlPlane, folder: Path, **changed: Any) -> Access:
+    """By a kubeconfig of its own, with another token, server or context where told."""
+    config = json.loads(plane.kubeconfig.read_text())
+    config["users"][0]["user"]["token"] = changed.get("token", plane.token)
+    config["clusters"][0]["cluster"]["server"] = changed.get("server", plane.url)
+    file = folder / f"kubeconfig-{len(list(folder.iterdir()))}"
+    file.write_text(json.dumps(config))
+    return Access(tool("kubectl"), changed.get("context", "test"), str(file))
+
+
+@pytest.fixture(scope="module")
+def weak(plane: ControlPlane, api: Api) -> str:
+    """A token that may look at namespaces and nothing more."""
+    manifests: list[tuple[str, dict[str, Any]]] = [
+        ("/api/v1/namespaces/default/serviceaccounts", {"kind": "ServiceAccount", "apiVersion": "v1"}),
+        (
+            "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+            {
+                "kind": "ClusterRole",
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "rules": [{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]}],
+            },
+        ),
+        (
+            "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+            {
+                "kind": "ClusterRoleBinding",
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "weak"},
+                "subjects": [{"kind": "ServiceAccount", "name": "weak", "namespace": "default"}],
+            },
+        ),
+    ]
+    for path, manifest in manifests:
+        api.create(path, {**manifest, "metadata": {"name": "weak"}}).accepted()
+    review = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "spec": {}}
+    answer = api.create("/api/v1/namespaces/default/serviceaccounts/weak/token", review)
+    token: str = answer.accepted()["status"]["token"]
+    return token
+
+
+def test_the_cluster_has_one_id_by_whatever_credentials(
+    plane: ControlPlane, tmp_path: Path, weak: str
+) -> None:
+    uid = access(plane, tmp_path).uid()
+    assert len(uid) == 36
+    assert access(plane, tmp_path, token=weak).uid() == uid
+
+
+def test_an_administrator_lacks_nothing(plane: ControlPlane, tmp_path: Path) -> None:
+    assert access(plane, tmp_path).lacking(preflight.rights(served=None)) == []
+
+
+def test_the_rights_that_lack_are_named(plane: ControlPlane, tmp_path: Path, weak: str) -> None:
+    way = access(plane, tmp_path, token=weak)
+    assert way.lacking([CRDS, Right("get", "namespaces")]) == [CRDS]
+    wanted = preflight.rights(served=("team-a",))
+    assert way.lacking(wanted) == wanted
+    assert "create rolebindings.rbac.authorization.k8s.io in team-a" in [str(right) for right in wanted]
+    assert not any("clusterroles" in str(right) for right in wanted)
+    assert any("clusterroles" in str(right) for right in preflight.rights(served=None))
+
+
+def closed_port() -> int:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        return int(held.getsockname()[1])
+
+
+@pytest.mark.parametrize(
+    ("changed", "what", "remedy"),
+    [
+        ({"context": "nowhere"}, "there is no context `nowhere`", "kindling:context"),
+        ({"token": "canary-token"}, "does not accept its credentials", "renew them"),
+        ({"server": "https://127.0.0.1:{port}"}, "can not be reached", "API server runs"),
+    ],
+)
+def test_each_way_to_fail_is_one_message(
+    plane: ControlPlane, tmp_path: Path, changed: dict[str, str], what: str, remedy: str
+) -> None:
+    told = {key: value.format(port=closed_port()) for key, value in changed.items()}
+    with pytest.raises(KindlingError) as raised:
+        access(plane, tmp_path, **told).uid()
+    assert what in raised.value.what
+    assert remedy in raised.value.remedy
+    assert "canary-token" not in str(raised.value)
+    assert len(raised.value.why.splitlines()) == 1
+    assert not raised.value.why.startswith(("error", "E1"))
+
+
+def test_a_token_without_the_right_to_look_is_told_so(plane: ControlPlane, api: Api, tmp_path: Path) -> None:
+    account = {"kind": "ServiceAccount", "apiVersion": "v1", "metadata": {"name": "nobody"}}
+    api.create("/api/v1/namespaces/default/serviceaccounts", account).accepted()
+    review = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "spec": {}}
+    answer = api.create("/api/v1/namespaces/default/serviceaccounts/nobody/token", review).accepted()
+    with pytest.raises(KindlingError, match="lack a right"):
+        access(plane, tmp_path, token=answer["status"]["token"]).uid()

@@ -1,0 +1,261 @@
+"""A stack in an existing cluster, its whole life: real Pulumi, provider, API server and registry.
+
+The program is a small one on the real settings and the real Cluster, because nothing runs Pods here; the
+whole program in a whole cluster is tested in tests/cluster.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra import paths
+from infra.errors import KindlingError
+from infra.toolchain import Toolchain, venv
+from tests.apiserver.apiclient import Api
+from tests.apiserver.controlplane import ControlPlane
+from tests.unit.infra.cli_machine import Machine, new_machine
+from tests.unit.infra.registry_server import registry
+
+PROGRAM = """\
+import pulumi
+from pulumi_kubernetes import core, meta
+
+from infra import settings
+from infra.components.cluster import Cluster, check_environment
+
+# No garbage collector runs here, for which the provider would wait.
+BACKGROUND = {"pulumi.com/deletionPropagationPolicy": "background"}
+found = settings.load(pulumi.Config().get, stack=pulumi.get_stack())
+check_environment(found.cluster)
+cluster = Cluster("cluster", settings=found.cluster, protect=found.protect)
+core.v1.ConfigMap(
+    "rows",
+    metadata=meta.v1.ObjectMetaArgs(name="rows", namespace="default", annotations=BACKGROUND),
+    data={"replicas": str(found.operator.replicas)},
+    opts=pulumi.ResourceOptions(provider=cluster.provider, protect=found.protect),
+)
+core.v1.ConfigMap(
+    "settings",
+    metadata=meta.v1.ObjectMetaArgs(name="settings", namespace="default", annotations=BACKGROUND),
+    opts=pulumi.ResourceOptions(provider=cluster.provider),
+)
+pulumi.export("images", {"operator": "registry.example/k/kindling-operator@sha256:" + "a" * 64})
+"""
+ROWS = "/api/v1/namespaces/default/configmaps/rows"
+SETTINGS = "/api/v1/namespaces/default/configmaps/settings"
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with registry(tmp_path_factory.mktemp("registry")) as host:
+        yield host
+
+
+@pytest.fixture
+def machine(tmp_path: Path, plane: ControlPlane, host: str) -> Machine:
+    try:
+        for name in ("pulumi", "kubectl"):
+            Toolchain().ensure(name)
+    except KindlingError as error:
+        pytest.fail(f"{error}; `python3 -m infra test` sets it up")
+    assert venv.present(), "missing: the Python environment; `python3 -m infra test` sets it up"
+    machine = new_machine(tmp_path)
+    machine.engine(containers={})
+    machine.extra |= {
+        "KINDLING_CACHE": str(paths.cache_dir()),
+        "KINDLING_ENGINE": "podman",
+        "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+    }
+    (machine.checkout / "__main__.py").write_text(PROGRAM)
+    shutil.copy(plane.kubeconfig, tmp_path / "kubeconfig")
+    configure(machine, host=host)
+    return machine
+
+
+def configure(machine: Machine, *, host: str, context: str = "test", more: str = "") -> None:
+    (machine.checkout / "Pulumi.staging.yaml").write_text(
+        "config:\n  pulumi:disable-default-providers:\n    - kubernetes\n"
+        f"  kindling:cluster: existing\n  kindling:context: {context}\n"
+        f"  kindling:kubeconfig: {machine.home / 'kubeconfig'}\n"
+        f"  kindling:registry: {host}/kindling\n  kindling:insecureRegistry: true\n{more}"
+    )
+
+
+def ok(machine: Machine, *words: str) -> str:
+    done = machine.cli(*words)
+    assert done.returncode == 0, f"{words}: {done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    return done.stdout
+
+
+def refused(machine: Machine, *words: str) -> str:
+    """The one message that a run ends with; nothing of Pulumi's before it, as it was not started."""
+    done = machine.cli(*words)
+    assert done.returncode == 1, done.stdout
+    assert "Traceback" not in done.stderr
+    assert "pulumi:pulumi:Stack" not in done.stdout
+    (message,) = re.findall(r"^error: ([\s\S]*)", done.stderr, re.MULTILINE)
+    assert message.count("why:") == message.count("remedy:") == 1
+    return str(message)
+
+
+def state(machine: Machine) -> list[dict[str, Any]]:
+    record = machine.home / "state/pulumi/.pulumi/stacks/kindling/staging.json"
+    found: list[dict[str, Any]] = json.loads(record.read_text())["checkpoint"]["latest"]["resources"]
+    return found
+
+
+def rewrite(machine: Machine, **changed: str) -> None:
+    file = machine.home / "kubeconfig"
+    config = json.loads(file.read_text())
+    config["users"][0]["user"]["token"] = changed.get("token", config["users"][0]["user"]["token"])
+    config["clusters"][0]["cluster"]["server"] = changed.get(
+        "server", config["clusters"][0]["cluster"]["server"]
+    )
+    # The certificate does not know each of its addresses.
+    config["clusters"][0]["cluster"]["tls-server-name"] = "kubernetes"
+    file.write_text(json.dumps(config))
+
+
+def administrator(api: Api) -> str:
+    """Another token with every right."""
+    account = {"kind": "ServiceAccount", "apiVersion": "v1", "metadata": {"name": "other-admin"}}
+    api.create("/api/v1/namespaces/default/serviceaccounts", account).accepted()
+    binding = {
+        "kind": "ClusterRoleBinding",
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "metadata": {"name": "other-admin"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "ServiceAccount", "name": "other-admin", "namespace": "default"}],
+    }
+    api.create("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding).accepted()
+    review = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "spec": {}}
+    answer = api.create("/api/v1/namespaces/default/serviceaccounts/other-admin/token", review).accepted()
+    token: str = answer["status"]["token"]
+    return token
+
+
+def test_the_life_of_a_stack_in_an_existing_cluster(
+    machine: Machine, plane: ControlPlane, api: Api, host: str
+) -> None:
+    assert "to create" in ok(machine, "preview", "staging")
+    ok(machine, "up", "staging")
+    uid = api.get(ROWS).accepted()["metadata"]["uid"]
+    (cluster,) = (r for r in state(machine) if r["type"].endswith("dynamic/existing:Cluster"))
+    assert cluster["id"] == api.get("/api/v1/namespaces/kube-system").accepted()["metadata"]["uid"]
+    record = json.dumps(state(machine))
+    assert plane.token not in record
+    (provider,) = (r for r in state(machine) if r["type"] == "pulumi:providers:kubernetes")
+    assert provider["inputs"]["kubeconfig"] == "", "another machine has another path"
+
+    # New credentials and another address of the same cluster: not a thing changes.
+    rewrite(machine, token=administrator(api), server=plane.url.replace("127.0.0.1", "localhost"))
+    unchanged = (
+        "exec",
+        "--stack",
+        "staging",
+        "pulumi",
+        "up",
+        "--yes",
+        "--skip-preview",
+        "--expect-no-changes",
+    )
+    ok(machine, *unchanged)
+    # Another name for the context is written down, and replaces nothing.
+    renamed = json.loads((machine.home / "kubeconfig").read_text())
+    renamed["contexts"][0]["name"] = "renamed"
+    (machine.home / "kubeconfig").write_text(json.dumps(renamed))
+    configure(machine, host=host, context="renamed")
+    ok(machine, "up", "staging")
+    assert api.get(ROWS).accepted()["metadata"]["uid"] == uid
+
+    # Without the cluster a preview still says what would change.
+    kubeconfig = (machine.home / "kubeconfig").read_text()
+    (machine.home / "kubeconfig").unlink()
+    configure(machine, host=host, context="renamed", more="  kindling:replicas: 3\n")
+    assert "1 to replace" in ok(machine, "preview", "staging")
+    (machine.home / "kubeconfig").write_text(kubeconfig)
+
+    # Protected: refused as a whole, in our words and, by its own command, in Pulumi's.
+    configure(machine, host=host, context="renamed", more="  kindling:protect: true\n")
+    ok(machine, "up", "staging")
+    message = refused(machine, "destroy", "staging")
+    assert "stack `staging` is protected against destroy" in message
+    assert "rows" in message
+    assert "kindling:protect to false" in message
+    assert machine.cli("exec", "--stack", "staging", "pulumi", "destroy", "--yes").returncode != 0
+    assert api.get(ROWS).accepted()["metadata"]["uid"] == uid
+    assert api.get(SETTINGS).status == 200, "half a stack is worse than a whole one"
+
+    configure(machine, host=host, context="renamed")
+    ok(machine, "up", "staging")
+    assert "Stack staging is gone." in ok(machine, "destroy", "staging")
+    assert (api.get(ROWS).status, api.get(SETTINGS).status) == (404, 404)
+    assert api.get("/api/v1/namespaces/kube-system").status == 200
+    assert "nothing to destroy" in ok(machine, "destroy", "staging")
+
+
+def test_what_stops_an_up_is_said_before_anything_is_touched(
+    machine: Machine, plane: ControlPlane, host: str
+) -> None:
+    good = (machine.home / "kubeconfig").read_text()
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        closed = f"127.0.0.1:{held.getsockname()[1]}"
+    rewrite(machine, server=f"https://{closed}")
+    assert "can not be reached" in refused(machine, "up", "staging")
+    (machine.home / "kubeconfig").write_text(good)
+    rewrite(machine, token="canary-token")
+    assert "does not accept its credentials" in refused(machine, "up", "staging")
+    (machine.home / "kubeconfig").write_text(good)
+    configure(machine, host=host, context="nowhere")
+    assert "there is no context `nowhere`" in refused(machine, "up", "staging")
+    configure(machine, host=closed)
+    assert f"the registry {closed} does not answer" in refused(machine, "up", "staging")
+    configure(machine, host=host)
+    ok(machine, "up", "staging")
+    ok(machine, "destroy", "staging")
+
+
+def test_a_context_that_leads_elsewhere_stops_up_and_destroy(machine: Machine, api: Api, host: str) -> None:
+    ok(machine, "up", "staging")
+    record = machine.home / "state/pulumi/.pulumi/stacks/kindling/staging.json"
+    here = api.get("/api/v1/namespaces/kube-system").accepted()["metadata"]["uid"]
+    good = record.read_text()
+    record.write_text(good.replace(here, "00000000-0000-0000-0000-000000000000"))
+    for verb in ("up", "destroy"):
+        message = refused(machine, verb, "staging")
+        assert "leads to another cluster than the one stack `staging` is in" in message
+        assert "--preserve-config" in message
+    assert api.get(ROWS).status == 200
+    record.write_text(good)
+    ok(machine, "destroy", "staging")
+
+
+def test_what_staging_runs_is_promoted_by_digest(machine: Machine, host: str) -> None:
+    assert "has nothing to promote" in refused(machine, "promote", "staging", "prod")
+    ok(machine, "up", "staging")
+    before = (machine.checkout / "Pulumi.prod.yaml").read_text()
+    told = ok(machine, "promote", "staging", "prod")
+    assert f"operator: none -> registry.example/k/kindling-operator@sha256:{'a' * 12}" in told
+    after = (machine.checkout / "Pulumi.prod.yaml").read_text()
+    reference = f"registry.example/k/kindling-operator@sha256:{'a' * 64}"
+    lines = f"  kindling:images:\n    operator: {reference}\n"
+    assert after == before.replace("  kindling:images: {}\n", lines)
+    assert "nothing was written" in ok(machine, "promote", "staging", "prod")
+    assert "can not be promoted to itself" in refused_without_why(machine, "promote", "prod", "prod")
+    ok(machine, "destroy", "staging")
+
+
+def refused_without_why(machine: Machine, *words: str) -> str:
+    done = machine.cli(*words)
+    assert done.returncode == 1
+    return done.stderr

@@ -1,0 +1,176 @@
+"""Staging and prod in a cluster that Kindling's program did not make, with a registry between them.
+
+The stand-in is a kind cluster of another name, which the stacks know by its context alone. Its nodes
+pull from Debian's registry on the host's bridge address, without TLS.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.drivers import images
+from infra.drivers.engine import ContainerEngine
+from infra.drivers.kind import Kind
+from infra.toolchain import Toolchain
+from tests.cluster.stack import ROOT
+from tests.unit.infra.registry_server import registry
+
+NAME = "kindling-standin"
+GATEWAYS = {
+    "podman": "{{range .Subnets}}{{.Gateway}} {{end}}",
+    "docker": "{{range .IPAM.Config}}{{.Gateway}} {{end}}",
+}
+CERTIFICATES = "/etc/containerd/certs.d"
+# Of containerd 1 and of containerd 2; each leaves the other's alone.
+PATCHES = [
+    f'[plugins."{plugin}".registry]\n  config_path = "{CERTIFICATES}"'
+    for plugin in ("io.containerd.grpc.v1.cri", "io.containerd.cri.v1.images")
+]
+CONFIG = {
+    "kind": "Cluster",
+    "apiVersion": "kind.x-k8s.io/v1alpha4",
+    "networking": {"apiServerAddress": "127.0.0.1"},
+    "nodes": [{"role": "control-plane"}],
+    "containerdConfigPatches": PATCHES,
+}
+
+
+class Checkout:
+    """A copy of the repository with settings, state and kubeconfig of its own."""
+
+    def __init__(self, home: Path, *, host: str) -> None:
+        self.home, self.folder = home, home / "checkout"
+        self.folder.mkdir(parents=True)
+        for name in ("infra", "operator", "crds", "samples"):
+            shutil.copytree(
+                ROOT / name, self.folder / name, ignore=shutil.ignore_patterns("__pycache__", ".*_cache")
+            )
+        for file in [*ROOT.glob("Pulumi*.yaml"), *ROOT.glob("requirements*.txt"), ROOT / "__main__.py"]:
+            shutil.copy(file, self.folder)
+        self.change("staging", "context: kindling-staging", f"context: kind-{NAME}")
+        self.change("prod", "context: kindling-prod", f"context: kind-{NAME}")
+        self.change(
+            "staging",
+            "registry: registry.example.com/kindling",
+            f"registry: {host}/kindling\n  kindling:insecureRegistry: true\n  kindling:samples: true",
+        )
+
+    def change(self, stack: str, old: str, new: str) -> None:
+        file = self.folder / f"Pulumi.{stack}.yaml"
+        text = file.read_text()
+        assert old in text
+        file.write_text(text.replace(old, new))
+
+    def infra(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "infra", *words],
+            cwd=self.folder,
+            env={
+                **os.environ,
+                "KINDLING_STATE": str(self.home / "state"),
+                "KUBECONFIG": str(self.home / "kubeconfig"),
+            },
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=1500,
+            check=False,
+        )
+
+    def ok(self, *words: str) -> str:
+        done = self.infra(*words)
+        assert done.returncode == 0, f"{words}: {done.stdout[-4000:]}\n{done.stderr[-3000:]}"
+        return done.stdout
+
+    def get(self, stack: str, *words: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(
+            self.ok("exec", "--stack", stack, "kubectl", "get", *words, "-o", "json")
+        )
+        return found
+
+    def operator_image(self, stack: str) -> str:
+        deployment = self.get(stack, "deployment", "kindling-operator", "-n", "kindling-system")
+        assert deployment["status"]["readyReplicas"] == deployment["spec"]["replicas"]
+        return str(deployment["spec"]["template"]["spec"]["containers"][0]["image"])
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
+    home = tmp_path_factory.mktemp("existing")
+    engine = ContainerEngine.detect()
+    kind = Kind(Toolchain().ensure("kind"), engine)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KUBECONFIG", str(home / "kubeconfig"))
+        kind.delete(NAME)  # What an earlier, killed run left.
+        try:
+            kind.create(
+                name=NAME,
+                incarnation=secrets.token_hex(4),
+                node_image=images.ensure_node_image(engine),
+                config=CONFIG,
+                timeout=600,
+            )
+            gateways = engine.run("network", "inspect", "kind", "--format", GATEWAYS[engine.name]).split()
+            address = next(found for found in gateways if ":" not in found)
+            with registry(home / "registry", address=address) as host:
+                trust(engine, host, folder=home)
+                yield Checkout(home, host=host)
+        finally:
+            kind.delete(NAME)
+
+
+def trust(engine: ContainerEngine, host: str, *, folder: Path) -> None:
+    """Have the node pull from there without TLS, as its administrator would."""
+    node, place = f"{NAME}-control-plane", f"{CERTIFICATES}/{host}"
+    file = folder / "hosts.toml"
+    file.write_text(
+        f'server = "http://{host}"\n[host."http://{host}"]\n  capabilities = ["pull", "resolve"]\n'
+    )
+    engine.run("exec", node, "mkdir", "-p", place)
+    engine.run("cp", file, f"{node}:{place}/hosts.toml")
+
+
+def test_what_staging_is_proven_with_is_what_prod_gets(checkout: Checkout) -> None:
+    host = checkout.folder.joinpath("Pulumi.staging.yaml").read_text().split("registry: ")[1].split("/")[0]
+    checkout.ok("up", "staging")  # It waits for a sample of each kind but the broker's to be Ready.
+    proven = checkout.operator_image("staging")
+    assert proven.startswith(f"{host}/kindling/kindling-operator@sha256:")
+    rows = checkout.get("staging", "statefulset", "mydb")["spec"]["template"]["spec"]["containers"][0]
+    assert rows["image"].startswith(f"{host}/kindling/kindling-postgres@sha256:")
+    unchanged = ("pulumi", "up", "--yes", "--skip-preview", "--expect-no-changes")
+    checkout.ok("exec", "--stack", "staging", *unchanged)
+
+    refused = checkout.infra("up", "prod")
+    assert refused.returncode == 1
+    assert "promote staging prod" in refused.stdout + refused.stderr
+    assert proven.rpartition("@")[2][:19] in checkout.ok("promote", "staging", "prod")
+    checkout.ok("destroy", "staging")
+    assert (
+        "NotFound"
+        in checkout.infra(
+            "exec", "--stack", "staging", "kubectl", "get", "namespace", "kindling-system"
+        ).stderr
+    )
+
+    # Other content in the checkout: prod is what was proven, and builds nothing.
+    (checkout.folder / "operator/src/kindling/unproven.py").write_text("# not in any image\n")
+    checkout.ok("up", "prod")
+    assert checkout.operator_image("prod") == proven
+    refused = checkout.infra("destroy", "prod")
+    assert refused.returncode == 1
+    assert "stack `prod` is protected against destroy" in refused.stderr
+    assert checkout.operator_image("prod") == proven
+    checkout.change("prod", "kindling:protect: true", "kindling:protect: false")
+    checkout.ok("up", "prod")
+    checkout.ok("destroy", "prod")
+    assert "nothing to destroy" in checkout.ok("destroy", "prod")

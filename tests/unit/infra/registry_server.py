@@ -1,0 +1,78 @@
+"""A registry of images on the loopback: Debian's `docker-registry`, as a process with a folder of its own.
+
+Apart from the tests because those of the driver and those with a cluster both push to one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+PROGRAM = "docker-registry"
+START_SECONDS = 30.0
+# `canary-pw` by bcrypt, the one hash that the registry knows.
+USER, PASSWORD = "kindling", "canary-pw"
+HTPASSWD = f"{USER}:$2b$05$abcdefghijklmnopqrstuuyWhLMbgXIm8rlrkAAgEaJMps19wkcnW"
+
+
+@contextmanager
+def registry(folder: Path, *, address: str = "127.0.0.1", htpasswd: str = "") -> Iterator[str]:
+    """Start one without TLS; yields its HOST:PORT. What is pushed lies under `folder`."""
+    program = shutil.which(PROGRAM)
+    if program is None:
+        pytest.fail(f"missing: {PROGRAM}; `python3 -m infra test` installs it")
+    folder.mkdir(parents=True, exist_ok=True)
+    with socket.socket() as probe:
+        probe.bind((address, 0))
+        host = f"{address}:{probe.getsockname()[1]}"
+    config: dict[str, object] = {
+        "version": 0.1,
+        "log": {"level": "warn"},
+        "storage": {"filesystem": {"rootdirectory": str(folder / "data")}, "delete": {"enabled": True}},
+        "http": {"addr": host},
+    }
+    if htpasswd:
+        (folder / "htpasswd").write_text(htpasswd + "\n")
+        config["auth"] = {"htpasswd": {"realm": "kindling", "path": str(folder / "htpasswd")}}
+    (folder / "config.json").write_text(json.dumps(config))
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [program, "serve", folder / "config.json"],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            # It takes such variables for settings of its own, and one of Podman's is called so too.
+            env={name: value for name, value in os.environ.items() if not name.startswith("REGISTRY_")},
+        )
+        try:
+            _wait(process, host, folder / "log")
+            yield host
+        finally:
+            process.terminate()
+            process.wait(timeout=30)
+
+
+def _wait(process: subprocess.Popen[bytes], host: str, log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while process.poll() is None and time.monotonic() < deadline:
+        try:
+            with urllib.request.urlopen(f"http://{host}/v2/", timeout=1):
+                return
+        except urllib.error.HTTPError as error:
+            error.close()
+            if error.code == 401:
+                return
+        except OSError:
+            time.sleep(0.05)
+    raise RuntimeError(f"{PROGRAM} did not start on {host}: {log.read_text()[-2000:]}")

@@ -1,0 +1,289 @@
+"""Images pushed by the machine's own engine to Debian's own registry, and how a registry is asked.
+
+Real ones, because what is asserted is what they say to each other: digests, logins, refusals.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import os
+import socket
+import tarfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from infra.drivers import images, registry_login
+from infra.drivers.engine import ContainerEngine
+from infra.drivers.registry import MANIFESTS, Registry, refusal
+from infra.errors import KindlingError
+from tests.unit.infra.registry_server import HTPASSWD, PASSWORD, USER, registry
+
+TAG = "0123456789ab"
+NOTHING = "0" * 12
+
+
+@pytest.fixture(scope="module")
+def engine() -> ContainerEngine:
+    return ContainerEngine.detect()
+
+
+@pytest.fixture(scope="module")
+def image(engine: ContainerEngine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """An image of one small file, in the engine alone."""
+    tar = tmp_path_factory.mktemp("rootfs") / "rootfs.tar"
+    with tarfile.open(tar, "w") as archive:
+        entry = tarfile.TarInfo("canary")
+        entry.size = 6
+        archive.addfile(entry, io.BytesIO(b"canary"))
+    name = f"kindling-canary-{os.getpid()}"
+    engine.import_rootfs(tar, f"localhost/{name}:{TAG}")
+    yield name
+    engine.remove_image(f"localhost/{name}:{TAG}")
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with registry(tmp_path_factory.mktemp("registry")) as host:
+        yield host
+
+
+@pytest.fixture
+def no_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The image stands in the engine; what is pushed is not built."""
+    monkeypatch.setattr(images, "build_archive", lambda *_words, **_names: Path("/no/archive"))
+
+
+def push(engine: ContainerEngine, image: str, repository: str) -> str:
+    return images.push(
+        engine,
+        name=image,
+        tag=TAG,
+        context=Path(),
+        containerfile=Path(),
+        build_args={},
+        repository=repository,
+        insecure=True,
+    )
+
+
+def test_what_is_pushed_is_found_by_tag_and_by_digest(
+    engine: ContainerEngine, image: str, host: str, no_build: None
+) -> None:
+    repository, asked = f"{host}/team/kindling", Registry(host, insecure=True)
+    assert asked.digest(repository, TAG) is None
+    digest = push(engine, image, repository)
+    assert asked.digest(repository, TAG) == asked.digest(repository, digest) == digest
+    assert asked.digest(repository, NOTHING) is None
+    assert asked.digest(f"{host}/team/other", TAG) is None
+    asked.check()
+
+
+def test_the_same_image_has_the_same_digest_again(
+    engine: ContainerEngine, image: str, host: str, no_build: None
+) -> None:
+    assert push(engine, image, f"{host}/one") == push(engine, image, f"{host}/one")
+
+
+def test_an_image_that_the_engine_has_lost_is_taken_from_its_archive(
+    engine: ContainerEngine, host: str, tmp_path: Path, image: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ref, archive = f"localhost/{image}:{TAG}", tmp_path / "image.tar"
+    engine.save(ref, archive)
+    engine.remove_image(ref)
+    monkeypatch.setattr(images, "build_archive", lambda *_words, **_names: archive)
+    push(engine, image, f"{host}/lost")
+    assert Registry(host, insecure=True).digest(f"{host}/lost", TAG) is not None
+
+
+@pytest.fixture
+def private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A registry that wants a login, and an engine that has none yet."""
+    monkeypatch.setenv("REGISTRY_AUTH_FILE", str(tmp_path / "auth.json"))
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    (tmp_path / "auth.json").write_text("{}")
+    with registry(tmp_path / "private", htpasswd=HTPASSWD) as host:
+        yield host
+
+
+def log_in(host: str, password: str) -> None:
+    pair = base64.b64encode(f"{USER}:{password}".encode()).decode()
+    Path(os.environ["REGISTRY_AUTH_FILE"]).write_text(json.dumps({"auths": {host: {"auth": pair}}}))
+
+
+def test_a_login_of_the_engine_is_enough(
+    engine: ContainerEngine, image: str, private: str, no_build: None
+) -> None:
+    words = ["--tls-verify=false"] if engine.name == "podman" else []
+    engine.run("login", *words, "--username", USER, "--password", PASSWORD, private)
+    digest = push(engine, image, f"{private}/one")
+    assert Registry(private, insecure=True).digest(f"{private}/one", TAG) == digest
+
+
+@pytest.mark.parametrize("password", [None, "wrong-canary"])
+def test_without_a_right_login_both_ways_say_how_to_log_in(
+    engine: ContainerEngine, image: str, private: str, no_build: None, password: str | None
+) -> None:
+    if password is not None:
+        log_in(private, password)
+    asked = Registry(private, insecure=True)
+    asked.check()  # It answers; who asks is not yet of interest.
+    with pytest.raises(KindlingError) as refused:
+        asked.digest(f"{private}/one", TAG)
+    with pytest.raises(KindlingError) as pushed:
+        push(engine, image, f"{private}/one")
+    for raised in (refused, pushed):
+        assert private in raised.value.what
+        assert f"podman login {private}" in raised.value.remedy
+        assert "wrong-canary" not in str(raised.value)
+
+
+def closed_port() -> str:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{held.getsockname()[1]}"
+
+
+def test_a_registry_that_refuses_is_named_by_both_ways(
+    engine: ContainerEngine, image: str, no_build: None
+) -> None:
+    host = closed_port()
+    with pytest.raises(KindlingError) as asked:
+        Registry(host, insecure=True).digest(f"{host}/one", TAG)
+    assert asked.value.what == f"the registry {host} does not answer"
+    assert "refused" in asked.value.why
+    with pytest.raises(KindlingError, match=f"could not be pushed to {host}"):
+        push(engine, image, f"{host}/one")
+
+
+def test_a_registry_without_tls_is_told_from_one_that_is_away(host: str) -> None:
+    with pytest.raises(KindlingError) as raised:
+        Registry(host).check()
+    assert "kindling:insecureRegistry" in raised.value.remedy
+
+
+@contextmanager
+def server(answers: dict[str, tuple[int, dict[str, str], bytes]]) -> Iterator[tuple[str, list[str]]]:
+    """Something that speaks HTTP; yields its HOST:PORT and what it was asked, with the authorization."""
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            given = self.headers.get("Authorization", "")
+            asked.append(f"{self.path} {given}".strip())
+            key = self.path.partition("?")[0] + (" with token" if given.startswith("Bearer") else "")
+            status, headers, body = answers.get(key, (404, {}, b""))
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(body)
+
+        do_HEAD = do_GET
+
+        def log_message(self, *_words: object) -> None:
+            """Nothing to the terminal."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
+        threading.Thread(target=running.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{running.server_port}", asked
+        running.shutdown()
+
+
+def test_a_registry_with_tokens_is_given_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Docker Hub and most others do: 401, a token from elsewhere, and again."""
+    monkeypatch.setenv("REGISTRY_AUTH_FILE", str(tmp_path / "auth.json"))
+    answers: dict[str, tuple[int, dict[str, str], bytes]] = {}
+    with server(answers) as (host, asked):
+        digest = f"sha256:{'a' * 64}"
+        challenge = f'Bearer realm="http://{host}/token",service="s",scope="repository:one:pull"'
+        answers |= {
+            "/v2/one/manifests/t": (401, {"WWW-Authenticate": challenge}, b""),
+            "/token": (200, {}, b'{"token": "canary-token"}'),
+            "/v2/one/manifests/t with token": (
+                200,
+                {"Content-Type": MANIFESTS[2], "Docker-Content-Digest": digest},
+                b"",
+            ),
+        }
+        log_in(host, PASSWORD)
+        assert Registry(host, insecure=True).digest(f"{host}/one", "t") == digest
+        assert asked[1].startswith("/token?service=s&scope=repository%3Aone%3Apull Basic ")
+        assert asked[2].endswith("Bearer canary-token")
+
+
+def test_a_password_goes_to_no_place_without_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REGISTRY_AUTH_FILE", str(tmp_path / "auth.json"))
+    with server({"/token": (200, {}, b'{"token": "t"}')}) as (host, asked):
+        log_in("registry.example", PASSWORD)
+        challenge = f'Bearer realm="http://{host}/token",service="s"'
+        told = registry_login.authorization("registry.example", challenge, insecure=False, timeout=5)
+        assert told is None
+        assert asked == []
+
+
+@pytest.mark.parametrize(
+    ("status", "headers"),
+    [
+        (200, {"Content-Type": "text/html"}),
+        (200, {"Content-Type": MANIFESTS[0]}),
+        (200, {"Content-Type": MANIFESTS[0], "Docker-Content-Digest": "sha256:short"}),
+        (200, {"Content-Type": "application/vnd.cncf.helm.config.v1+json"}),
+        (500, {}),
+    ],
+)
+def test_what_is_no_image_is_not_taken_for_one(status: int, headers: dict[str, str]) -> None:
+    with server({"/v2/one/manifests/t": (status, headers, b"")}) as (host, _asked):
+        with pytest.raises(KindlingError) as raised:
+            Registry(host, insecure=True).digest(f"{host}/one", "t")
+        assert raised.value.what == f"{host} does not answer as a registry of images does"
+
+
+def test_a_web_server_is_not_taken_for_a_registry() -> None:
+    with server({}) as (host, _asked), pytest.raises(KindlingError, match="as a registry of images does"):
+        Registry(host, insecure=True).check()
+
+
+@pytest.mark.parametrize(
+    ("words", "remedy"),
+    [
+        ("Error: unauthorized: authentication required", "login h:5"),
+        ("denied: requested access to the resource is denied", "login h:5"),
+        ("http: server gave HTTP response to HTTPS client", "insecureRegistry"),
+        ("write /x: no space left on device", "make room"),
+        ("dial tcp: connection refused", "kindling:registry"),
+    ],
+)
+def test_a_refused_push_has_a_remedy(words: str, remedy: str) -> None:
+    assert remedy in refusal("h:5", words)
+
+
+def test_logins_are_looked_up_where_the_engines_keep_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Docker's file holds no password where a helper keeps them."""
+    program = tmp_path / "docker-credential-canary"
+    answer = json.dumps({"Username": "u", "Secret": "s"})
+    program.write_text(
+        f"#!/usr/bin/env python3\nimport sys\nassert sys.stdin.read() == 'h'\nprint({answer!r})\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    for name in ("REGISTRY_AUTH_FILE", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("XDG_RUNTIME_DIR", "HOME", "DOCKER_CONFIG"):
+        monkeypatch.setenv(name, str(tmp_path))
+    (tmp_path / "config.json").write_text(json.dumps({"credsStore": "canary"}))
+    told = registry_login.authorization("h", 'Basic realm="x"', insecure=False, timeout=5)
+    assert told == "Basic " + base64.b64encode(b"u:s").decode()
+    assert registry_login.authorization("other", 'Basic realm="x"', insecure=False, timeout=5) is None
+    (tmp_path / "config.json").write_text("not JSON")
+    assert registry_login.authorization("h", 'Basic realm="x"', insecure=False, timeout=5) is None
