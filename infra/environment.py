@@ -9,11 +9,12 @@ from dataclasses import asdict
 
 import pulumi
 
+from infra import guard
 from infra.components import broker
 from infra.components.broker import Broker
-from infra.components.cluster import Cluster
+from infra.components.cluster import Cluster, check_environment
 from infra.components.crds import Crds
-from infra.components.images import Images
+from infra.components.images import Images, not_promoted
 from infra.components.operator import NAMESPACE, Operator
 from infra.components.samples import Samples
 from infra.settings import Settings
@@ -22,8 +23,8 @@ from infra.settings import Settings
 class Platform(pulumi.ComponentResource):
     """Everything inside the cluster.
 
-    One component, so that `deleted_with` is said once: with the cluster gone there is nothing to delete
-    from it, and no finalizer to wait for.
+    One component, so that `deleted_with` is said once: with a cluster of our own gone there is nothing to
+    delete from it, and no finalizer to wait for.
     """
 
     operator: Operator
@@ -32,15 +33,18 @@ class Platform(pulumi.ComponentResource):
 
     def __init__(self, name: str, *, cluster: Cluster, images: Images, settings: Settings) -> None:
         opts = pulumi.ResourceOptions(
-            parent=cluster, providers=[cluster.provider], deleted_with=cluster.resource
+            parent=cluster, providers=[cluster.provider], deleted_with=cluster.deleted_with
         )
         super().__init__("kindling:components:Platform", name, {}, opts)
-        crds = Crds("crds", opts=pulumi.ResourceOptions(parent=self))
+        # What holds data, or takes it along when it goes; the children inherit it.
+        protect = settings.protect
+        crds = Crds("crds", opts=pulumi.ResourceOptions(parent=self, protect=protect))
         self.operator = Operator(
             "operator",
             images=images,
             settings=settings.operator,
             local_broker=f"{broker.HOST}:{broker.PORT}" if settings.broker.enabled else "",
+            protect=protect,
             opts=pulumi.ResourceOptions(parent=self, depends_on=[crds]),
         )
         self.broker = None
@@ -52,22 +56,31 @@ class Platform(pulumi.ComponentResource):
             self.samples = Samples(
                 "samples",
                 broker=self.broker,
-                opts=pulumi.ResourceOptions(parent=self, depends_on=[self.operator]),
+                opts=pulumi.ResourceOptions(parent=self, depends_on=[self.operator], protect=protect),
             )
         self.register_outputs({})
 
 
 def build(settings: Settings) -> None:
     """Declare the stack's resources and export what its users need."""
-    cluster = Cluster("cluster", settings=settings.cluster)
-    images = Images("images", cluster=cluster, settings=settings.cluster, with_broker=settings.broker.enabled)
+    guard.enforce()
+    if (missing := not_promoted(settings)) is not None:
+        if not pulumi.runtime.is_dry_run():
+            raise missing
+        pulumi.log.warn(str(missing))
+    if not pulumi.runtime.is_dry_run():
+        check_environment(settings.cluster)
+    cluster = Cluster("cluster", settings=settings.cluster, protect=settings.protect)
+    images = Images("images", cluster=cluster, settings=settings)
     platform = Platform("platform", cluster=cluster, images=images, settings=settings)
 
-    pulumi.export("clusterName", settings.cluster.name)
+    if cluster.kubeconfig is not None:
+        pulumi.export("clusterName", settings.cluster.name)
+        pulumi.export("kubeconfig", pulumi.Output.secret(cluster.kubeconfig))
     pulumi.export("context", settings.cluster.context)
-    pulumi.export("kubeconfig", pulumi.Output.secret(cluster.kubeconfig))
     pulumi.export("namespace", NAMESPACE)
     pulumi.export("operatorImage", platform.operator.image)
+    pulumi.export("images", images.all)
     if platform.broker is not None:
         pulumi.export("broker", platform.broker.address)
     connections = platform.samples.connections if platform.samples else []

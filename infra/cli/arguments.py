@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 STACK = "dev"
 TOOLS = ("pulumi", "kubectl", "kind")
@@ -27,7 +28,7 @@ environment:
   KINDLING_ENGINE    docker or podman, where both are installed
   PULUMI_BACKEND_URL, PULUMI_CONFIG_PASSPHRASE, PULUMI_CONFIG_PASSPHRASE_FILE   as Pulumi knows them
 
-exit status: 0 done, 1 failed (with why and what to do), 2 wrong words, 130 interrupted
+exit status: 0 done, 1 failed (with why and what to do), 2 wrong words, 3 `drift` found some, 130 interrupted
 """
 _EXEC = """\
 Runs a tool from wherever Kindling found or built it, with the stack's own settings: pulumi with its
@@ -40,15 +41,31 @@ examples:
   python3 -m infra exec --stack test kind get nodes
 """
 
+FILES = {
+    "up": {"plan": "apply this plan of `preview --save-plan`, and nothing that it does not say"},
+    "preview": {
+        "markdown": "also write what would change to this file, in words: for a pull request's comment",
+        "save_plan": "also write a plan to this file, for `up --plan`",
+    },
+}
+"""The files that a verb takes, by option, with what they are for."""
+
 
 @dataclass(frozen=True)
 class Command:
-    """What was asked for; `tool` is set for `exec` alone, `rest` for `exec` and `test`."""
+    """What was asked for. `tool` is set for `exec`, `rest` for `exec` and `test`, `source` for `promote`.
+
+    Files: `preview` writes `markdown` and `save_plan`, `up` reads `plan`.
+    """
 
     verb: str
     stack: str = STACK
     tool: str = ""
+    source: str = ""
     rest: tuple[str, ...] = ()
+    markdown: Path | None = None
+    save_plan: Path | None = None
+    plan: Path | None = None
 
     @property
     def again(self) -> str:
@@ -56,8 +73,13 @@ class Command:
         words = ["python3 -m infra", self.verb]
         if self.tool:
             words += [f"--stack {self.stack}"] * (self.stack != STACK) + [self.tool, "..."]
+        elif self.source:
+            words += [self.source, self.stack]
         elif self.verb != "test" and self.stack != STACK:
             words.append(self.stack)
+        for option in FILES.get(self.verb, {}):
+            if (file := getattr(self, option)) is not None:
+                words.append(f"{_option(option)} {file}")
         return " ".join(words)
 
 
@@ -68,8 +90,11 @@ def parse(words: Sequence[str]) -> Command:
         # Everything after it is pytest's, in whatever order pytest likes.
         return Command("test", rest=tuple(words[1:]))
     found = _parser().parse_args(words)
+    if found.verb == "promote":
+        return Command("promote", stack=found.target, source=found.source)
     if found.verb != "exec":
-        return Command(found.verb, stack=getattr(found, "stack", STACK))
+        files = {option: getattr(found, option) for option in FILES.get(found.verb, {})}
+        return Command(found.verb, stack=getattr(found, "stack", STACK), **files)
     rest = found.rest[1:] if found.rest[:1] == ["--"] else found.rest
     return Command("exec", stack=found.stack, tool=found.tool, rest=tuple(rest))
 
@@ -83,6 +108,7 @@ def _parser() -> argparse.ArgumentParser:
     for verb, text in (
         ("up", "set up what is missing and bring the stack up; with nothing to change, take seconds"),
         ("preview", "say what `up` would change, without a cluster and without changing anything"),
+        ("drift", "say what was changed by hand since the last `up`, changing nothing; 3 where anything was"),
         ("refresh", "write down in Pulumi's state what has become of the stack's resources"),
         ("destroy", "remove the stack: cluster, images, kubeconfig context, state. Data is lost"),
         ("dev", "run the operator from this checkout in place of the cluster's, until Ctrl-C"),
@@ -92,6 +118,16 @@ def _parser() -> argparse.ArgumentParser:
             verb, help=text, description=f"{text[0].upper()}{text[1:]}.", allow_abbrev=False
         )
         sub.add_argument("stack", nargs="?", default=STACK, metavar="STACK", help=f"default: {STACK}")
+        for option, use in FILES.get(verb, {}).items():
+            sub.add_argument(_option(option), type=Path, metavar="FILE", help=use)
+    sub = verbs.add_parser(
+        "promote",
+        help="have a stack run the very images that another one runs: edit its settings file",
+        description="Writes the images that SOURCE runs, by digest, into the settings file of TARGET.",
+        allow_abbrev=False,
+    )
+    sub.add_argument("source", metavar="SOURCE", help="a stack that was brought up, such as staging")
+    sub.add_argument("target", metavar="TARGET", help="a stack of promoted images, such as prod")
     sub = verbs.add_parser(
         "exec",
         help="run pulumi, kubectl or kind with the stack's settings and kubeconfig",
@@ -113,3 +149,7 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     return parser
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"

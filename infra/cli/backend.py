@@ -21,17 +21,27 @@ from infra import paths
 from infra.errors import KindlingError
 from infra.settings import PROJECT
 
+CLUSTER = "pulumi-python:dynamic/kind:Cluster"
+# infra.resources.existing_cluster, which is not imported here because it imports Pulumi.
+EXISTING_CLUSTER = "pulumi-python:dynamic/existing:Cluster"
+
 
 @dataclass(frozen=True)
 class StackState:
     """A stack's record: the URNs of what exists and of what was being created when a run was cut off.
 
-    `known` is False where only Pulumi could tell, even whether there is a record at all.
+    `protected` are those of them that Pulumi refuses to remove, `clusters` are the ids of kind clusters,
+    `cluster` is that of an existing cluster that the stack is in. `known` is False where only Pulumi could
+    tell, even whether there is a record. `changed` is when the record was last written.
     """
 
     resources: tuple[str, ...] = ()
     unfinished: tuple[str, ...] = ()
+    protected: tuple[str, ...] = ()
+    clusters: tuple[str, ...] = ()
+    cluster: str = ""
     known: bool = True
+    changed: str = ""
 
 
 @dataclass(frozen=True)
@@ -89,10 +99,15 @@ def read_checkpoint(checkpoint: Mapping[str, Any]) -> StackState:
     """The parts of Pulumi's checkpoint (version 3) that matter here."""
     latest = checkpoint.get("latest") or {}
     operations = latest.get("pending_operations") or []
+    resources = latest.get("resources") or []
     return StackState(
-        resources=tuple(resource["urn"] for resource in latest.get("resources") or []),
+        resources=tuple(resource["urn"] for resource in resources),
+        protected=tuple(resource["urn"] for resource in resources if resource.get("protect")),
+        clusters=tuple(resource["id"] for resource in resources if resource.get("type") == CLUSTER),
+        cluster=next((str(r.get("id", "")) for r in resources if r.get("type") == EXISTING_CLUSTER), ""),
         # Only these outlive the next operation by themselves (pkg/backend/snapshot.go).
         unfinished=tuple(op["resource"]["urn"] for op in operations if op["type"] == "creating"),
+        changed=(latest.get("manifest") or {}).get("time", ""),
     )
 
 

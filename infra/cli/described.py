@@ -22,6 +22,10 @@ class Described:
     api_server_port: int
     node_image: str | None
     samples: bool
+    # Of an existing cluster; `served` None where the operator's rights reach everywhere.
+    registry: str
+    insecure_registry: bool
+    served: tuple[str, ...] | None
 
 
 def describe(python: Path, stack: str) -> Described:
@@ -33,7 +37,8 @@ def describe(python: Path, stack: str) -> Described:
         raise KindlingError(
             answer["error"]["what"], why=answer["error"]["why"], remedy=answer["error"]["remedy"]
         )
-    return Described(**answer)
+    served = answer.pop("served")
+    return Described(**answer, served=None if served is None else tuple(served))
 
 
 def main(stack: str) -> None:
@@ -49,6 +54,11 @@ def main(stack: str) -> None:
             "api_server_port": found.cluster.api_server_port,
             "node_image": None if image == settings.AUTO else image,
             "samples": found.samples.enabled,
+            "registry": found.images.registry,
+            "insecure_registry": found.images.insecure,
+            "served": None
+            if found.operator.scope == settings.CLUSTER_WIDE
+            else found.operator.watch_namespaces,
         }
     json.dump(answer, sys.stdout)
 

@@ -6,11 +6,12 @@ hand, the settings file gone, or a creation cut off before Pulumi could record i
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
 from infra import processes
-from infra.cli import backend, stack
+from infra.cli import backend, plain, preflight, stack
 from infra.cli import machine as looking
 from infra.cli.arguments import Command
 from infra.cli.stack import Stack
@@ -23,12 +24,19 @@ from infra.settings import cluster_name
 from infra.toolchain import Toolchain, venv
 
 STEP = "Destroy the stack"
+# Pulumi's way to say that what can not be reached is gone.
+UNREACHABLE = "PULUMI_K8S_DELETE_UNREACHABLE"
 
 
 def run(command: Command) -> int:
     """Remove the stack's resources, its cluster and its record; twice is fine."""
     name, progress = command.stack, Progress()
-    state, engine = backend.state(name), _engine()
+    state = backend.state(name)
+    if state is not None and state.protected:
+        raise _protected(name, state)
+    existing = plain.is_existing(name) or (state is not None and bool(state.cluster))
+    # An existing cluster stays, so no engine is asked for one.
+    engine = None if existing else _engine()
     clustered = engine is not None and _has_cluster(engine, name)
     if state is None and not clustered:
         # Only now: a stack whose settings file was lost can still be taken down.
@@ -40,7 +48,10 @@ def run(command: Command) -> int:
     if state is not None:
         # Pulumi imports our dynamic resources to delete them.
         venv.ensure(progress=progress)
-        _destroy(name, state, engine if clustered else None, toolchain, progress)
+        if existing and os.environ.get(UNREACHABLE) != "true":
+            preflight.same_cluster(name, preflight.access(name, kubectl=toolchain.ensure("kubectl")))
+        alive = existing or (engine is not None and clustered and _kind(engine).running(cluster_name(name)))
+        _destroy(name, state, alive, toolchain, progress)
     if engine is not None and (clustered or not _kind(engine).exists(cluster_name(name))):
         # What Pulumi's record did not know of, and the kubeconfig entry of a cluster deleted by hand.
         Kind(toolchain.ensure("kind"), engine).delete(cluster_name(name))
@@ -52,12 +63,12 @@ def run(command: Command) -> int:
 def _destroy(
     name: str,
     state: backend.StackState,
-    engine: ContainerEngine | None,
+    alive: bool,
     toolchain: Toolchain,
     progress: Progress,
 ) -> None:
-    """Empty Pulumi's record and remove it; `engine` is the one that has the cluster, None if it is gone."""
-    target = Stack(name, toolchain=toolchain, tools=looking.UP_TOOLS)
+    """Empty Pulumi's record and remove it; `alive` is whether there is a cluster to remove it from."""
+    target = Stack(name, toolchain=toolchain, tools=looking.tools(name))
     with progress.foreground(STEP):
         if not state.known and not target.exists():
             return
@@ -65,10 +76,19 @@ def _destroy(
         target.heal()
         if state.resources or not state.known:
             # What lived in a cluster that is gone needs no API to be gone too.
-            reachable = engine is not None and _kind(engine).running(cluster_name(name))
-            extra = {} if reachable else {"PULUMI_K8S_DELETE_UNREACHABLE": "true"}
+            extra = {} if alive else {UNREACHABLE: "true"}
             target.operate("destroy", "--yes", "--skip-preview", extra=extra)
         target.remove()
+
+
+def _protected(name: str, state: backend.StackState) -> KindlingError:
+    kept = ", ".join(urn.rsplit("::", 1)[1] for urn in state.protected)
+    return KindlingError(
+        f"stack `{name}` is protected against destroy",
+        why=f"kindling:protect keeps what holds data: {kept}. Nothing was touched",
+        remedy=f"if it is really to go, with its data: set kindling:protect to false in Pulumi.{name}.yaml, "
+        f"python3 -m infra up {name}, then destroy again.",
+    )
 
 
 def _engine() -> ContainerEngine | None:

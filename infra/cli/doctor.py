@@ -16,7 +16,7 @@ def run(command: Command) -> int:
     """Print the survey; 1 with every remedy when something blocks."""
     stack = command.stack
     looking.known(stack)
-    machine = looking.look(stack, toolchain=Toolchain(progress=Progress()))
+    machine = looking.look(stack, toolchain=Toolchain(progress=Progress()), tools=looking.tools(stack))
     print(f"Stack {stack}:\n{survey.table([*machine.parts, *looking.disk(machine)])}\n")
     blockers = [*machine.blockers, *_settings(machine), *_lock(stack)]
     for blocker in blockers:

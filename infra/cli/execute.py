@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from infra.cli import machine as looking
+from infra.cli import plain
 from infra.cli import stack as stacks
 from infra.cli.arguments import Command
 from infra.drivers.engine import ContainerEngine
@@ -32,7 +33,11 @@ def run(command: Command) -> NoReturn:
     if command.tool == "pulumi":
         venv.ensure(progress=Progress())
         stacks.copy_settings(command.stack)
-        environment |= stacks.environment(command.stack, toolchain=toolchain, tools=looking.UP_TOOLS)
+        environment |= stacks.environment(
+            command.stack, toolchain=toolchain, tools=looking.tools(command.stack)
+        )
+    elif command.tool == "kubectl":
+        environment |= plain.kubeconfig(command.stack)
     elif command.tool == "kind":
         environment |= {
             **ContainerEngine.detect().environment(),
@@ -49,7 +54,7 @@ def words(tool: str, rest: Sequence[str], *, stack: str) -> list[str]:
     chosen = any(word.split("=")[0] in ("--context", "--kubeconfig") for word in _own_options(rest))
     if tool != "kubectl" or chosen:
         return list(rest)
-    return [f"--context=kind-{cluster_name(stack)}", *rest]
+    return [f"--context={plain.context(stack)}", *rest]
 
 
 def _own_options(rest: Sequence[str]) -> Sequence[str]:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from infra import paths, processes
-from infra.cli import backend
+from infra.cli import backend, plain
 from infra.cli.survey import CLUSTER, ENVIRONMENT, Cluster, Machine, Need, Part, build_bytes, gib
 from infra.drivers import engine as engines
 from infra.drivers import images, node_image, packages
@@ -42,11 +42,16 @@ def known(stack: str) -> None:
         )
 
 
+def tools(stack: str) -> tuple[str, ...]:
+    """What bringing the stack up needs: kind only where the cluster is ours to make."""
+    return tuple(tool for tool in UP_TOOLS if tool != "kind" or not plain.is_existing(stack))
+
+
 def look(
     stack: str,
     *,
     toolchain: Toolchain,
-    tools: Sequence[str] = UP_TOOLS,
+    tools: Sequence[str],
     requirements: str = "requirements.txt",
     with_cluster: bool = True,
 ) -> Machine:
@@ -58,7 +63,14 @@ def look(
     trouble: list[KindlingError] = []
     cluster: Cluster = "unknown"
     needs: list[Need] = []
-    if with_cluster:
+    if with_cluster and plain.is_existing(stack):
+        cluster = "elsewhere"
+        if plain.builds_images(stack):
+            engine, part, trouble = _engine()
+            parts += [part, _base_image(engine), *_broker(stack)]
+        context = plain.context(stack)
+        parts += [Part("Cluster", f"existing, context {context}"), _stack(stack, cluster)]
+    elif with_cluster:
         engine, part, trouble = _engine()
         parts.append(part)
         cluster, complaint = _cluster(engine, stack)
@@ -174,9 +186,7 @@ def _base_image(engine: ContainerEngine | None) -> Part:
 
 def _broker(stack: str) -> list[Part]:
     """The broker's download, of a stack that has one."""
-    # YAML's reader may be missing yet; a guess that is wrong costs no more than this line.
-    lines = (paths.REPOSITORY / f"Pulumi.{stack}.yaml").read_text(encoding="utf-8").splitlines()
-    if ["kindling:broker:", "true"] not in [line.partition("#")[0].split() for line in lines]:
+    if plain.value(stack, "broker") != "true":
         return []
     artifact = images.broker_download()
     if artifact is None:
@@ -188,9 +198,12 @@ def _broker(stack: str) -> list[Part]:
 def _stack(stack: str, cluster: Cluster) -> Part:
     state = backend.state(stack)
     count = len(state.resources) if state is not None else 0
-    if cluster == "running" and count:
+    if cluster in ("running", "elsewhere") and count:
         return Part(
-            f"Stack {stack}", f"{count} resources, cluster running", "compare, change what differs", (CHECK,)
+            f"Stack {stack}",
+            f"{count} resources, cluster {cluster}",
+            "compare, change what differs",
+            (CHECK,),
         )
     found = "no cluster" if cluster == "absent" else f"cluster {cluster}"
     return Part(f"Stack {stack}", found, "create it", (CREATE,))

@@ -1,7 +1,7 @@
 """From words to a verb, and from every way to end to an exit status.
 
 Apart from the verbs because this is the only place that prints errors and knows exit statuses: 0 done,
-1 a failure with its remedy, 2 wrong words, 130 and 143 stopped by Ctrl-C and by a request to end.
+1 a failure with its remedy, 2 wrong words, 3 drift, 130 and 143 stopped by Ctrl-C and by a request to end.
 """
 
 from __future__ import annotations
@@ -11,18 +11,20 @@ import sys
 from collections.abc import Callable, Sequence
 from types import FrameType
 
-from infra.cli import arguments, destroy, dev, doctor, execute, operate, testing, up
+from infra.cli import arguments, destroy, dev, doctor, drift, execute, operate, promote, testing, up
 from infra.cli.arguments import Command
 from infra.errors import KindlingError
 
 VERBS: dict[str, Callable[[Command], int]] = {
     "up": up.run,
     "preview": operate.preview,
+    "drift": drift.run,
     "refresh": operate.refresh,
     "destroy": destroy.run,
     "dev": dev.run,
     "doctor": doctor.run,
     "exec": execute.run,
+    "promote": promote.run,
     "test": testing.run,
 }
 

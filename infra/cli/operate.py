@@ -5,9 +5,15 @@ Neither needs a cluster or an engine, so neither looks for one.
 
 from __future__ import annotations
 
-from infra.cli import backend, survey
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from infra.cli import backend, changes, page, survey
 from infra.cli import machine as looking
 from infra.cli.arguments import Command
+from infra.cli.backend import StackState
 from infra.cli.described import describe
 from infra.cli.stack import Stack
 from infra.errors import KindlingError
@@ -18,40 +24,99 @@ TOOLS = ("pulumi",)
 
 
 def preview(command: Command) -> int:
-    """Say what `up` would change. A stack that never was up gets an empty record, as Pulumi needs one."""
-    target = _ready(command.stack)
+    """Say what `up` would change; with `markdown`, also on a page that tells of a failure too.
+
+    A stack that never was up gets an empty record, as Pulumi needs one.
+    """
+    for file in filter(None, (command.markdown, command.save_plan)):
+        _clear(file)
+    if command.markdown is None:
+        _preview(command)
+        return 0
+    # The log is for our eyes alone: the engine's notes to itself in it do not spare secrets.
+    with tempfile.TemporaryDirectory(prefix="kindling-preview-") as folder:
+        events = Path(folder, "events.jsonl")
+        try:
+            _preview(command, events=events)
+        except KindlingError as error:
+            failures = _read(events).failures or (str(error),)
+            command.markdown.write_text(page.failed("\n\n".join(failures), stack=command.stack))
+            raise
+        command.markdown.write_text(page.render(_read(events), stack=command.stack))
+    return 0
+
+
+def _preview(command: Command, *, events: Path | None = None) -> None:
+    target = ready(command.stack)
     target.prepare()
     target.heal()
-    target.operate("preview")
-    return 0
+    words, extra = ["preview"], {}
+    if command.save_plan is not None:
+        words.append(f"--save-plan={command.save_plan.absolute()}")
+    if events is not None:
+        # The Automation API asks in the same way.
+        words.append(f"--event-log={events}")
+        extra["PULUMI_DEBUG_COMMANDS"] = "true"
+    target.operate(*words, extra=extra)
+    if command.save_plan is not None:
+        again = f"python3 -m infra up {command.stack} --plan {command.save_plan}"
+        sys.stdout.write(f"\nThis and nothing else is done by: {again}\n")
+
+
+def _read(events: Path) -> changes.Preview:
+    if not events.exists():
+        return changes.Preview()
+    with events.open(encoding="utf-8", errors="replace") as lines:
+        return changes.read(lines)
+
+
+def _clear(file: Path) -> None:
+    """Nobody is to take what an earlier run wrote for this one's."""
+    try:
+        file.unlink(missing_ok=True)
+        file.touch()
+        file.unlink()
+    except OSError as error:
+        raise KindlingError(
+            f"`{file}` can not be written",
+            why=os.strerror(error.errno or 0),
+            remedy="name a file in a directory that is there and is yours.",
+        ) from None
 
 
 def refresh(command: Command) -> int:
     """Bring Pulumi's record in line with the world."""
     looking.known(command.stack)
-    if backend.state(command.stack) is None:
-        raise KindlingError(
-            f"stack `{command.stack}` has no record to refresh",
-            why="it was never brought up, or was destroyed",
-            remedy=f"python3 -m infra up {command.stack}",
-        )
-    target = _ready(command.stack)
+    recorded(command.stack)
+    target = ready(command.stack)
     target.prepare()
     target.heal()
     target.operate("refresh", "--yes", "--skip-preview")
     return 0
 
 
-def _ready(stack: str) -> Stack:
+def recorded(stack: str) -> StackState:
+    """The stack's record; raises `KindlingError` where there is none to compare with the world."""
+    state = backend.state(stack)
+    if state is None or (state.known and not state.resources):
+        raise KindlingError(
+            f"stack `{stack}` has no record to compare",
+            why="it was never brought up, or was destroyed",
+            remedy=f"python3 -m infra up {stack}",
+        )
+    return state
+
+
+def ready(stack: str, *, tools: tuple[str, ...] = TOOLS) -> Stack:
     """Pulumi and its environment in place, and nothing else."""
     progress = Progress()
     toolchain = Toolchain(progress=progress)
     looking.known(stack)
-    machine = looking.look(stack, toolchain=toolchain, tools=TOOLS, with_cluster=False)
+    machine = looking.look(stack, toolchain=toolchain, tools=tools, with_cluster=False)
     if machine.steps:
         progress.say(f"{survey.table(machine.parts)}\n\nThis takes {survey.outlook(machine.steps)}.")
     for blocker in machine.blockers:
         raise blocker
     progress.plan(list(machine.steps))
     describe(venv.ensure(progress=progress), stack)
-    return Stack(stack, toolchain=toolchain)
+    return Stack(stack, toolchain=toolchain, tools=tools)

@@ -7,13 +7,15 @@ stays clean, and a removed stack leaves nothing behind.
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import shutil
 from pathlib import Path
+from typing import Any
 
 from infra import paths, processes
-from infra.cli import backend
+from infra.cli import backend, plain
 from infra.errors import KindlingError
 from infra.settings import PROJECT
 from infra.toolchain import Toolchain, venv
@@ -77,7 +79,12 @@ class Stack:
         )  # fmt: skip
         return True
 
-    def operate(self, *words: str, extra: dict[str, str] | None = None) -> None:
+    def operate(
+        self,
+        *words: str,
+        extra: dict[str, str] | None = None,
+        remedy: str = "mend the cause and run the same command again: it goes on from what stands.",
+    ) -> None:
         """Run one operation in the foreground, its own output passed through.
 
         Raises `KindlingError` when it fails; Pulumi has said why by then.
@@ -95,8 +102,20 @@ class Stack:
             raise KindlingError(
                 f"`pulumi {words[0]}` of stack `{self.name}` ended with status {status}",
                 why="its own messages stand above",
-                remedy="mend the cause and run the same command again: it goes on from what stands.",
+                remedy=remedy,
             )
+
+    def output(self, name: str) -> Any:
+        """One of the stack's outputs; None where it has none of that name."""
+        copy_settings(self.name)
+        outputs = json.loads(self._call("stack", "output", "--json", "--stack", self.name))
+        return outputs.get(name)
+
+    def ask(self, *words: str, timeout: float) -> None:
+        """Run a preview that nobody watches, for the events that it logs; raises `ProgramError`."""
+        # `--event-log` is a word of Pulumi's for developers, and for its own Automation API.
+        debug = {"PULUMI_DEBUG_COMMANDS": "true"}
+        self._call(*words, timeout=timeout, cwd=paths.REPOSITORY, settings=True, extra=debug)
 
     def remove(self) -> None:
         """Take the emptied stack out of the backend, with its history, and drop our copy of its settings."""
@@ -104,13 +123,23 @@ class Stack:
         self._call("stack", "rm", "--yes", "--remove-backups", "--stack", self.name)
         shutil.rmtree(settings_file(self.name).parent, ignore_errors=True)
 
-    def _call(self, *words: str, cwd: Path | None = None, settings: bool = False) -> None:
+    def _call(
+        self,
+        *words: str,
+        cwd: Path | None = None,
+        settings: bool = False,
+        timeout: float = CALL_SECONDS,
+        extra: dict[str, str] | None = None,
+    ) -> str:
         argv: list[str | Path] = [self.program, *words, "--non-interactive"]
         if settings:
             argv += ["--config-file", str(settings_file(self.name))]
         # In the copy's folder, `stack init` writes the salt to the copy and `stack rm` removes it.
-        processes.run(
-            argv, timeout=CALL_SECONDS, env=self.environment, cwd=cwd or settings_file(self.name).parent
+        return processes.run(
+            argv,
+            timeout=timeout,
+            env={**self.environment, **(extra or {})},
+            cwd=cwd or settings_file(self.name).parent,
         )
 
 
@@ -123,6 +152,7 @@ def environment(stack: str, *, toolchain: Toolchain, tools: tuple[str, ...]) -> 
         "PULUMI_HOME": str(toolchain.pulumi_home()),
         "PULUMI_BACKEND_URL": backend.url(),
         "PULUMI_STACK": stack,
+        **plain.kubeconfig(stack),
         "PULUMI_FALLBACK_TO_STATE_SECRETS_MANAGER": "true",
         "PULUMI_SKIP_UPDATE_CHECK": "true",
         # What lies beside the program on PATH is its own; without this each run warns of it.

@@ -21,7 +21,7 @@ ENVIRONMENT = GIB // 2
 # The node image (1.2 GiB, twice while it is made), the others, and what a running cluster writes.
 CLUSTER = 6 * GIB
 
-Cluster = Literal["absent", "running", "stopped", "unknown"]
+Cluster = Literal["absent", "running", "stopped", "elsewhere", "unknown"]
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from infra import paths, processes
-from infra.cli import execute
+from infra.cli import execute, plain
 from infra.errors import KindlingError
 
 NAMESPACE = "kindling-system"
@@ -126,7 +126,8 @@ class Place:
 
     def _kubectl(self, *words: str) -> str:
         told = execute.words("kubectl", words, stack=self._stack)
-        return processes.run([self._program, *told], timeout=CALL_SECONDS)
+        environment = plain.kubeconfig(self._stack)
+        return processes.run([self._program, *told], timeout=CALL_SECONDS, env=environment)
 
     @contextmanager
     def _noted(self) -> Iterator[IO[str] | None]:

@@ -57,6 +57,10 @@ def _provision(toolchain: Toolchain, progress: Progress) -> tuple[Path, dict[str
         # The operator's way of logging in is tested against a server, not against an idea of one.
         with progress.step("Install PostgreSQL from the distribution"):
             packages.install_postgresql()
+    if not packages.has_registry():
+        # What is pushed to a registry and pulled from one goes by a real one.
+        with progress.step("Install a registry of images from the distribution"):
+            packages.install_registry()
     # The stack that some tests bring up has the environment of the ordinary lock.
     venv.ensure(progress=progress)
     search = toolchain.path(TOOLS)

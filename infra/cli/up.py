@@ -8,8 +8,9 @@ Pulumi last, so that nobody waits half an hour for a complaint.
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
-from infra.cli import backend, survey
+from infra.cli import backend, plain, plan, preflight, survey
 from infra.cli import machine as looking
 from infra.cli.arguments import Command
 from infra.cli.described import Described, describe
@@ -27,7 +28,9 @@ def run(command: Command) -> int:
     toolchain = Toolchain(progress=progress)
     looking.known(stack)
     backend.has_stale_lock(stack)
-    machine = looking.look(stack, toolchain=toolchain)
+    if command.plan is not None:
+        plan.check(command.plan, stack=stack)
+    machine = looking.look(stack, toolchain=toolchain, tools=looking.tools(stack))
     progress.say(f"Stack {stack}:\n{survey.table(machine.parts)}\n")
     for blocker in machine.blockers:
         raise blocker
@@ -36,17 +39,41 @@ def run(command: Command) -> int:
     )
     progress.plan(list(machine.steps))
     settings = provision(machine, toolchain=toolchain, progress=progress)
-    target = Stack(stack, toolchain=toolchain, tools=looking.UP_TOOLS)
+    target = Stack(stack, toolchain=toolchain, tools=looking.tools(stack))
     with progress.foreground(looking.CREATE.name):
         target.prepare()
         if target.heal():
             progress.say("  cleared up after a run that was cut off")
         if Place(stack, kubectl=toolchain.ensure("kubectl")).heal():
             progress.say("  gave the operator back the replicas that a killed `dev` had taken")
-        target.operate("up", "--yes", "--skip-preview")
+        _apply(target, command.plan)
     progress.say("\nTime taken:\n" + times(progress.taken))
     sys.stdout.write(farewell(stack, samples=settings.samples))
     return 0
+
+
+def _apply(target: Stack, file: Path | None) -> None:
+    words = ("up", "--yes", "--skip-preview")
+    if file is None:
+        mending, variables = _mending(target.name)
+        target.operate(*words, *mending, extra=variables)
+        return
+    # As it was previewed, which looks at nothing: what others did to the world is no part of a plan.
+    again = f"where it violates the plan, it is another program or world: {plan.remedy(target.name, file)}"
+    target.operate(*words, f"--plan={file.absolute()}", remedy=again)
+
+
+def _mending(stack: str) -> tuple[list[str], dict[str, str]]:
+    """What has Pulumi look at the world and take back what others did to it, as words and variables.
+
+    By itself it compares the program with its record alone. The program is run for the look, so that
+    each object is asked for in the cluster of today: the one in the record may be gone, or have moved.
+    Nothing is taken before the first `up`, when an object of the same name is another's.
+    """
+    state = backend.state(stack)
+    if state is None or (state.known and not state.resources):
+        return [], {}
+    return ["--refresh", "--run-program"], {"PULUMI_K8S_ENABLE_PATCH_FORCE": "true"}
 
 
 def provision(machine: survey.Machine, *, toolchain: Toolchain, progress: Progress) -> Described:
@@ -55,9 +82,13 @@ def provision(machine: survey.Machine, *, toolchain: Toolchain, progress: Progre
     # A cluster that stands has its port, whoever else wants it.
     if machine.cluster != "running" and (taken := looking.port_taken(settings.api_server_port)) is not None:
         raise taken
-    for name in looking.UP_TOOLS:
+    for name in looking.tools(machine.stack):
         toolchain.ensure(name)
     toolchain.pulumi_home()
+    if machine.cluster == "elsewhere":
+        preflight.check(machine.stack, settings, kubectl=toolchain.ensure("kubectl"))
+        if plain.builds_images(machine.stack):
+            engines.install_engine(progress)
     if machine.cluster == "absent":
         engine = engines.install_engine(progress)
         if settings.node_image is None:

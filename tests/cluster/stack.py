@@ -22,12 +22,12 @@ class Environment:
         self._env = {**os.environ, "KINDLING_STATE": str(self.state), "KUBECONFIG": str(self.kubeconfig)}
 
     def infra(
-        self, *words: str, stdin: str | None = None, timeout: float = 1500
+        self, *words: str, stdin: str | None = None, timeout: float = 1500, checkout: Path = ROOT
     ) -> subprocess.CompletedProcess[str]:
-        """`python3 -m infra WORDS…`; the caller looks at the exit status."""
+        """`python3 -m infra WORDS…`, of this checkout or another; the caller looks at the exit status."""
         return subprocess.run(
             [sys.executable, "-m", "infra", *words],
-            cwd=ROOT,
+            cwd=checkout,
             env=self._env,
             input=stdin,
             timeout=timeout,

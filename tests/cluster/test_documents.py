@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from infra.settings import stacks
 from tests.cluster.stack import ROOT, STACK, Environment
 
 # What brings up, takes down and tests is run by the fixture and by CI itself; timings by hand.
-ELSEWHERE = {"up", "destroy", "test", "dev"}
+ELSEWHERE = {"up", "destroy", "test", "dev", "promote"}
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
@@ -35,7 +36,9 @@ def test_every_command_is_of_ours() -> None:
 
 
 @pytest.mark.parametrize(("document", "line"), RUN_HERE, ids=[line[17:60] for _, line in RUN_HERE])
-def test_the_command_works_as_printed(environment: Environment, document: str, line: str) -> None:
+def test_the_command_works_as_printed(
+    environment: Environment, document: str, line: str, tmp_path: Path
+) -> None:
     verb, *rest = shlex.split(line)[3:]
     if "psql" in rest and "localhost" in rest:
         # It asks for a password, which is what the document says; without one it must be refused.
@@ -43,7 +46,12 @@ def test_the_command_works_as_printed(environment: Environment, document: str, l
         done = environment.infra(verb, "--stack", STACK, *rest)
         assert "no password supplied" in done.stderr
         return
-    words = ["--stack", STACK, *rest] if verb == "exec" else [*rest, STACK]
+    if verb == "exec":
+        words = ["--stack", STACK, *rest]
+    else:
+        # On this stack, whichever is printed; what it writes goes elsewhere.
+        rest = [str(tmp_path / word) if word.endswith((".md", ".json")) else word for word in rest]
+        words = [STACK, *(word for word in rest if word not in stacks())]
     assert environment.ok(verb, *words), document
 
 

@@ -5,6 +5,7 @@ Apart from the tests because those of single commands and those with a real Pulu
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,11 @@ import textwrap
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
+
+from infra import paths
 from infra.paths import REPOSITORY
+from infra.toolchain import Toolchain, venv
 
 # Nothing listens there (RFC 863's port), so a fetch fails at once and no name is looked up.
 NOWHERE = "http://127.0.0.1:9/simple"
@@ -118,6 +123,22 @@ def new_machine(folder: Path) -> Machine:
         shutil.copy(file, checkout)
     (folder / "bin").mkdir()
     return Machine(folder, checkout)
+
+
+def machine_with_pulumi(folder: Path) -> Machine:
+    """A machine with the real Pulumi of this one, and an engine that has no containers."""
+    missing = [state.name for state in Toolchain().survey(["pulumi", "kind", "kubectl"]) if not state.path]
+    missing += [] if venv.present() else ["the Python environment"]
+    if missing:
+        pytest.fail(f"missing: {', '.join(missing)}; `python3 -m infra test` sets them up")
+    machine = new_machine(folder)
+    machine.extra |= {
+        "KINDLING_CACHE": str(paths.cache_dir()),
+        "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
+        "KINDLING_ENGINE": "podman",
+    }
+    machine.engine(containers={})
+    return machine
 
 
 def programs_of(machine: Machine) -> dict[int, str]:

@@ -5,6 +5,8 @@ The real ones are driven in tests/engine and tests/cluster; here only what is as
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +21,21 @@ from infra.errors import KindlingError
 from infra.resources import host
 
 Props = dict[str, Any]
+
+
+@dataclass
+class FakeRegistry:
+    """What is `held` by `REPOSITORY:TAG` and by `REPOSITORY@DIGEST`; None is out of reach."""
+
+    held: dict[str, str] | None = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+
+    def digest(self, repository: str, reference: str) -> str | None:
+        name = f"{repository}{'@' if reference.startswith('sha256:') else ':'}{reference}"
+        self.asked.append(name)
+        if self.held is None:
+            raise KindlingError(f"the registry {repository.partition('/')[0]} does not answer")
+        return self.held.get(name)
 
 
 @dataclass
@@ -126,6 +143,7 @@ class Registration:
     parent: str
     provider: str
     deleted_with: str
+    protect: bool
     dependencies: frozenset[str]
     secret_outputs: frozenset[str]
 
@@ -149,6 +167,7 @@ class RecordingMonitor(mocks.MockMonitor):
                 parent=request.parent,
                 provider=request.provider or next(iter(request.providers.values()), ""),
                 deleted_with=request.deletedWith,
+                protect=request.protect,
                 dependencies=frozenset(request.dependencies),
                 secret_outputs=frozenset(request.additionalSecretOutputs),
             )
@@ -169,6 +188,8 @@ class _Answers(mocks.Mocks):
         computed = {}
         if args.typ == "pulumi-python:dynamic/kind:Cluster" and not self._preview:
             computed = {"kubeconfig": "the kubeconfig", "incarnation": "0123abcd"}
+        if args.typ == "pulumi-python:dynamic/containers:PushedImage" and not self._preview:
+            computed = {"ref": f"{args.inputs['repository']}@sha256:{'d' * 64}"}
         return None if self._preview else f"{args.name}-id", {**args.inputs, **computed}
 
 
@@ -200,6 +221,23 @@ def declare(
 
     `then` gets what the program exported while Outputs can still be awaited: the one it returns is.
     """
+    # A loop of its own, for Pulumi takes the thread's, which an `asyncio.run` before has taken away; and a
+    # context, because the stack's root would outlive the run with all that is registered on it.
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        return contextvars.copy_context().run(_declare, program, stack, preview, then)
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+def _declare(
+    program: Callable[[], None],
+    stack: str,
+    preview: bool,
+    then: Callable[[Props], pulumi.Output[None]] | None,
+) -> Graph:
     monitor = RecordingMonitor(preview=preview)
     mocks.set_mocks(monitor.mocks, project="kindling", stack=stack, preview=preview, monitor=monitor)
     exports: Props = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -27,8 +28,15 @@ def cli(*arguments: str) -> subprocess.CompletedProcess[str]:
     ("given", "command"),
     [
         (["up"], Command("up", stack="dev")),
+        (["drift", "test"], Command("drift", stack="test")),
         (["destroy", "test"], Command("destroy", stack="test")),
+        (["up", "--plan", "p.json"], Command("up", plan=Path("p.json"))),
+        (
+            ["preview", "test", "--markdown", "a.md", "--save-plan", "p.json"],
+            Command("preview", stack="test", markdown=Path("a.md"), save_plan=Path("p.json")),
+        ),
         (["test"], Command("test")),
+        (["promote", "staging", "prod"], Command("promote", stack="prod", source="staging")),
         (["test", "-k", "plan", "--pdb"], Command("test", rest=("-k", "plan", "--pdb"))),
         (
             ["exec", "kubectl", "-n", "x", "exec", "-it", "p", "--", "psql", "-h", "mydb"],
@@ -56,6 +64,9 @@ def test_words_become_a_command(given: list[str], command: Command) -> None:
         (["launch"], "launch"),
         (["up", "dev", "more"], "more"),
         (["up", "--fast"], "--fast"),
+        (["up", "--markdown", "a.md"], "--markdown"),
+        (["preview", "--plan", "p.json"], "--plan"),
+        (["preview", "--save-plan"], "--save-plan"),
         (["exec", "helm", "list"], "helm"),
         (["exec"], "TOOL"),
     ],
@@ -85,6 +96,8 @@ def test_help_names_every_verb() -> None:
     [
         (Command("up"), "python3 -m infra up"),
         (Command("up", stack="test"), "python3 -m infra up test"),
+        (Command("up", plan=Path("p.json")), "python3 -m infra up --plan p.json"),
+        (Command("preview", save_plan=Path("p.json")), "python3 -m infra preview --save-plan p.json"),
         (Command("exec", stack="test", tool="kind"), "python3 -m infra exec --stack test kind ..."),
         (Command("test", rest=("-x",)), "python3 -m infra test"),
     ],

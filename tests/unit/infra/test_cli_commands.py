@@ -88,7 +88,7 @@ def test_an_unknown_stack_is_named_with_the_known_ones(machine: Machine, verb: s
     done = machine.cli(verb, "dve")
     assert done.returncode == 1
     assert is_message(done.stderr, what="there is no stack `dve`")
-    assert "dev, test" in done.stderr
+    assert "dev, prod, staging, test" in done.stderr
 
 
 def node(*, state: Path | None, running: bool) -> dict[str, object]:
@@ -135,7 +135,7 @@ def test_destroy_of_what_never_was_needs_no_tool(machine: Machine) -> None:
 def test_refresh_of_what_never_was_says_so(machine: Machine) -> None:
     done = machine.cli("refresh")
     assert done.returncode == 1
-    assert is_message(done.stderr, what="stack `dev` has no record to refresh")
+    assert is_message(done.stderr, what="stack `dev` has no record to compare")
 
 
 def test_without_a_network_the_first_fetch_says_so(machine: Machine) -> None:

@@ -18,9 +18,7 @@ from typing import Any
 
 import pytest
 
-from infra import paths
-from infra.toolchain import Toolchain, venv
-from tests.unit.infra.cli_machine import Machine, new_machine, programs_of
+from tests.unit.infra.cli_machine import Machine, machine_with_pulumi, programs_of
 
 PROGRAM = """\
 import pulumi
@@ -55,17 +53,7 @@ SECONDS = 3
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
-    missing = [state.name for state in Toolchain().survey(["pulumi", "kind", "kubectl"]) if not state.path]
-    missing += [] if venv.present() else ["the Python environment"]
-    if missing:
-        pytest.fail(f"missing: {', '.join(missing)}; `python3 -m infra test` sets them up")
-    machine = new_machine(tmp_path)
-    machine.extra |= {
-        "KINDLING_CACHE": str(paths.cache_dir()),
-        "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
-    }
-    machine.extra |= {"KINDLING_ENGINE": "podman"}
-    machine.engine(containers={})
+    machine = machine_with_pulumi(tmp_path)
     (machine.checkout / "__main__.py").write_text(PROGRAM)
     (machine.checkout / "infra" / "slow.py").write_text(RESOURCE)
     settings = machine.checkout / "Pulumi.dev.yaml"
@@ -110,7 +98,7 @@ def test_up_leaves_the_checkout_clean_and_destroy_leaves_nothing(machine: Machin
     assert "Time taken:" in done.stderr
     assert settings.read_text() == before
     assert sorted(machine.checkout.glob("Pulumi.*")) == sorted(
-        [machine.checkout / f"Pulumi.{name}yaml" for name in ("", "dev.", "test.")]
+        [machine.checkout / f"Pulumi.{name}yaml" for name in ("", "dev.", "prod.", "staging.", "test.")]
     )
     passphrase = machine.home / "state" / "passphrase"
     assert stat.S_IMODE(passphrase.stat().st_mode) == 0o600

@@ -1,0 +1,209 @@
+"""Damage done by hand: `drift` says what and where, with an exit status of its own, and `up` heals it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.apiserver.apiclient import Api, Json
+from tests.apiserver.controlplane import ControlPlane
+from tests.apiserver.kubelet import kubelet
+from tests.engine.machine import Host
+
+NAMESPACE = "/api/v1/namespaces/kindling-system"
+DEPLOYMENT = "/apis/apps/v1/namespaces/kindling-system/deployments/kindling-operator"
+SERVICE = f"{NAMESPACE}/services/kindling-operator"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+CLUSTER_ROLE = f"{RBAC}/clusterroles/kindling-operator"
+ROLE = f"{RBAC}/namespaces/kindling-system/roles/kindling-operator"
+CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/memcacheds.cache.example.com"
+EVERYTHING_IS = "Stack dev: everything is as the last `up` left it.\n"
+
+
+@pytest.fixture(scope="module")
+def stack(host: Host, plane: ControlPlane) -> Iterator[Host]:
+    """The whole program, up."""
+    with kubelet(plane):
+        done = host.cli("up")
+        assert done.returncode == 0, done.stdout + done.stderr
+        yield host
+
+
+@pytest.fixture(autouse=True)
+def intact(stack: Host) -> Iterator[None]:
+    """Each test leaves what it found: nothing that differs."""
+    yield
+    done = stack.cli("drift")
+    assert (done.returncode, done.stdout) == (0, EVERYTHING_IS), done.stderr
+
+
+def up(stack: Host) -> str:
+    done = stack.cli("up")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def drift(stack: Host) -> str:
+    """What it prints where it finds some; nothing is written down by it."""
+    before = record(stack).read_bytes()
+    done = stack.cli("drift")
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert record(stack).read_bytes() == before
+    return done.stdout
+
+
+def record(stack: Host) -> Path:
+    return stack.home / "state/pulumi/.pulumi/stacks/kindling/dev.json"
+
+
+def replace(api: Api, path: str, body: Json) -> None:
+    api.request("PUT", path, body=body).accepted()
+
+
+def test_rule_taken_from_a_role_is_named_and_put_back(stack: Host, api: Api) -> None:
+    role = api.get(CLUSTER_ROLE).accepted()
+    lost = role["rules"][3]
+    replace(api, CLUSTER_ROLE, {**role, "rules": [rule for rule in role["rules"] if rule != lost]})
+    told = drift(stack)
+    assert "Stack dev: 1 resource is not as the last `up` left it." in told
+    assert "  ClusterRole kindling-operator\n" in told
+    # One line, where Pulumi's own account would change every rule behind it.
+    assert [line for line in told.splitlines() if line.startswith("    ")] == [
+        f"    rules[3]: gone, recorded {json.dumps({key: lost[key] for key in sorted(lost)})}"
+    ]
+    up(stack)
+    assert api.get(CLUSTER_ROLE).accepted()["rules"] == role["rules"]
+
+
+def test_edited_deployment_is_told_field_by_field_and_taken_back(stack: Host, api: Api) -> None:
+    """From another field manager, as after `kubectl scale` and `kubectl edit`."""
+    deployment = api.get(DEPLOYMENT).accepted()
+    container = deployment["spec"]["template"]["spec"]["containers"][0]
+    level = next(item for item in container["env"] if item["name"] == "KINDLING_LOG_LEVEL")
+    level["value"] = "DEBUG"
+    container["resources"]["limits"]["memory"] = "1Gi"
+    deployment["spec"]["replicas"] = 3
+    replace(api, DEPLOYMENT, deployment)
+    told = drift(stack)
+    assert "  Deployment kindling-system/kindling-operator\n" in told
+    assert "    spec.replicas: 3, recorded 2\n" in told
+    path = "spec.template.spec.containers[operator]"
+    assert f'    {path}.env[KINDLING_LOG_LEVEL].value: "DEBUG", recorded "INFO"\n' in told
+    assert f'    {path}.resources.limits.memory: "1Gi", recorded "256Mi"\n' in told
+    up(stack)
+    found = api.get(DEPLOYMENT).accepted()
+    assert found["spec"]["replicas"] == 2
+    assert found["metadata"]["uid"] == deployment["metadata"]["uid"]
+
+
+def test_column_taken_from_a_crd_is_named_and_put_back(stack: Host, api: Api) -> None:
+    crd = api.get(CRD).accepted()
+    columns = crd["spec"]["versions"][0]["additionalPrinterColumns"]
+    lost = columns.pop(1)
+    replace(api, CRD, crd)
+    path = f"spec.versions[v1alpha1].additionalPrinterColumns[{lost['name']}]"
+    lines = [line for line in drift(stack).splitlines() if line.startswith("    ")]
+    assert [line.partition(": gone")[0].strip() for line in lines] == [path]
+    up(stack)
+    found = api.get(CRD).accepted()["spec"]["versions"][0]["additionalPrinterColumns"]
+    assert [column["name"] for column in found][1] == lost["name"]
+
+
+def test_deleted_object_and_lost_label_come_back(stack: Host, api: Api) -> None:
+    api.delete(SERVICE).accepted()
+    label = "pod-security.kubernetes.io/enforce"
+    api.merge(NAMESPACE, {"metadata": {"labels": {label: None}}}).accepted()
+    told = drift(stack)
+    assert "  Service kindling-system/kindling-operator: gone\n" in told
+    assert f'    metadata.labels.{label}: gone, recorded "restricted"\n' in told
+    up(stack)
+    assert api.get(SERVICE).status == 200
+    assert api.get(NAMESPACE).accepted()["metadata"]["labels"][label] == "restricted"
+
+
+def test_image_gone_from_a_node_is_put_there_again_and_nothing_rolls(stack: Host, api: Api) -> None:
+    images = stack.memory["images"]
+    before = api.get(DEPLOYMENT).accepted()["metadata"]["generation"]
+    stack.remember(images=[ref for ref in images if "operator" not in ref])
+    assert "  Image localhost/kindling-operator:" in (told := drift(stack))
+    assert ": not on every node\n" in told
+    up(stack)
+    assert sorted(stack.memory["images"]) == sorted(images)
+    assert api.get(DEPLOYMENT).accepted()["metadata"]["generation"] == before
+
+
+def test_what_was_added_to_a_list_is_told_too_though_pulumi_does_not_see_it(stack: Host, api: Api) -> None:
+    role = api.get(ROLE).accepted()
+    more = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}
+    replace(api, ROLE, {**role, "rules": [*role["rules"], more]})
+    told = drift(stack)
+    assert f"  Role kindling-system/kindling-operator\n    rules: {json.dumps(more)} added\n" in told
+    assert "may stay" in told
+    api.delete(ROLE).accepted()
+    up(stack)
+    assert api.get(ROLE).accepted()["rules"] == role["rules"]
+
+
+def test_cluster_that_is_gone_is_one_line_and_takes_no_cluster_to_tell(stack: Host) -> None:
+    nodes = stack.memory["nodes"]
+    stack.remember(nodes={})
+    assert drift(stack).splitlines()[2:3] == [
+        "  kind cluster kindling-dev: gone, and with it all that it held"
+    ]
+    stack.remember(nodes=nodes)
+
+
+def test_unreachable_cluster_is_a_failure_and_no_drift(stack: Host, tmp_path: Path) -> None:
+    kubeconfig = Path(stack.memory["kubeconfig"])
+    config = json.loads(kubeconfig.read_text())
+    server = config["clusters"][0]["cluster"]["server"]
+    config["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:9"
+    (tmp_path / "kubeconfig").write_text(json.dumps(config))
+    stack.remember(kubeconfig=str(tmp_path / "kubeconfig"))
+    failed = stack.cli("up")
+    assert failed.returncode == 1
+    done = stack.cli("drift")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.count("configured Kubernetes cluster is unreachable") == 1, done.stderr
+    assert "remedy: " in done.stderr
+    stack.remember(kubeconfig=str(kubeconfig))
+    assert server in kubeconfig.read_text()
+    # With the way in of today, not the one in the record.
+    up(stack)
+
+
+def test_another_way_into_the_same_cluster_replaces_nothing(
+    stack: Host, plane: ControlPlane, api: Api, tmp_path: Path
+) -> None:
+    config = json.loads(plane.kubeconfig.read_text())
+    config["contexts"][0]["name"] = config["current-context"] = "renamed"
+    (tmp_path / "kubeconfig").write_text(json.dumps(config))
+    before = api.get(DEPLOYMENT).accepted()["metadata"]
+    stack.remember(kubeconfig=str(tmp_path / "kubeconfig"))
+    told = up(stack)
+    stack.remember(kubeconfig=str(plane.kubeconfig))
+    told += up(stack)
+    assert "replaced" not in told
+    assert "created" not in told
+    after = api.get(DEPLOYMENT).accepted()["metadata"]
+    assert (after["uid"], after["generation"]) == (before["uid"], before["generation"])
+
+
+def test_run_at_work_elsewhere_is_waited_for_and_the_record_stays_usable(stack: Host) -> None:
+    lock = stack.home / "state/pulumi/.pulumi/locks/organization/kindling/dev/0123.json"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    lock.write_text(
+        json.dumps({"pid": 1, "username": "ci", "hostname": "runner", "timestamp": "2026-01-01T00:00:00Z"})
+    )
+    for verb in ("drift", "up", "preview"):
+        done = stack.cli(verb)
+        assert done.returncode == 1
+        assert done.stderr.count("error: ") == 1
+        assert "stack `dev` is being changed by another run" in done.stderr
+        assert "ci@runner" in done.stderr
+    lock.unlink()
+    up(stack)

@@ -1,0 +1,86 @@
+"""A stack from nothing to nothing, by the whole program: previewed, up, up again, half-failed, destroyed."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.apiserver.controlplane import ControlPlane
+from tests.apiserver.kubelet import kubelet
+from tests.engine.machine import Host
+
+IMPATIENT = """\
+import pulumi
+
+from infra import environment, settings
+
+
+def hurry(args):
+    if args.type_ == "kubernetes:apps/v1:Deployment":
+        args.opts.custom_timeouts = pulumi.CustomTimeouts(create="8s", update="8s")
+    return pulumi.ResourceTransformResult(args.props, args.opts)
+
+
+pulumi.runtime.register_resource_transform(hurry)
+environment.build(settings.load(pulumi.Config().get, stack=pulumi.get_stack()))
+"""
+
+
+def test_life_of_a_stack(host: Host, plane: ControlPlane) -> None:
+    """One story, because each chapter needs the one before."""
+    engine = host.home / "bin" / "podman"
+    engine.rename(engine.with_name("aside"))
+    host.extra["PATH"] = f"{host.home / 'bin'}:/nowhere"
+    preview = host.cli("preview")
+    assert preview.returncode == 0, preview.stdout + preview.stderr
+    assert "to create" in preview.stdout
+    assert host.cli("drift").returncode == 1
+    engine.with_name("aside").rename(engine)
+
+    # No node: the operator's Pods can not run.
+    program = host.checkout / "__main__.py"
+    whole = program.resolve()
+    program.unlink()
+    program.write_text(IMPATIENT)
+    failed = host.cli("up")
+    assert failed.returncode == 1
+    assert "kindling-operator" in failed.stdout
+    assert "`pulumi up` of stack `dev` ended with status" in failed.stderr
+    assert "Traceback" not in failed.stdout + failed.stderr
+    program.unlink()
+    program.symlink_to(whole)
+    with kubelet(plane):
+        retried = host.cli("up")
+        assert retried.returncode == 0, retried.stdout + retried.stderr
+        assert "replaced" not in retried.stdout
+
+        again = host.cli("exec", "pulumi", "up", "--yes", "--skip-preview", "--expect-no-changes")
+        assert again.returncode == 0, again.stdout + again.stderr
+        began = time.monotonic()
+        assert host.cli("up").returncode == 0
+        # The goal, which a machine that compiles beside it may miss.
+        assert time.monotonic() - began < 20
+        refreshed = host.cli("exec", "pulumi", "refresh", "--preview-only", "--expect-no-changes")
+        assert refreshed.returncode == 0, refreshed.stdout + refreshed.stderr
+
+        # Another cluster by the same name, since the nodes are gone.
+        host.remember(nodes={}, images=[])
+        healed = host.cli("up")
+        assert healed.returncode == 0, healed.stdout + healed.stderr
+        assert host.memory["nodes"]
+        assert len(host.memory["images"]) == 4
+        assert host.cli("drift").returncode == 0
+
+        gone = host.cli("destroy")
+        assert gone.returncode == 0, gone.stdout + gone.stderr
+        assert host.memory["nodes"] == {}
+        assert not (host.home / "state").exists()
+        assert "nothing to destroy" in host.cli("destroy").stdout
+
+
+@pytest.mark.parametrize("verb", ["drift", "refresh"])
+def test_stack_that_never_was_up_is_told_apart(host: Host, verb: str) -> None:
+    done = host.cli(verb, "test")
+    assert done.returncode == 1
+    assert "stack `test` has no record to compare" in done.stderr
