@@ -125,12 +125,16 @@ def load(get: Get, *, stack: str) -> Settings:
     _refuse_unknown_keys(stack)
     source = Source(get, stack=stack, default=_default)
     cluster = _cluster(source, stack)
+    samples, broker = source.enabled("samples"), source.enabled("broker")
+    if samples and not broker:
+        # `up` waits for every sample.
+        source.wrong("broker", "true while kindling:samples is true, for the PulsarConsumer among them")
     return Settings(
         stack=stack,
         cluster=cluster,
         operator=_operator(source),
-        samples=SamplesSettings(enabled=source.enabled("samples")),
-        broker=BrokerSettings(enabled=source.enabled("broker")),
+        samples=SamplesSettings(enabled=samples),
+        broker=BrokerSettings(enabled=broker),
         images=_images(source) if cluster.is_existing else ImageSettings(),
         protect=source.enabled("protect"),
     )

@@ -62,7 +62,8 @@ class Checkout:
         self.change(
             "staging",
             "registry: registry.example.com/kindling",
-            f"registry: {host}/kindling\n  kindling:insecureRegistry: true\n  kindling:samples: true",
+            f"registry: {host}/kindling\n  kindling:insecureRegistry: true\n"
+            "  kindling:samples: true\n  kindling:broker: true",
         )
 
     def change(self, stack: str, old: str, new: str) -> None:
@@ -142,7 +143,7 @@ def trust(engine: ContainerEngine, host: str, *, folder: Path) -> None:
 
 def test_what_staging_is_proven_with_is_what_prod_gets(checkout: Checkout) -> None:
     host = checkout.folder.joinpath("Pulumi.staging.yaml").read_text().split("registry: ")[1].split("/")[0]
-    checkout.ok("up", "staging")  # It waits for a sample of each kind but the broker's to be Ready.
+    checkout.ok("up", "staging")  # It waits for a sample of each kind to be Ready.
     proven = checkout.operator_image("staging")
     assert proven.startswith(f"{host}/kindling/kindling-operator@sha256:")
     rows = checkout.get("staging", "statefulset", "mydb")["spec"]["template"]["spec"]["containers"][0]

@@ -197,16 +197,21 @@ def test_images_are_promoted_by_digest_alone(images: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "why"),
+    ("changed", "wrong", "why"),
     [
-        ({"scope": "namespaces"}, "kindling:scope is `namespaces`"),
-        ({"watchNamespaces": '["a"]', "samples": "true"}, "kindling:samples is true"),
+        ({"scope": "namespaces"}, "watchNamespaces", "kindling:scope is `namespaces`"),
+        (
+            {"watchNamespaces": '["a"]', "samples": "true", "broker": "true"},
+            "watchNamespaces",
+            "kindling:samples is true",
+        ),
+        ({"samples": "true"}, "broker", "kindling:samples is true"),
     ],
 )
-def test_settings_that_contradict_each_other_are_named(changed: dict[str, str], why: str) -> None:
+def test_settings_that_contradict_each_other_are_named(changed: dict[str, str], wrong: str, why: str) -> None:
     with pytest.raises(KindlingError) as raised:
         settings.load(getter(**changed), stack="dev")
-    assert "kindling:watchNamespaces" in raised.value.what
+    assert f"kindling:{wrong} " in raised.value.what
     assert why in raised.value.why
 
 
@@ -219,16 +224,14 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_file_lies_over_the_defaults(repository: Path) -> None:
-    text = (
-        "config:\n  kindling:replicas: 3\n  kindling:watchNamespaces: [default]\n  kindling:samples: true\n"
-    )
+    text = "config:\n  kindling:replicas: 3\n  kindling:watchNamespaces: [default]\n  kindling:broker: true\n"
     (repository / "Pulumi.big.yaml").write_text(text)
     found = settings.read("big")
     assert found.operator == settings.OperatorSettings(
         replicas=3, log_level="info", watch_namespaces=("default",)
     )
     assert found.cluster.name == "kindling-big"
-    assert found.samples.enabled
+    assert found.broker.enabled
 
 
 def test_an_empty_file_is_all_defaults(repository: Path) -> None:
@@ -239,9 +242,9 @@ def test_an_empty_file_is_all_defaults(repository: Path) -> None:
 def test_the_file_and_the_program_are_told_the_same(repository: Path) -> None:
     """Pulumi hands booleans and lists to the program as JSON; `read` must too."""
     (repository / "Pulumi.a.yaml").write_text(
-        "config:\n  kindling:watchNamespaces: [x, default]\n  kindling:samples: true\n"
+        "config:\n  kindling:watchNamespaces: [x, default]\n  kindling:broker: true\n"
     )
-    told = getter(watchNamespaces=json.dumps(["x", "default"]), samples="true")
+    told = getter(watchNamespaces=json.dumps(["x", "default"]), broker="true")
     assert settings.read("a") == settings.load(told, stack="a")
 
 
