@@ -6,11 +6,25 @@ import json
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from infra.settings import read
+from infra.toolchain import Toolchain
+
 ROOT = Path(__file__).parents[2]
 STACK = "test"
+
+
+def within(seconds: float, true: Callable[[], bool]) -> float:
+    """How many seconds it took to become true; fails when it does not in time."""
+    began = time.monotonic()
+    while not true():
+        assert time.monotonic() - began < seconds, f"not so within {seconds} s"
+        time.sleep(0.1)
+    return time.monotonic() - began
 
 
 class Environment:
@@ -43,54 +57,88 @@ class Environment:
         return done.stdout
 
     def kubectl(self, *words: str, stdin: str | None = None, timeout: float = 300) -> str:
-        """kubectl as `infra exec` finds it, against this stack; must succeed."""
-        return self.ok("exec", "--stack", STACK, "kubectl", *words, stdin=stdin, timeout=timeout)
+        """kubectl against this stack; must succeed.
+
+        Without `infra exec`, whose start would be paid some hundred times; its own tests run that.
+        """
+        done = subprocess.run(
+            self._kubectl(*words),
+            env=self._env,
+            input=stdin,
+            timeout=timeout,
+            text=True,
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"kubectl {words}: {done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+        return done.stdout
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """kubectl left running; the caller waits for it."""
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            self._kubectl(*words),
+            env=self._env,
+            stdin=subprocess.DEVNULL,
+            stdout=pipe,
+            stderr=pipe,
+            text=True,
+        )
+
+    def _kubectl(self, *words: str) -> list[str]:
+        return [str(Toolchain().ensure("kubectl")), f"--context={read(STACK).cluster.context}", *words]
+
+    def apply(self, manifest: dict[str, Any]) -> None:
+        """`kubectl apply` of one object."""
+        self.kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
 
     def get(self, *words: str) -> dict[str, Any]:
         """`kubectl get … -o json`."""
         loaded: dict[str, Any] = json.loads(self.kubectl("get", *words, "-o", "json"))
         return loaded
 
-    def psql(self, resource: str, statement: str) -> str:
-        """Run SQL from a Pod of its own, through the Service, with what the binding Secret says."""
-        image = self.get("statefulset", resource)["spec"]["template"]["spec"]["containers"][0]["image"]
+    def wait_ready(self, *words: str, seconds: int = 120) -> None:
+        """Until all of these have the condition Ready."""
+        self.kubectl("wait", "--for=condition=Ready", *words, f"--timeout={seconds}s", timeout=seconds + 60)
+
+    def answer(self, container: dict[str, Any]) -> str:
+        """What this container prints, run to its end in a Pod of its own; it must succeed."""
         name = f"client-{os.urandom(3).hex()}"
-        environment = [
-            {"name": variable, "valueFrom": {"secretKeyRef": {"name": f"{resource}-binding", "key": key}}}
-            for variable, key in (
-                ("PGHOST", "host"),
-                ("PGPORT", "port"),
-                ("PGUSER", "username"),
-                ("PGPASSWORD", "password"),
-                ("PGDATABASE", "database"),
-            )
-        ]
-        container = {
-            "name": "psql",
-            "image": image,
-            "command": [
-                "psql",
-                "--no-psqlrc",
-                "--tuples-only",
-                "--no-align",
-                "--set=ON_ERROR_STOP=1",
-                "-c",
-                statement,
-            ],
-            "env": environment,
+        spec = {
+            "restartPolicy": "Never",
+            "automountServiceAccountToken": False,
+            "containers": [{"name": "client", **container}],
         }
-        pod = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": name},
-            "spec": {"restartPolicy": "Never", "containers": [container]},
-        }
-        self.kubectl("apply", "-f", "-", stdin=json.dumps(pod))
+        self.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
         try:
             self.kubectl("wait", f"pod/{name}", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=60s")
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.kubectl('logs', name)}") from None
+        else:
+            return self.kubectl("logs", name)
         finally:
-            output = self.kubectl("logs", name)
             self.kubectl("delete", "pod", name, "--wait=false")
-        return output.strip()
+
+    def operand(self, resource: str) -> dict[str, Any]:
+        """Image and login of this Postgresql, as a container's fields for libpq's own programs."""
+        image = self.get("statefulset", resource)["spec"]["template"]["spec"]["containers"][0]["image"]
+        variables = {
+            "PGHOST": "host",
+            "PGPORT": "port",
+            "PGUSER": "username",
+            "PGPASSWORD": "password",
+            "PGDATABASE": "database",
+        }
+        return {
+            "image": image,
+            "env": [
+                {"name": variable, "valueFrom": {"secretKeyRef": {"name": f"{resource}-binding", "key": key}}}
+                for variable, key in variables.items()
+            ],
+        }
+
+    def psql(self, resource: str, statement: str) -> str:
+        """Run SQL from a Pod of its own, through the Service, with what the binding Secret says."""
+        plain = ("--no-psqlrc", "--tuples-only", "--no-align", "--set=ON_ERROR_STOP=1")
+        command = ["psql", *plain, "-c", statement]
+        return self.answer({**self.operand(resource), "command": command}).strip()

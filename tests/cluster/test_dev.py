@@ -7,10 +7,9 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
-from tests.cluster.stack import ROOT, STACK, Environment
+from tests.cluster.stack import ROOT, STACK, Environment, within
 
 DATABASE = "postgresqls.database.db.example.com/made-by-dev"
 SECONDS = 180.0
@@ -50,8 +49,9 @@ def test_the_checkouts_operator_makes_a_database_ready_from_here(
 
 def told(process: subprocess.Popen[bytes], log: Path, words: str) -> None:
     """Wait until the log says so, which may be a moment after the cluster does."""
-    deadline = time.monotonic() + SECONDS
-    while words not in log.read_text():
+
+    def says() -> bool:
         assert process.poll() is None, log.read_text()
-        assert time.monotonic() < deadline, log.read_text()
-        time.sleep(0.2)
+        return words in log.read_text()
+
+    within(SECONDS, says)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
-from tests.cluster.stack import ROOT, Environment
+from tests.cluster.stack import ROOT, Environment, within
 
 RESOURCE = "memcacheds.cache.example.com"
 SAMPLE = f"{RESOURCE}/memcached-sample"
@@ -37,37 +36,8 @@ def talk(environment: Environment, host: str, port: int, *lines: str) -> str:
     """
     operator = environment.get("deployment", "kindling-operator", "-n", "kindling-system")
     image = operator["spec"]["template"]["spec"]["containers"][0]["image"]
-    name = f"client-{os.urandom(3).hex()}"
     command = ["/opt/kindling/bin/python", "-c", CLIENT, host, str(port), *lines]
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {
-            "restartPolicy": "Never",
-            "automountServiceAccountToken": False,
-            "containers": [{"name": "client", "image": image, "command": command}],
-        },
-    }
-    environment.kubectl("apply", "-f", "-", stdin=json.dumps(pod))
-    try:
-        environment.kubectl(
-            "wait", f"pod/{name}", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=60s"
-        )
-        return environment.kubectl("logs", name)
-    except AssertionError as error:
-        raise AssertionError(f"{error}\n{environment.kubectl('logs', name)}") from None
-    finally:
-        environment.kubectl("delete", "pod", name, "--wait=false")
-
-
-def within(seconds: float, true: Callable[[], bool]) -> float:
-    """How long it took to become true; fails when it does not in time."""
-    began = time.monotonic()
-    while not true():
-        assert time.monotonic() - began < seconds, f"not so within {seconds} s"
-        time.sleep(0.1)
-    return time.monotonic() - began
+    return environment.answer({"image": image, "command": command})
 
 
 @pytest.fixture

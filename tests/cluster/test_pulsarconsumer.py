@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cluster.stack import ROOT, Environment
+from tests.cluster.stack import ROOT, Environment, within
 
 KIND = "pulsarconsumers.pulsar.pulsarconsumer.krvarma.com"
 SAMPLE = "pulsarconsumer-sample-1"
@@ -28,13 +28,6 @@ def wait_ready(environment: Environment, name: str, *, reason: str = "") -> None
     path = '{.status.conditions[?(@.type=="Ready")].reason}'
     until = f"--for=jsonpath={path}={reason}" if reason else "--for=condition=Ready"
     environment.kubectl("wait", until, f"{KIND}/{name}", "--timeout=120s")
-
-
-def until(done: Callable[[], bool], *, seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not done():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.5)
 
 
 def pods(environment: Environment, name: str) -> list[str]:
@@ -124,7 +117,7 @@ def test_sample_is_ready_verbatim_and_consumes_from_the_broker_it_calls_localhos
         "exec", pod, "-c", "consumer", "--",
         "env", f"PULSAR_MESSAGE={word}", "python3", "-m", "pulsar_consumer.producer",
     )  # fmt: skip
-    until(lambda: printed(environment, pod).count(word) == 1)
+    within(120, lambda: printed(environment, pod).count(word) == 1)
 
 
 def test_thousand_messages_are_printed_once_each(environment: Environment, make: Make) -> None:
@@ -136,7 +129,7 @@ def test_thousand_messages_are_printed_once_each(environment: Environment, make:
     def seen() -> Counter[str]:
         return Counter(word for pod in pods(environment, name) for word in printed(environment, pod))
 
-    until(lambda: seen().total() >= 1000)
+    within(120, lambda: seen().total() >= 1000)
     time.sleep(2)  # For what might come twice.
     assert seen() == wanted
 
@@ -154,14 +147,14 @@ def test_stopped_pod_loses_nothing_and_leaves_nothing_to_be_printed_twice(
             environment.kubectl, "logs", "--follow", first, "-c", "consumer", "--tail=-1", timeout=400
         )
         sending = pool.submit(produce, environment, topic=name, count=count)
-        until(lambda: len(printed(environment, first)) > 100)
+        within(120, lambda: len(printed(environment, first)) > 100)
         environment.kubectl("delete", "pod", first, "--wait=true")
         sending.result(timeout=400)
         before = messages(followed.result(timeout=400))
     wait_ready(environment, name)
     [second] = pods(environment, name)
     wanted = {f"hello {number}" for number in range(1, count + 1)}
-    until(lambda: wanted <= {*before, *printed(environment, second)})
+    within(120, lambda: wanted <= {*before, *printed(environment, second)})
     after = printed(environment, second)
     assert 100 < len(before) < count
     assert after
@@ -178,7 +171,7 @@ def test_deployment_that_is_deleted_or_edited_comes_back(environment: Environmen
     environment.kubectl("wait", "--for=create", f"deployment/{workload}", "--timeout=30s")
     assert environment.get("deployment", workload)["metadata"]["uid"] != uid
     environment.kubectl("scale", "deployment", workload, "--replicas=3")
-    until(lambda: environment.get("deployment", workload)["spec"]["replicas"] == 1, seconds=10)
+    within(10, lambda: environment.get("deployment", workload)["spec"]["replicas"] == 1)
     wait_ready(environment, name)
 
 

@@ -1,0 +1,230 @@
+"""At 3 in the morning: servers killed, leaders killed or frozen, no API server, a node that restarts."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+import yaml
+
+from tests.cluster.node import Node
+from tests.cluster.stack import ROOT, Environment, within
+
+SAMPLES = [yaml.safe_load(path.read_text()) for path in sorted((ROOT / "samples").glob("*.yaml"))]
+DATABASE = "postgresqls.database.db.example.com/mydb"
+CACHE = "memcacheds.cache.example.com/memcached-sample"
+SYSTEM = "kindling-system"
+HANDOVER_SECONDS = 15.0
+OUTAGE_SECONDS = 120
+HEAL_SECONDS = 240
+CLIENTS = 4
+
+# Each client counts its own rows. What it has no answer for it does not log, and it ends there.
+INSERT = """\
+\\set n :n + 1
+INSERT INTO ledger (round, client, n) VALUES (:round, :client_id, :n);
+"""
+TABLE = "CREATE TABLE ledger (round int, client int, n int, PRIMARY KEY (round, client, n))"
+
+
+def resource(sample: dict[str, object]) -> str:
+    group = str(sample["apiVersion"]).partition("/")[0]
+    metadata = sample["metadata"]
+    assert isinstance(metadata, dict)
+    return f"{str(sample['kind']).lower()}s.{group}/{metadata['name']}"
+
+
+@pytest.fixture(scope="module")
+def node(environment: Environment) -> Node:
+    return Node(environment)
+
+
+@pytest.fixture(scope="module")
+def load(environment: Environment) -> Iterator[str]:
+    """A Pod that has PostgreSQL's own load generator, the way into `mydb`, and a table for it."""
+    environment.psql("mydb", f"DROP TABLE IF EXISTS ledger; {TABLE}")
+    name = f"load-{os.urandom(3).hex()}"
+    script = {"name": "script", "configMap": {"name": name}}
+    container = {
+        **environment.operand("mydb"),
+        "name": "load",
+        "command": ["sleep", "infinity"],
+        "volumeMounts": [{"name": "script", "mountPath": "/script"}],
+    }
+    spec = {"containers": [container], "volumes": [script], "terminationGracePeriodSeconds": 0}
+    for kind, content in (("ConfigMap", {"data": {"insert.sql": INSERT}}), ("Pod", {"spec": spec})):
+        environment.apply({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}, **content})
+    environment.wait_ready(f"pod/{name}")
+    yield name
+    environment.kubectl("delete", f"pod/{name}", f"configmap/{name}", "--wait=false")
+
+
+def pgbench(*, round: int, seconds: int) -> list[str]:
+    """The words that load `mydb` until the time is over or the server gone."""
+    return [
+        "pgbench",
+        "--no-vacuum",
+        f"--client={CLIENTS}",
+        f"--time={seconds}",
+        "--log",
+        f"--log-prefix=/tmp/round-{round}-",
+        f"--define=round={round}",
+        "--define=n=0",
+        "--file=/script/insert.sql",
+        # A server that goes without a word is noticed too.
+        "tcp_user_timeout=5000 keepalives_idle=5 keepalives_interval=1 keepalives_count=3",
+    ]
+
+
+def acknowledged(environment: Environment, load: str, *, round: int) -> Counter[int]:
+    """How many commits the server told each client of."""
+    logged = environment.kubectl(
+        "exec", load, "--", "grep", "--recursive", "--no-filename", "", "/tmp", f"--include=round-{round}-*"
+    )
+    return Counter(int(line.split()[0]) for line in logged.splitlines())
+
+
+def assert_kept(environment: Environment, told: Counter[int], *, round: int) -> None:
+    """Every row that a client was told of is there; at most one more, whose answer got lost."""
+    query = f"SELECT client, count(*), max(n) FROM ledger WHERE round = {round} GROUP BY client"
+    found = {
+        int(client): (int(count), int(last))
+        for client, count, last in (line.split("|") for line in environment.psql("mydb", query).splitlines())
+    }
+    assert told.total() > 100, told
+    for client, commits in told.items():
+        count, last = found[client]
+        assert count == last, f"round {round}, client {client}: a gap below {last}"
+        assert commits <= count <= commits + 1, (
+            f"round {round}, client {client}: {commits} told, {count} kept"
+        )
+
+
+def test_no_committed_row_is_lost_by_a_killed_server(
+    environment: Environment, node: Node, load: str, thorough: bool
+) -> None:
+    """By turns its processes are killed, and its Pod is removed without being asked to stop."""
+    for round in range(1, 11 if thorough else 3):
+        environment.wait_ready(DATABASE, "pod/mydb-0")
+        before = environment.get("pod", "mydb-0")
+        container = node.container("mydb-0", "postgres")
+        running = environment.start("exec", load, "--", *pgbench(round=round, seconds=120))
+        time.sleep(3)
+        assert running.poll() is None, running.communicate()
+        if round % 2:
+            node.signal(container, "KILL")
+        else:
+            environment.kubectl("delete", "pod", "mydb-0", "--grace-period=0", "--force", "--wait=false")
+        _, said = running.communicate(timeout=60)
+        assert running.returncode != 0, said  # All its clients lost their server.
+
+        def anew(before: dict[str, object] = before, container: str = container) -> bool:
+            pods = environment.get("pods", "-l", "app.kubernetes.io/instance=mydb")["items"]
+            return any(
+                status["ready"] and not status["containerID"].endswith(container)
+                for pod in pods
+                for status in pod["status"].get("containerStatuses", [])
+            )
+
+        within(120, anew)
+        environment.wait_ready(DATABASE, "pod/mydb-0")
+        assert_kept(environment, acknowledged(environment, load, round=round), round=round)
+
+
+def leader(environment: Environment) -> str:
+    lease = environment.get("lease", "kindling-operator", "-n", SYSTEM)["spec"]
+    return str(lease.get("holderIdentity") or "")
+
+
+def reconciles(environment: Environment, *, size: int) -> float:
+    """Change a cache's size; the seconds until its Deployment has it."""
+    environment.kubectl("patch", CACHE, "--type=merge", "-p", json.dumps({"spec": {"size": size}}))
+    wanted = {"spec": size}
+
+    def done() -> bool:
+        return bool(environment.get("deployment", "memcached-sample")["spec"]["replicas"] == wanted["spec"])
+
+    return within(60, done)
+
+
+@pytest.mark.parametrize("signal", ["KILL", "STOP"])
+def test_another_writes_within_seconds_of_a_leader_that_died_or_froze(
+    environment: Environment, node: Node, signal: str
+) -> None:
+    """A frozen one is let go again, and must see that it leads no more."""
+    environment.kubectl("rollout", "status", "-n", SYSTEM, "deployment/kindling-operator", "--timeout=120s")
+    first = leader(environment)
+    container = node.container(first, "operator", namespace=SYSTEM)
+    began = time.monotonic()
+    node.signal(container, signal)
+    try:
+        reconciles(environment, size=2)
+        took = time.monotonic() - began
+        assert took <= HANDOVER_SECONDS, f"{took:.1f} s"
+        if signal == "STOP":
+            assert leader(environment) != first
+    finally:
+        if signal == "STOP":
+            node.signal(container, "CONT")
+    second = leader(environment)
+    reconciles(environment, size=1)
+    assert leader(environment) == second
+    environment.kubectl("rollout", "status", "-n", SYSTEM, "deployment/kindling-operator", "--timeout=120s")
+
+
+@pytest.mark.thorough
+def test_two_minutes_without_an_api_server_stop_no_workload_and_heal(
+    environment: Environment, node: Node, load: str
+) -> None:
+    words = pgbench(round=100, seconds=OUTAGE_SECONDS)
+    container = node.container(load, "load")
+    environment.wait_ready(DATABASE, "pod/mydb-0")
+    pods = {
+        p["metadata"]["uid"]
+        for p in environment.get("pods", "-l", "app.kubernetes.io/managed-by=kindling")["items"]
+    }
+    with node.without_api_server():
+        node.execute(container, *words, timeout=OUTAGE_SECONDS + 60)
+    environment.wait_ready(*map(resource, SAMPLES), seconds=HEAL_SECONDS)
+    assert_kept(environment, acknowledged(environment, load, round=100), round=100)
+    assert pods == {
+        p["metadata"]["uid"]
+        for p in environment.get("pods", "-l", "app.kubernetes.io/managed-by=kindling")["items"]
+    }
+    environment.kubectl("delete", "service", "memcached-sample")
+    environment.kubectl("wait", "--for=create", "service/memcached-sample", "--timeout=60s")
+    reconciles(environment, size=3)
+    reconciles(environment, size=1)
+
+
+@pytest.mark.thorough
+def test_a_restarted_node_brings_every_sample_back_with_its_data(
+    environment: Environment, node: Node
+) -> None:
+    word = os.urandom(6).hex()
+    names = [sample["metadata"]["name"] for sample in SAMPLES if sample["kind"] == "Postgresql"]
+    assert len(names) == 2
+    for name in names:
+        environment.psql(name, f"DROP TABLE IF EXISTS kept; CREATE TABLE kept AS SELECT '{word}' AS word")
+    began = datetime.now(UTC).replace(microsecond=0)
+    node.restart()
+
+    def started() -> bool:
+        pods = environment.get("pods", "-l", "app.kubernetes.io/managed-by=kindling")["items"]
+        states = [status["state"] for pod in pods for status in pod["status"].get("containerStatuses", [])]
+        return bool(states) and all(
+            "running" in state and datetime.fromisoformat(state["running"]["startedAt"]) >= began
+            for state in states
+        )
+
+    within(HEAL_SECONDS, started)
+    environment.wait_ready(*map(resource, SAMPLES), seconds=HEAL_SECONDS)
+    for name in names:
+        assert environment.psql(name, "SELECT word FROM kept") == word
+    reconciles(environment, size=2)
+    reconciles(environment, size=1)
