@@ -87,7 +87,8 @@ class Operator(pulumi.ComponentResource):
                 custom_timeouts=pulumi.CustomTimeouts(create="5m", update="5m"),
             ),
         )
-        self.register_outputs({"namespace": self.namespace, "image": self.image})
+        # No `register_outputs`: what a component that comes after others registers is an error of a
+        # `refresh --run-program`, as of Pulumi 3.259, once one of the others' resources is gone by hand.
 
     def _metadata(self) -> meta.v1.ObjectMetaArgs:
         return meta.v1.ObjectMetaArgs(name=NAME, namespace=self.namespace, labels=SELECTOR)

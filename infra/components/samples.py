@@ -57,7 +57,7 @@ class Samples(pulumi.ComponentResource):
                 ),
             )
         self.connections = [connection(sample) for sample in samples if sample["kind"] == "Postgresql"]
-        self.register_outputs({})
+        # No `register_outputs`: see Operator.
 
 
 def resource_name(sample: Manifest) -> str:

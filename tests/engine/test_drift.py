@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.apiserver.apiclient import Api, Json
+from tests.apiserver.audit import wait_until
 from tests.apiserver.controlplane import ControlPlane
 from tests.apiserver.kubelet import kubelet
 from tests.engine.machine import Host
@@ -122,6 +123,14 @@ def test_deleted_object_and_lost_label_come_back(stack: Host, api: Api) -> None:
     up(stack)
     assert api.get(SERVICE).status == 200
     assert api.get(NAMESPACE).accepted()["metadata"]["labels"][label] == "restricted"
+
+
+def test_definition_that_is_gone_is_told_though_others_come_after_it(stack: Host, api: Api) -> None:
+    api.delete(CRD).accepted()
+    wait_until(lambda: api.get(CRD).status == 404, seconds=30, what="it is gone")
+    assert "  CustomResourceDefinition memcacheds.cache.example.com: gone\n" in drift(stack)
+    up(stack)
+    assert api.get(CRD).status == 200
 
 
 def test_image_gone_from_a_node_is_put_there_again_and_nothing_rolls(stack: Host, api: Api) -> None:
