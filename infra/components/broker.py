@@ -1,7 +1,7 @@
 """A Pulsar broker in the cluster, for the samples and tests of PulsarConsumer.
 
 No part of the operator, whose users have a broker of their own: one process, no authentication, and data
-that lives as long as its Pod.
+that lives as long as that process.
 """
 
 from __future__ import annotations

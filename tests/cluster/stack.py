@@ -111,7 +111,7 @@ class Environment:
         }
         self.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
         try:
-            self.kubectl("wait", f"pod/{name}", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=60s")
+            self.kubectl("wait", f"pod/{name}", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=180s")
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.kubectl('logs', name)}") from None
         else:

@@ -18,11 +18,13 @@ from tests.cluster.stack import ROOT, Environment, within
 SAMPLES = [yaml.safe_load(path.read_text()) for path in sorted((ROOT / "samples").glob("*.yaml"))]
 DATABASE = "postgresqls.database.db.example.com/mydb"
 CACHE = "memcacheds.cache.example.com/memcached-sample"
+CONSUMER = "pulsarconsumers.pulsar.pulsarconsumer.krvarma.com/pulsarconsumer-sample-1"
 SYSTEM = "kindling-system"
 HANDOVER_SECONDS = 15.0
 OUTAGE_SECONDS = 120
 HEAL_SECONDS = 240
 CLIENTS = 4
+MANAGED = "app.kubernetes.io/managed-by=kindling"
 
 # Each client counts its own rows. What it has no answer for it does not log, and it ends there.
 INSERT = """\
@@ -136,6 +138,26 @@ def test_no_committed_row_is_lost_by_a_killed_server(
         assert_kept(environment, acknowledged(environment, load, round=round), round=round)
 
 
+def test_a_killed_broker_is_there_again_and_its_consumers_ready(environment: Environment, node: Node) -> None:
+    """In the same Pod: what the killed one left on disk must not be in its way."""
+    [pod] = environment.get("pods", "-n", "pulsar")["items"]
+    environment.wait_ready(CONSUMER)
+    node.signal(node.container(pod["metadata"]["name"], "pulsar", namespace="pulsar"), "KILL")
+
+    def gone() -> bool:
+        return not environment.get("deployment", "pulsar", "-n", "pulsar")["status"].get("readyReplicas")
+
+    within(60, gone)
+    environment.kubectl("rollout", "status", "-n", "pulsar", "deployment/pulsar", "--timeout=180s")
+    environment.wait_ready(CONSUMER)
+
+
+def wait_both_ready(environment: Environment) -> None:
+    """A container that died before, the kubelet does not start again for up to five minutes."""
+    words = ("rollout", "status", "-n", SYSTEM, "deployment/kindling-operator", "--timeout=360s")
+    environment.kubectl(*words, timeout=400)
+
+
 def leader(environment: Environment) -> str:
     lease = environment.get("lease", "kindling-operator", "-n", SYSTEM)["spec"]
     return str(lease.get("holderIdentity") or "")
@@ -157,7 +179,7 @@ def test_another_writes_within_seconds_of_a_leader_that_died_or_froze(
     environment: Environment, node: Node, signal: str
 ) -> None:
     """A frozen one is let go again, and must see that it leads no more."""
-    environment.kubectl("rollout", "status", "-n", SYSTEM, "deployment/kindling-operator", "--timeout=120s")
+    wait_both_ready(environment)
     first = leader(environment)
     container = node.container(first, "operator", namespace=SYSTEM)
     began = time.monotonic()
@@ -174,7 +196,16 @@ def test_another_writes_within_seconds_of_a_leader_that_died_or_froze(
     second = leader(environment)
     reconciles(environment, size=1)
     assert leader(environment) == second
-    environment.kubectl("rollout", "status", "-n", SYSTEM, "deployment/kindling-operator", "--timeout=120s")
+    wait_both_ready(environment)
+
+
+def workloads(environment: Environment) -> dict[str, list[int]]:
+    """The Pods of all resources by uid, with how often their containers were started again."""
+    pods = environment.get("pods", "-l", MANAGED)["items"]
+    return {
+        pod["metadata"]["uid"]: [status["restartCount"] for status in pod["status"]["containerStatuses"]]
+        for pod in pods
+    }
 
 
 @pytest.mark.thorough
@@ -184,18 +215,12 @@ def test_two_minutes_without_an_api_server_stop_no_workload_and_heal(
     words = pgbench(round=100, seconds=OUTAGE_SECONDS)
     container = node.container(load, "load")
     environment.wait_ready(DATABASE, "pod/mydb-0")
-    pods = {
-        p["metadata"]["uid"]
-        for p in environment.get("pods", "-l", "app.kubernetes.io/managed-by=kindling")["items"]
-    }
+    pods = workloads(environment)
     with node.without_api_server():
         node.execute(container, *words, timeout=OUTAGE_SECONDS + 60)
     environment.wait_ready(*map(resource, SAMPLES), seconds=HEAL_SECONDS)
     assert_kept(environment, acknowledged(environment, load, round=100), round=100)
-    assert pods == {
-        p["metadata"]["uid"]
-        for p in environment.get("pods", "-l", "app.kubernetes.io/managed-by=kindling")["items"]
-    }
+    assert workloads(environment) == pods
     environment.kubectl("delete", "service", "memcached-sample")
     environment.kubectl("wait", "--for=create", "service/memcached-sample", "--timeout=60s")
     reconciles(environment, size=3)
@@ -215,7 +240,7 @@ def test_a_restarted_node_brings_every_sample_back_with_its_data(
     node.restart()
 
     def started() -> bool:
-        pods = environment.get("pods", "-l", "app.kubernetes.io/managed-by=kindling")["items"]
+        pods = environment.get("pods", "-l", MANAGED)["items"]
         states = [status["state"] for pod in pods for status in pod["status"].get("containerStatuses", [])]
         return bool(states) and all(
             "running" in state and datetime.fromisoformat(state["running"]["startedAt"]) >= began
