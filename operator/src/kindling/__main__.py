@@ -138,6 +138,7 @@ async def operate(config: Config, access: Access) -> None:
                 namespaces=config.watch_namespaces,
                 selector=SELECTOR,
                 sights=sights,
+                every_seconds=config.resync_seconds,
             )
 
             def relisted(type: ResourceType) -> None:

@@ -9,6 +9,7 @@ import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from kindling.engine.resync import EVERY_SECONDS
 from kindling.logs import FORMATS
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
@@ -53,7 +54,8 @@ class Config:
     """`watch_namespaces` empty means all of them; `images` are the operands', by their folders' names.
 
     `watch_seconds` is how long a watch lasts before it begins anew: a process that did not hear the API
-    server for twice as long is not alive. `tunnel` is for a process outside of the cluster: it reaches
+    server for twice as long is not alive; `resync_seconds` how often everything is listed and looked at
+    again, watches or not. `tunnel` is for a process outside of the cluster: it reaches
     Pods through the API server. `local_broker`, HOST:PORT or empty, is the Pulsar broker that consumers
     find at localhost.
     """
@@ -66,6 +68,7 @@ class Config:
     log_format: str
     port: int
     watch_seconds: int
+    resync_seconds: int
     tunnel: bool
     local_broker: str
 
@@ -98,6 +101,7 @@ class Config:
             log_format=format,
             port=_number(env, "KINDLING_PORT", default=8080, most=65535),
             watch_seconds=_number(env, "KINDLING_WATCH_SECONDS", default=120, most=3600),
+            resync_seconds=_number(env, "KINDLING_RESYNC_SECONDS", default=EVERY_SECONDS, most=86400),
             tunnel=tunnel == "1",
             local_broker=broker,
         )

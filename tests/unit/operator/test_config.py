@@ -21,6 +21,7 @@ def test_defaults() -> None:
         log_format="json",
         port=8080,
         watch_seconds=120,
+        resync_seconds=600,
         tunnel=False,
         local_broker="",
     )
@@ -59,6 +60,7 @@ def test_namespaces_are_split() -> None:
         ("KINDLING_LOCAL_BROKER", "pulsar://pulsar:6650"),
         ("KINDLING_PORT", "http"),
         ("KINDLING_WATCH_SECONDS", "-1"),
+        ("KINDLING_RESYNC_SECONDS", "0"),
         ("KINDLING_NAMESPACE", "No_Such"),
         ("KINDLING_WATCH_NAMESPACES", "a,B"),
     ],

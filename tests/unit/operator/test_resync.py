@@ -8,12 +8,14 @@ import pytest
 from kindling.engine import resync as module
 from kindling.engine.metrics import Metrics
 from kindling.engine.queue import Queue
-from kindling.engine.resync import OVERDUE_SECONDS, Resync
+from kindling.engine.resync import Resync
 from kindling.engine.store import Key, Store
 from kindling.kube.errors import ServerError
 from kindling.kube.resources import Object, ResourceType
 
 TYPE = ResourceType("example.com", "v1", "Thing", "things")
+EVERY_SECONDS = 100.0
+OVERDUE_SECONDS = 300.0
 LISTED: Object = {"metadata": {"namespace": "ns", "name": "x", "uid": "u", "resourceVersion": "1"}}
 
 
@@ -49,6 +51,7 @@ def resync_of(server: Server, queue: Queue[Key], clock: Clock) -> Resync:
         children=[],
         namespaces=[],
         selector="",
+        every_seconds=EVERY_SECONDS,
         monotonic=clock,
     )
 

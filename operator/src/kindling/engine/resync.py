@@ -1,7 +1,7 @@
 """The safety net: list what there is, heal what the watches did not tell, look at every resource again.
 
 Needed because kopf, after a watch is cut for too long, lists anew but never notices what was deleted
-in between. Bounds every unknown fault to ten minutes.
+in between. Bounds every unknown fault to its period, ten minutes unless set.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from kindling.kube.resources import Object, ResourceType, ref_of
 
 log = logging.getLogger(__name__)
 
-EVERY_SECONDS = 600.0
+EVERY_SECONDS = 600
 SETTLE_SECONDS = 1.0
 RETRY_SECONDS = 5.0
-OVERDUE_SECONDS = 3 * EVERY_SECONDS
+OVERDUE_PERIODS = 3
 
 
 class Lister(Protocol):
@@ -48,6 +48,7 @@ class Resync:
         namespaces: Sequence[str],
         selector: str,
         sights: Sequence[ResourceType] = (),
+        every_seconds: float = EVERY_SECONDS,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """The children are listed by `selector`, but for the `sights`, which are listed whole."""
@@ -61,6 +62,7 @@ class Resync:
         self._selector = selector
         self._sights = frozenset(sights)
         self._requested = asyncio.Event()
+        self._every_seconds = every_seconds
         self._monotonic = monotonic
         self._done_at = monotonic()
 
@@ -68,7 +70,8 @@ class Resync:
     def overdue(self) -> str | None:
         """Whether none has gone well for far too long, in a sentence."""
         seconds = self._monotonic() - self._done_at
-        return f"no resync has gone well for {seconds:.0f} s" if seconds > OVERDUE_SECONDS else None
+        late = seconds > OVERDUE_PERIODS * self._every_seconds
+        return f"no resync has gone well for {seconds:.0f} s" if late else None
 
     def request(self) -> None:
         self._requested.set()
@@ -77,7 +80,7 @@ class Resync:
         pause = RETRY_SECONDS
         while True:
             try:
-                async with asyncio.timeout(EVERY_SECONDS * random.uniform(0.9, 1.1)):
+                async with asyncio.timeout(self._every_seconds * random.uniform(0.9, 1.1)):
                     await self._requested.wait()
                 await asyncio.sleep(SETTLE_SECONDS)  # where one watch was lost, the others follow
             except TimeoutError:
@@ -88,7 +91,7 @@ class Resync:
             except ApiError as error:
                 log.warning(f"resync given up, tried again in {pause:.0f} s: {error}")
                 await asyncio.sleep(pause)
-                pause = min(2 * pause, EVERY_SECONDS)
+                pause = min(2 * pause, self._every_seconds)
                 self.request()
             else:
                 pause = RETRY_SECONDS
