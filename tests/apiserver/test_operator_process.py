@@ -21,7 +21,7 @@ from tests.apiserver.apiclient import Api, Json
 from tests.apiserver.controlplane import ControlPlane
 from tests.apiserver.kinds import POSTGRESQL_EXAMPLE
 from tests.apiserver.operator_process import OperatorProcess, operator
-from tests.apiserver.relay import Relay, relay
+from tests.convergence.proxy import Proxy, proxy
 
 KIND = POSTGRESQL_EXAMPLE
 ALL = KIND.collection.replace("/namespaces/default", "")
@@ -59,8 +59,8 @@ def namespaces(api: Api, new_name: Callable[[], str]) -> list[str]:
 
 
 @pytest.fixture
-def between(api: Api, plane: ControlPlane, tmp_path: Path) -> Iterator[Relay]:
-    with relay(plane, directory=tmp_path) as running:
+def between(api: Api, plane: ControlPlane, tmp_path: Path) -> Iterator[Proxy]:
+    with proxy(plane, directory=tmp_path) as running:
         yield running
 
 
@@ -132,7 +132,7 @@ def account(api: Api, plane: ControlPlane, *, own: str, watched: str, directory:
 
 
 def test_one_namespace_needs_no_right_outside_of_it(
-    api: Api, between: Relay, namespaces: list[str], tmp_path: Path
+    api: Api, between: Proxy, namespaces: list[str], tmp_path: Path
 ) -> None:
     own, watched, other = namespaces
     create(api, watched, "before")
@@ -218,7 +218,7 @@ def test_a_leader_that_was_asleep_ends_and_writes_nothing_more(
 
 
 def test_silence_on_one_watch_is_deafness_and_healthz_names_it(
-    api: Api, between: Relay, namespaces: list[str]
+    api: Api, between: Proxy, namespaces: list[str]
 ) -> None:
     # Not less: on a busy machine a watch in good order may begin anew seconds late.
     env = {"KINDLING_NAMESPACE": namespaces[0], "KINDLING_WATCH_SECONDS": "5"}
@@ -236,7 +236,7 @@ def test_silence_on_one_watch_is_deafness_and_healthz_names_it(
 
 
 def test_a_deletion_in_the_dark_is_found_when_the_kind_is_listed_anew(
-    api: Api, between: Relay, namespaces: list[str]
+    api: Api, between: Proxy, namespaces: list[str]
 ) -> None:
     own, only, _ = namespaces
     path = path_in(only)

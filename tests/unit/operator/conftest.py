@@ -93,8 +93,9 @@ def _path() -> str:
     return path
 
 
-@pytest.fixture
-def files() -> Iterator[Files]:
+@contextmanager
+def files_of_a_pod() -> Iterator[Files]:
+    """Folders of a Pod that was not started yet, gone in the end."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -113,6 +114,12 @@ def files() -> Iterator[Files]:
         yield made
     finally:
         shutil.rmtree(root, ignore_errors=True)
+
+
+@pytest.fixture
+def files() -> Iterator[Files]:
+    with files_of_a_pod() as made:
+        yield made
 
 
 @pytest.fixture

@@ -1,0 +1,267 @@
+"""A proxy in front of the API server, which passes all on, numbers what is written, and does harm as told.
+
+Apart from the tests, because a fault between the operator and the API server is nothing that either of
+the two can be told to have. It answers with the API server's own certificate. What can go wrong with a
+watch, or with an older view, is in `streams`; here is what can go wrong with a write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import aiohttp
+from aiohttp import web
+
+from tests.apiserver.audit import APART
+from tests.apiserver.controlplane import ControlPlane
+from tests.convergence.streams import Streams
+from tests.convergence.tunnel import Door
+
+READS = frozenset({"GET", "HEAD"})
+LONGEST_LINE = 2**22
+PASSED = ("Authorization", "Content-Type", "Accept", "User-Agent")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """One request, as it came."""
+
+    method: str
+    path: str
+    query: dict[str, list[str]]
+
+    @property
+    def watches(self) -> bool:
+        return self.query.get("watch") == ["true"]
+
+    @property
+    def namespace(self) -> str:
+        """The namespace it is about; empty for the whole cluster."""
+        return self.path.partition("/namespaces/")[2].partition("/")[0]
+
+    @property
+    def plural(self) -> str:
+        """What it is about: the resource's name in the path."""
+        parts = self.path.split("/")
+        start = 3 if parts[1] == "api" else 4
+        if parts[start : start + 1] == ["namespaces"] and len(parts) > start + 2:
+            start += 2
+        return parts[start] if len(parts) > start else ""
+
+    @property
+    def writes(self) -> bool:
+        """Whether for a resource: an Event tells of a write, a Lease is the process's own."""
+        return self.method not in READS and self.plural not in APART
+
+
+@dataclass(frozen=True, kw_only=True)
+class Write:
+    """One that was answered by the API server. `effective`: whether anything is other than it was."""
+
+    asked: Asked
+    status: int
+    effective: bool
+
+    def __str__(self) -> str:
+        path = self.asked.path.partition("/namespaces/")[2].partition("/")[2]
+        return f"{self.asked.method} {path} {self.status}{'' if self.effective else ' (no effect)'}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """What becomes of a write: passed on or not (`commits`), then answered so, or not at all.
+
+    Without an `answer`, the connection ends, or, if it `hangs`, the client waits in vain. `first` is
+    done before that, as killing who asked.
+    """
+
+    commits: bool
+    answer: int | None = None
+    retry_after: int | None = None
+    hangs: bool = False
+    first: Callable[[], None] = lambda: None
+
+
+@dataclass
+class Proxy:
+    """`plane` is the control plane as seen through it. May be told things from any thread."""
+
+    plane: ControlPlane
+    streams: Streams
+    database: Door | None = None
+    """Where every Pod's port leads to, if anywhere."""
+    asked: list[Asked] = field(default_factory=list)
+    _upstream: str = ""
+    _writes: defaultdict[str, list[Write | None]] = field(default_factory=lambda: defaultdict(list))
+    _faults: dict[tuple[str, int], Fault] = field(default_factory=dict)
+    _fired: set[tuple[str, int]] = field(default_factory=set)
+
+    def silence(self, path: str) -> None:
+        """From now on no watch on this path brings anything, nor ends: as when a firewall forgot it."""
+        self.streams.silence(path)
+
+    def expire(self, path: str) -> None:
+        """End the silence as an API server does that has forgotten what happened meanwhile: 410 Gone."""
+        self.streams.expire(path)
+
+    def writes(self, namespace: str) -> list[Write]:
+        """Those that were answered, in order."""
+        return [write for write in list(self._writes[namespace]) if write is not None]
+
+    def written(self, namespace: str) -> int:
+        """How many there were, answered or not."""
+        return len(self._writes[namespace])
+
+    def at_write(self, namespace: str, number: int, fault: Fault) -> None:
+        """The harm to do to that write of this namespace, the first since its beginning being 1."""
+        self._faults[namespace, number] = fault
+
+    def fired(self, namespace: str, number: int) -> bool:
+        """Whether that harm was done."""
+        return (namespace, number) in self._fired
+
+    async def _pass_on(self, request: web.Request, session: aiohttp.ClientSession) -> web.StreamResponse:
+        split = urlsplit(request.raw_path)
+        asked = Asked(method=request.method, path=split.path, query=parse_qs(split.query))
+        self.asked.append(asked)
+        if asked.path.endswith("/portforward") and self.database is not None:
+            return await self.database.forward(request)
+        if asked.writes:
+            return await self._write(request, session, asked)
+        if asked.watches:
+            await self.streams.may_begin(asked.path)
+        target, version = request.raw_path, self.streams.version
+        lists = not asked.watches and asked.plural == split.path.rpartition("/")[2]
+        if lists and version is not None and "continue" not in asked.query:
+            past = {"resourceVersion": [str(version)], "resourceVersionMatch": ["Exact"]}
+            target = f"{split.path}?{urlencode({**asked.query, **past}, doseq=True)}"
+        body = await request.read() or None
+        async with session.request(
+            asked.method, self._upstream + target, data=body, headers=_passed(request)
+        ) as found:
+            response = web.StreamResponse(status=found.status, headers=_head(found))
+            await response.prepare(request)
+            if asked.watches and found.status == 200:
+                await self.streams.carry(asked.path, asked.plural, found, request, response)
+            else:
+                await response.write(await found.read())
+        return response
+
+    async def _write(
+        self, request: web.Request, session: aiohttp.ClientSession, asked: Asked
+    ) -> web.StreamResponse:
+        written = self._writes[asked.namespace]
+        written.append(None)
+        place = asked.namespace, len(written)
+        fault = self._faults.get(place)
+        if fault is None:
+            return await self._commit(request, session, asked, place)
+        self._fired.add(place)
+        answer: web.StreamResponse | None = None
+        if fault.commits:
+            answer = await self._commit(request, session, asked, place)
+        fault.first()
+        if fault.answer is not None:
+            return _refusal(fault)
+        if fault.hangs:
+            await asyncio.Event().wait()  # until the client goes
+        if request.transport is not None:
+            request.transport.abort()
+        return answer or web.Response(status=502)
+
+    async def _commit(
+        self, request: web.Request, session: aiohttp.ClientSession, asked: Asked, place: tuple[str, int]
+    ) -> web.Response:
+        headers, target = _passed(request), self._upstream + request.raw_path
+        before = b""
+        if asked.method in ("PATCH", "PUT"):
+            path = self._upstream + asked.path.removesuffix("/status")
+            quiet = {"Authorization": headers["Authorization"]}
+            async with session.get(path, headers=quiet, skip_auto_headers=["User-Agent"]) as found:
+                before = await found.read()
+        body = await request.read()
+        async with session.request(asked.method, target, data=body or None, headers=headers) as found:
+            raw = await found.read()
+            changed = asked.method in ("POST", "DELETE") or _version(raw) != _version(before)
+            write = Write(asked=asked, status=found.status, effective=found.status < 300 and changed)
+            self._writes[place[0]][place[1] - 1] = write
+            return web.Response(status=found.status, headers=_head(found), body=raw)
+
+
+def _passed(request: web.Request) -> dict[str, str]:
+    headers = {name: request.headers[name] for name in PASSED if name in request.headers}
+    headers["Accept-Encoding"] = "identity"  # What is passed on is not looked into.
+    return headers
+
+
+def _head(found: aiohttp.ClientResponse) -> dict[str, str]:
+    return {name: found.headers[name] for name in ("Content-Type", "Retry-After") if name in found.headers}
+
+
+def _version(raw: bytes) -> str:
+    try:
+        return str(json.loads(raw)["metadata"]["resourceVersion"])
+    except (ValueError, KeyError):
+        return ""
+
+
+def _refusal(fault: Fault) -> web.Response:
+    assert fault.answer is not None
+    reason = {409: "Conflict", 429: "TooManyRequests", 500: "InternalError"}[fault.answer]
+    body = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": fault.answer}
+    headers = {"Retry-After": str(fault.retry_after)} if fault.retry_after is not None else {}
+    return web.json_response({**body, "message": "as told"}, status=fault.answer, headers=headers)
+
+
+@contextmanager
+def proxy(plane: ControlPlane, *, directory: Path, database: Door | None = None) -> Iterator[Proxy]:
+    """Start one, on a thread of its own; its kubeconfig goes to `directory`."""
+    ready, stop = threading.Event(), threading.Event()
+    running = Proxy(plane, Streams(), database=database, _upstream=plane.url)
+
+    async def serve() -> None:
+        running.streams.begin()
+        upstream = ssl.create_default_context(cafile=plane.ca)
+        own = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        own.load_cert_chain(plane.ca, plane.ca.with_suffix(".key"))
+        async with aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=upstream, limit=0, keepalive_timeout=600),
+            timeout=aiohttp.ClientTimeout(total=None),
+            auto_decompress=False,
+            read_bufsize=LONGEST_LINE,
+        ) as session:
+
+            async def answer(request: web.Request) -> web.StreamResponse:
+                return await running._pass_on(request, session)
+
+            app = web.Application(client_max_size=LONGEST_LINE)
+            app.router.add_route("*", "/{path:.*}", answer)
+            runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
+            await runner.setup()
+            site = web.TCPSite(runner, host="127.0.0.1", port=0, ssl_context=own)
+            await site.start()
+            kubeconfig = directory / "proxy.kubeconfig"
+            url = f"https://127.0.0.1:{runner.addresses[0][1]}"
+            kubeconfig.write_text(plane.kubeconfig.read_text().replace(plane.url, url))
+            running.plane = replace(plane, url=url, kubeconfig=kubeconfig)
+            ready.set()
+            await asyncio.to_thread(stop.wait)
+            await runner.cleanup()
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),), daemon=True)
+    thread.start()
+    try:
+        assert ready.wait(10), "the proxy did not start"
+        yield running
+    finally:
+        stop.set()
+        thread.join(10)

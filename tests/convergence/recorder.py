@@ -1,0 +1,227 @@
+"""What the API holds and how it came to: every object of our types, each coming and going counted.
+
+Watched straight from the API server, beside the proxy and its faults, so that it is the truth to compare
+with. What differs from run to run by nature (uids, versions, times, made passwords) is put into one form,
+so that two runs that ended alike compare as equal.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import re
+import socket
+import ssl
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from kindling.engine.compare import APPLIED
+from kindling.kinds.contract import MANAGED_BY_LABEL
+from kindling.kube.resources import (
+    DEPLOYMENT,
+    DISRUPTION_BUDGET,
+    POD,
+    SECRET,
+    STATEFUL_SET,
+    Ref,
+    ResourceType,
+)
+
+from tests.apiserver.apiclient import Api, Json
+from tests.apiserver.controlplane import ControlPlane
+
+REPLICA_SET = ResourceType("apps", "v1", "ReplicaSet", "replicasets")
+# Whose status counts writes by their generation; ours is to be of the very generation.
+BUILT_IN = (DEPLOYMENT, STATEFUL_SET, DISRUPTION_BUDGET)
+UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+# What a ReplicaSet gives each of its Pods: a hash that follows from the template, and letters by chance.
+BY_CHANCE = re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5}$")
+# Given by the server, or counting how often something was written, or a hash of what has a uid in it.
+GIVEN = frozenset(
+    {
+        "resourceVersion",
+        "generation",
+        "managedFields",
+        "creationTimestamp",
+        "clusterIP",
+        "clusterIPs",
+        APPLIED,
+    }
+)
+# A Pod is what its controller made of its template, which is compared: whether it is there is what counts.
+OF_A_POD = frozenset({"metadata"})
+
+Occasion = tuple[str, str, str]
+"""ADDED or DELETED, the resource's name in the API, the object's name."""
+
+
+@dataclass(frozen=True)
+class End:
+    """How things stand in a namespace and what came and went until then."""
+
+    objects: dict[str, Any]
+    occasions: Counter[Occasion]
+
+    def differs(self, other: End) -> list[str]:
+        """What is otherwise there, each in a line; empty if nothing is."""
+        lines = [
+            f"{name}: {_first_difference(self.objects.get(name), other.objects.get(name))}"
+            for name in sorted(self.objects.keys() | other.objects.keys())
+            if self.objects.get(name) != other.objects.get(name)
+        ]
+        for occasion in sorted(self.occasions.keys() | other.occasions.keys()):
+            here, there = self.occasions[occasion], other.occasions[occasion]
+            if here != there:
+                lines.append(f"{' '.join(occasion)}: {here} times, not {there}")
+        return lines
+
+
+@dataclass
+class Recorder:
+    """Begins with what is there; safe to be asked from any thread."""
+
+    _objects: dict[str, dict[Ref, Json]] = field(default_factory=dict)
+    _occasions: dict[str, Counter[Occasion]] = field(default_factory=dict)
+    _changed: dict[str, float] = field(default_factory=dict)
+    _versions: dict[str, list[int]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def end(self, namespace: str) -> End:
+        with self._lock:
+            objects = dict(self._objects.get(namespace, {}))
+            occasions = Counter(self._occasions.get(namespace, ()))
+        found: dict[str, Any] = {}
+        for ref, obj in objects.items():
+            name = f"{ref.type.plural} {_steady(ref)}"
+            also = sum(1 for key in found if key.split("#")[0] == name)
+            found[f"{name}#{also}" if also else name] = _normal(ref.type, obj, namespace)
+        return End(found, occasions)
+
+    def still_for(self, namespace: str) -> float:
+        """For how many seconds nothing at all has changed there."""
+        return time.monotonic() - self._changed.get(namespace, 0.0)
+
+    def versions(self, namespace: str) -> list[int]:
+        """Of every change there, in order of their being told."""
+        with self._lock:
+            return list(self._versions.get(namespace, ()))
+
+    def forget(self, namespace: str) -> None:
+        with self._lock:
+            for table in (self._objects, self._occasions, self._changed, self._versions):
+                table.pop(namespace, None)
+
+    def take(self, type: ResourceType, event: Json) -> None:
+        meta = event["object"]["metadata"]
+        namespace = meta.get("namespace", "")
+        ref = Ref(type, namespace, meta["name"])
+        if type == SECRET and MANAGED_BY_LABEL not in (meta.get("labels") or {}):
+            return
+        with self._lock:
+            self._changed[namespace] = time.monotonic()
+            self._versions.setdefault(namespace, []).append(int(meta["resourceVersion"]))
+            objects = self._objects.setdefault(namespace, {})
+            if event["type"] == "DELETED":
+                objects.pop(ref, None)
+            else:
+                objects[ref] = event["object"]
+            if event["type"] != "MODIFIED":
+                occasion = (event["type"], type.plural, _steady(ref))
+                self._occasions.setdefault(namespace, Counter())[occasion] += 1
+
+
+def _steady(ref: Ref) -> str:
+    return BY_CHANCE.sub("-*", ref.name) if ref.type == POD else ref.name
+
+
+def _normal(type: ResourceType, obj: Json, namespace: str) -> Any:
+    body = {key: value for key, value in obj.items() if type != POD or key in OF_A_POD}
+    if type == REPLICA_SET:
+        del body["status"]
+    if type in BUILT_IN and "status" in body:
+        body["status"] = {key: value for key, value in body["status"].items() if key != "observedGeneration"}
+    if type == SECRET:
+        values = {key: base64.b64decode(value).decode() for key, value in (obj.get("data") or {}).items()}
+        body["data"] = {key: _word(value, values) for key, value in values.items()}
+    return _plain(body, namespace)
+
+
+def _word(value: str, values: dict[str, str]) -> str:
+    """A made password, which is long, by a word for it; one that was given stays."""
+    password = values.get("password", "")
+    return value.replace(password, "MADE") if len(password) == 32 else value
+
+
+def _plain(value: Any, namespace: str) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item, namespace) for key, item in value.items() if key not in GIVEN}
+    if isinstance(value, list):
+        items = [_plain(item, namespace) for item in value]
+        conditions = all(isinstance(item, dict) and "type" in item for item in items)
+        return sorted(items, key=lambda item: str(item["type"])) if conditions else items
+    if isinstance(value, str):
+        here = value.replace(namespace, "NAMESPACE")
+        return MOMENT.sub("TIME", UUID.sub("UID", BY_CHANCE.sub("-*", here)))
+    return value
+
+
+def _first_difference(here: Any, there: Any, at: str = "") -> str:
+    if isinstance(here, dict) and isinstance(there, dict):
+        for key in sorted(here.keys() | there.keys()):
+            if here.get(key) != there.get(key):
+                return _first_difference(here.get(key), there.get(key), f"{at}.{key}")
+    if isinstance(here, list) and isinstance(there, list) and len(here) == len(there):
+        for number, (one, other) in enumerate(zip(here, there, strict=True)):
+            if one != other:
+                return _first_difference(one, other, f"{at}[{number}]")
+    return f"{at or 'it'} is {json.dumps(here)[:300]}, not {json.dumps(there)[:300]}"
+
+
+@contextmanager
+def recorder(plane: ControlPlane, types: Sequence[ResourceType]) -> Iterator[Recorder]:
+    """One watch for each type, from the list on, each on a thread of its own."""
+    running, stopping = Recorder(), threading.Event()
+    watches: list[http.client.HTTPSConnection] = []
+    with closing(Api(plane)) as api:
+        since = {
+            type: api.get(type.path(namespace=None)).accepted()["metadata"]["resourceVersion"]
+            for type in types
+        }
+    address = urlsplit(plane.url)
+    assert address.hostname is not None
+    context = ssl.create_default_context(cafile=plane.ca)
+
+    def watch(type: ResourceType) -> None:
+        assert address.hostname is not None
+        connection = http.client.HTTPSConnection(address.hostname, address.port, context=context)
+        watches.append(connection)
+        headers = {"Authorization": f"Bearer {plane.token}"}
+        query = f"watch=true&timeoutSeconds=86400&resourceVersion={since[type]}"
+        connection.request("GET", f"{type.path(namespace=None)}?{query}", headers=headers)
+        answer = connection.getresponse()
+        while line := answer.readline():
+            event = json.loads(line)
+            assert event["type"] != "ERROR", event
+            running.take(type, event)
+        assert stopping.is_set(), f"the watch on {type.plural} ended"
+
+    threads = [threading.Thread(target=watch, args=(type,), daemon=True) for type in types]
+    for thread in threads:
+        thread.start()
+    try:
+        yield running
+    finally:
+        stopping.set()
+        for connection in watches:
+            if connection.sock is not None:
+                connection.sock.shutdown(socket.SHUT_RDWR)
+        for thread in threads:
+            thread.join(5)

@@ -1,0 +1,171 @@
+"""What happens to a resource of each kind, from a first state on: the stories that every fault is tried in.
+
+Each is told in a namespace of its own, about a resource of the same name, so that all tellings can be
+compared word by word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from kindling.kinds.contract import Kind
+from kindling.kube.resources import POD, SECRET, VOLUME_CLAIM, Ref
+
+from tests.apiserver.apiclient import Json
+from tests.apiserver.cluster import ROOMS, Cluster, ref_to
+from tests.apiserver.kinds import LEAST_SPEC, MEMCACHED, MY_CUSTOM_RESOURCE, POSTGRESQL, PULSAR_CONSUMER
+
+NAME, FRIEND, WORD = "it", "friend", "word"
+FIRST, SECOND = "the first", "the second"
+
+Act = Callable[[Cluster, Ref], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """`spec` by the namespace, which is also the user's name where there is one; then `act`.
+
+    `before` makes what the resource needs to be there; where `creates`, nothing was there before the act.
+    """
+
+    name: str
+    room: Kind
+    act: Act
+    spec: Callable[[str], Json]
+    before: Act = lambda cluster, ref: None
+    creates: bool = False
+    password: str = ""
+    """With which one can log in in the end, where that is to be tried."""
+
+    def prepare(self, cluster: Cluster, namespace: str) -> Ref:
+        """The state before the act, to be waited for."""
+        ref = ref_to(self.room, namespace, NAME)
+        self.before(cluster, ref)
+        if not self.creates:
+            cluster.create(self.room, namespace, NAME, self.spec(namespace))
+        return ref
+
+
+def _edit(spec: Json) -> Act:
+    return lambda cluster, ref: _done(cluster.merge(ref, {"spec": spec}))
+
+
+def _done(what: object) -> None:
+    """For an act is done for its effect."""
+
+
+def _delete(cluster: Cluster, ref: Ref) -> None:
+    cluster.delete(ref)
+
+
+def _delete_children(cluster: Cluster, ref: Ref) -> None:
+    """All at once but for the data, and for the password that is in the data."""
+    room = next(room for room in ROOMS.values() if room.type == ref.type)
+    for child in cluster.children(room, ref.namespace, ref.name):
+        if child.type != VOLUME_CLAIM and not child.name.endswith("-superuser"):
+            cluster.delete(child)
+
+
+def _secret(password: str) -> Act:
+    def make(cluster: Cluster, ref: Ref) -> None:
+        body = {"metadata": {"name": WORD}, "stringData": {"password": password}}
+        cluster.api.create(SECRET.path(namespace=ref.namespace), body).accepted()
+
+    return make
+
+
+def _change_secret(cluster: Cluster, ref: Ref) -> None:
+    cluster.merge(Ref(SECRET, ref.namespace, WORD), {"stringData": {"password": SECOND}})
+
+
+def _friend_comes(cluster: Cluster, ref: Ref) -> None:
+    body = {"metadata": {"name": FRIEND}, "spec": {"containers": [{"name": "one", "image": "image:1"}]}}
+    cluster.api.create(POD.path(namespace=ref.namespace), body).accepted()
+
+
+def _friend_goes(cluster: Cluster, ref: Ref) -> None:
+    cluster.delete(Ref(POD, ref.namespace, FRIEND))
+
+
+def _postgresql(namespace: str) -> Json:
+    # An image of its own, so that the server may be of any version.
+    return {"defaultUser": namespace, "image": "kindling.invalid/any:1", "password": FIRST}
+
+
+def _of_a_secret(namespace: str) -> Json:
+    spec = {key: value for key, value in _postgresql(namespace).items() if key != "password"}
+    return {**spec, "passwordSecretRef": {"name": WORD}}
+
+
+def _stories() -> Iterator[Scenario]:
+    kinds: tuple[tuple[str, Callable[[str], Json], dict[str, Json]], ...] = (
+        (
+            POSTGRESQL.id,
+            _postgresql,
+            {"change": {"resources": {"limits": {"memory": "640Mi"}}}, "password": {"password": SECOND}},
+        ),
+        (
+            MEMCACHED.id,
+            lambda namespace: {"size": 2},
+            {"change": {"containerPort": 11311}, "scale up": {"size": 3}, "scale down": {"size": 1}},
+        ),
+        (
+            PULSAR_CONSUMER.id,
+            lambda namespace: {**LEAST_SPEC[PULSAR_CONSUMER.id], "replicas": 2},
+            {"change": {"topic": "invoices"}, "scale up": {"replicas": 3}, "scale down": {"replicas": 0}},
+        ),
+        (
+            MY_CUSTOM_RESOURCE.id,
+            lambda namespace: {"name": FRIEND},
+            {"change": {"name": "another"}},
+        ),
+    )
+    for crd, first, edits in kinds:
+        room, spec = ROOMS[crd], first
+
+        def story(
+            what: str,
+            act: Act,
+            *,
+            before: Act = lambda cluster, ref: None,
+            creates: bool = False,
+            password: str = "",
+            spec: Callable[[str], Json] = spec,
+            room: Kind = room,
+        ) -> Scenario:
+            return Scenario(
+                name=f"{room.type.kind} {what}",
+                room=room,
+                act=act,
+                spec=spec,
+                before=before,
+                creates=creates,
+                password=password,
+            )
+
+        def create(cluster: Cluster, ref: Ref, room: Kind = room, spec: Callable[[str], Json] = spec) -> None:
+            cluster.create(room, ref.namespace, ref.name, spec(ref.namespace))
+
+        database = crd == POSTGRESQL.id
+        yield story("created", create, creates=True, password=FIRST if database else "")
+        for what, edit in edits.items():
+            yield story(what, _edit(edit), password=str(edit.get("password", FIRST)) if database else "")
+        if room.children:
+            password = FIRST if database else ""
+            yield story("children deleted", _delete_children, password=password)
+        if database:
+            yield story(
+                "password of a Secret",
+                _change_secret,
+                before=_secret(FIRST),
+                password=SECOND,
+                spec=_of_a_secret,
+            )
+        if crd == MY_CUSTOM_RESOURCE.id:
+            yield story("friend comes", _friend_comes)
+            yield story("friend goes", _friend_goes, before=_friend_comes)
+        yield story("deleted", _delete)
+
+
+SCENARIOS = tuple(_stories())

@@ -1,0 +1,256 @@
+"""Where a story is told, over and over: cluster, proxy, recorder, database, and the operator's process.
+
+The first two tellings are undisturbed and must end alike; every other, whatever was done to it, must end
+as they did, with as many objects having come and gone on the way, and then stay so.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kindling.kube.resources import Ref, ResourceType
+
+from tests.apiserver.cluster import ROOMS, Cluster, cluster, path
+from tests.apiserver.conftest import ENVIRONMENT
+from tests.apiserver.operator_process import OperatorProcess, operator
+from tests.convergence import database
+from tests.convergence.proxy import Proxy, Write, proxy
+from tests.convergence.recorder import REPLICA_SET, End, Recorder, recorder
+from tests.convergence.scenarios import Scenario
+from tests.convergence.tunnel import Door
+from tests.unit.operator.conftest import Files
+
+STILL_SECONDS = 2.5
+"""Longer than any controller or the kubelet takes for its next step."""
+SECONDS = 60.0
+NAMESPACES = "/api/v1/namespaces"
+
+
+@dataclass(frozen=True)
+class Telling:
+    """A story being told in a namespace. `base` is how many writes had been made there before its act."""
+
+    scenario: Scenario
+    namespace: str
+    ref: Ref
+
+    def __str__(self) -> str:
+        return self.scenario.name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Undisturbed:
+    """How a story goes by itself: before its act, in the end, and what the operator wrote and was told."""
+
+    before: End
+    end: End
+    prepared: int
+    writes: Sequence[Write]
+    events: Mapping[str, int]
+
+
+@dataclass
+class Stage:
+    cluster: Cluster
+    proxy: Proxy
+    recorder: Recorder
+    files: Files
+    env: Mapping[str, str]
+    learnt: dict[str, Undisturbed] = field(default_factory=dict)
+    starts: int = 0
+    _process: OperatorProcess | None = None
+    _stack: ExitStack = field(default_factory=ExitStack)
+    _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    def start(self) -> None:
+        """Start the operator; whoever wants to see it at work waits for what it does."""
+        self.starts += 1
+        self._process = self._stack.enter_context(operator(self.proxy.plane, env=self.env))
+
+    def kill(self) -> None:
+        """As a lost node would; harmless where it is dead already. Callable from any thread."""
+        assert self._process is not None
+        os.kill(self._process.process.pid, signal.SIGKILL)
+
+    def restart(self) -> None:
+        assert self._process is not None
+        self._process.kill()
+        self._stack.close()
+        self.start()
+
+    def stop(self) -> None:
+        self._stack.close()
+
+    def log(self) -> str:
+        assert self._process is not None
+        return self._process.log()[-6000:]
+
+    def open(self, scenario: Scenario) -> Telling:
+        """Make the state before the act, in a new namespace."""
+        namespace = self.cluster.namespace(f"sweep-{next(self._numbers):05}")
+        return Telling(scenario, namespace, scenario.prepare(self.cluster, namespace))
+
+    def act(self, telling: Telling) -> None:
+        telling.scenario.act(self.cluster, telling.ref)
+
+    def close(self, tellings: Sequence[Telling]) -> None:
+        """Make room. A resource goes first: its namespace's going would refuse its repair."""
+        for telling in tellings:
+            self.cluster.api.delete(path(telling.ref))
+        for telling in tellings:
+            self.cluster.api.delete(f"{NAMESPACES}/{telling.namespace}")
+        users = [telling.namespace for telling in tellings if telling.scenario.password]
+        if users:
+            database.drop(self.files, *users)
+
+    def learn(self, scenarios: Sequence[Scenario]) -> None:
+        """Let each story go undisturbed, twice, all at once."""
+        new = [scenario for scenario in scenarios if scenario.name not in self.learnt]
+        pairs = [(self.open(scenario), self.open(scenario)) for scenario in new]
+        both = [telling for pair in pairs for telling in pair]
+        self.wait_still(both)
+        before = {telling.namespace: self.recorder.end(telling.namespace) for telling in both}
+        prepared = {telling.namespace: self.proxy.written(telling.namespace) for telling in both}
+        seen = dict(self.proxy.streams.seen)
+        for telling in both:
+            self.act(telling)
+        self.wait_still(both)
+        for one, other in pairs:
+            for moment, ends in (("before", before), ("in the end", None)):
+                here, there = (
+                    ends[telling.namespace] if ends else self.recorder.end(telling.namespace)
+                    for telling in (one, other)
+                )
+                assert not here.differs(there), f"{one} {moment}: {here.differs(there)}"
+            longer = max(one, other, key=lambda telling: self.proxy.written(telling.namespace))
+            events = {
+                plural: max(
+                    self.proxy.streams.seen[telling.namespace, plural]
+                    - seen.get((telling.namespace, plural), 0)
+                    for telling in (one, other)
+                )
+                for plural in {plural for _, plural in self.proxy.streams.seen}
+            }
+            self.learnt[one.scenario.name] = Undisturbed(
+                before=before[one.namespace],
+                end=self.recorder.end(one.namespace),
+                prepared=prepared[one.namespace],
+                writes=self.proxy.writes(longer.namespace)[prepared[longer.namespace] :],
+                events={plural: count for plural, count in events.items() if count},
+            )
+            self._try_login(one)
+        self.close(both)
+
+    def wait_still(self, tellings: Sequence[Telling], *, seconds: float = SECONDS) -> None:
+        """Until nothing has changed anywhere for long, and each resource that is there has its status."""
+        deadline = time.monotonic() + seconds
+        for telling in tellings:
+            while self.recorder.still_for(telling.namespace) < STILL_SECONDS or not self._reported(telling):
+                found = self.cluster.get(telling.ref)
+                assert time.monotonic() < deadline, f"{telling} is not still: {found}\n{self.log()}"
+                time.sleep(0.05)
+
+    def _reported(self, telling: Telling) -> bool:
+        found = self.cluster.get(telling.ref)
+        status = (found or {}).get("status") or {}
+        return found is None or status.get("observedGeneration") == found["metadata"]["generation"]
+
+    def wait_prepared(self, tellings: Sequence[Telling]) -> None:
+        for telling in tellings:
+            self.wait_end(telling, self.learnt[telling.scenario.name].before)
+
+    def ended(self, telling: Telling) -> list[str]:
+        """In what it is otherwise than in the end of the undisturbed."""
+        return self.recorder.end(telling.namespace).differs(self.learnt[telling.scenario.name].end)
+
+    def wait_end(self, telling: Telling, end: End, *, seconds: float = SECONDS) -> None:
+        deadline = time.monotonic() + seconds
+        while differences := self.recorder.end(telling.namespace).differs(end):
+            assert time.monotonic() < deadline, _lines(f"{telling}, {telling.namespace}", differences)
+            time.sleep(0.02)
+
+    def wait_ended(self, tellings: Sequence[Telling], *, seconds: float) -> None:
+        """Until each has ended as it should, but no longer than that: `verdict` says so then."""
+        deadline = time.monotonic() + seconds
+        for telling in tellings:
+            while self.ended(telling) and time.monotonic() < deadline:
+                time.sleep(0.02)
+
+    def verdict(self, tellings: Mapping[Telling, str], *, seconds: float = SECONDS) -> list[str]:
+        """What is wrong with those that were told to their end, each named by what was done to it.
+
+        They end as the undisturbed did, and then nothing is written any more.
+        """
+        wrong = []
+        self.wait_ended(list(tellings), seconds=seconds)
+        written = dict.fromkeys(tellings, -1)
+        rest = time.monotonic() + SECONDS
+        while (now := {each: self.proxy.written(each.namespace) for each in tellings}) != written:
+            written = now
+            if time.monotonic() > rest:
+                wrong.append("it does not come to rest")
+                break
+            time.sleep(STILL_SECONDS)
+        for telling, what in tellings.items():
+            differences = self.ended(telling)
+            if differences:
+                wrong.append(_lines(f"{telling}, {what} ({telling.namespace})", differences))
+            elif why := self._try_login(telling):
+                wrong.append(f"{telling}, {what}: {why}")
+        return wrong
+
+    def _try_login(self, telling: Telling) -> str:
+        password = telling.scenario.password
+        if not password or database.lets_in(self.files, user=telling.namespace, password=password):
+            return ""
+        return "no login with the password that was asked for"
+
+
+def _lines(head: str, lines: Sequence[str]) -> str:
+    return "\n  ".join((f"{head} ended otherwise:", *lines))
+
+
+@contextmanager
+def stage(*, directory: Path, env: Mapping[str, str] = {}) -> Iterator[Stage]:
+    """Everything up, the operator's process started and nothing told yet."""
+    types: list[ResourceType] = [REPLICA_SET]
+    for room in ROOMS.values():
+        types += [type for type in (room.type, *room.children, *room.sights) if type not in types]
+    with (
+        database.database() as files,
+        cluster(directory=directory) as running,
+        proxy(running.operator_plane, directory=directory, database=Door(files.port)) as between,
+        recorder(running.plane, types) as record,
+    ):
+        told = {**ENVIRONMENT, "KINDLING_TUNNEL": "1", **env}
+        made = Stage(running, between, record, files, told)
+        made.start()
+        try:
+            yield made
+        finally:
+            made.stop()
+
+
+class Progress:
+    """Says how far a long sweep has come, how long it took, and how long the rest will take."""
+
+    def __init__(self, what: str, total: int) -> None:
+        self._what, self._total = what, total
+        self._began = time.monotonic()
+        self._done = 0
+
+    def step(self, count: int, words: str = "") -> None:
+        self._done += count
+        took = time.monotonic() - self._began
+        left = took / self._done * (self._total - self._done)
+        print(
+            f"{self._what}: {self._done} of {self._total}, {took:.0f} s, {left:.0f} s left {words}",
+            flush=True,
+        )

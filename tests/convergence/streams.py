@@ -1,0 +1,167 @@
+"""What can go wrong with a watch: events lost, late, held back; cut, ended by 410; begun in the past.
+
+Apart from the proxy, which knows of requests; this knows of what one long answer brings, line by line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+
+import aiohttp
+from aiohttp import web
+
+GONE = {
+    "type": "ERROR",
+    "object": {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version"},
+}
+EVERY = "*"
+
+
+@dataclass(frozen=True)
+class Event:
+    """One event of a watch: the `number`-th, from 1, that concerns this namespace and resource."""
+
+    namespace: str
+    plural: str
+    number: int
+
+
+@dataclass
+class Streams:
+    """May be told things from any thread; a path of EVERY means all watches."""
+
+    version: int | None = None
+    """If set, what is listed is as it was then."""
+    delay_seconds: float = 0.0
+    """How late each event comes."""
+    seen: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """How many events came so far, by namespace and resource."""
+    drops: set[Event] = field(default_factory=set)
+    cuts: set[Event] = field(default_factory=set)
+    """Events in whose place the connection breaks off; they come with the next watch."""
+    fired: set[Event] = field(default_factory=set)
+    _silent: set[str] = field(default_factory=set)
+    _gone: set[str] = field(default_factory=set)
+    _watched: set[str] = field(default_factory=set)
+    _lost: set[tuple[str, str, str]] = field(default_factory=set)
+    _loop: asyncio.AbstractEventLoop | None = None
+    _change: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def begin(self) -> None:
+        """Once, on the loop that it works on."""
+        self._loop = asyncio.get_running_loop()
+
+    def silence(self, path: str) -> None:
+        self._silent.add(path)
+        self._tell()
+
+    def speak(self, path: str) -> None:
+        """End the silence: what was held back comes now."""
+        self._silent.discard(path)
+        self._tell()
+
+    def expire(self, path: str) -> None:
+        self._gone |= self._watched if path == EVERY else {path}
+        self.speak(path)
+
+    def _tell(self) -> None:
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._pulse)
+
+    def _pulse(self) -> None:
+        self._change.set()
+        self._change = asyncio.Event()
+
+    def _quiet(self, path: str) -> bool:
+        return path in self._silent or EVERY in self._silent
+
+    async def may_begin(self, path: str) -> None:
+        """A watch that begins in a silence gets no answer before it ends."""
+        while self._quiet(path):
+            await self._change.wait()
+
+    async def carry(
+        self,
+        path: str,
+        plural: str,
+        source: aiohttp.ClientResponse,
+        request: web.Request,
+        sink: web.StreamResponse,
+    ) -> None:
+        """Pass on what the watch brings, as far as it may, until either side ends it."""
+        lines: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
+        reading = asyncio.create_task(_read(source, lines))
+        self._watched.add(path)
+        try:
+            while True:
+                at, line = await self._next(path, lines)
+                if not line:
+                    return
+                if path not in self._gone and self.delay_seconds:
+                    loop = asyncio.get_running_loop()
+                    await asyncio.sleep(max(0.0, at + self.delay_seconds - loop.time()))
+                if path in self._gone:
+                    self._gone.discard(path)
+                    await sink.write(json.dumps(GONE).encode() + b"\n")
+                    return
+                event = self._event(plural, line)
+                if event in self.cuts and request.transport is not None:
+                    self.cuts.discard(event)
+                    self.fired.add(event)
+                    self.seen[event.namespace, event.plural] -= 1
+                    request.transport.abort()
+                    return
+                if event is not None:
+                    await sink.write(line)
+        finally:
+            reading.cancel()
+
+    async def _next(self, path: str, lines: asyncio.Queue[tuple[float, bytes]]) -> tuple[float, bytes]:
+        """The next line once it may be heard; any at all, where 410 is to be said in its place."""
+        getting = asyncio.create_task(lines.get())
+        changing: asyncio.Task[object] | None = None
+        try:
+            while True:
+                if path in self._gone:
+                    return (0.0, b"-")
+                if getting.done() and not self._quiet(path):
+                    return getting.result()
+                changing = asyncio.create_task(self._change.wait())
+                waited = {changing} if self._quiet(path) else {changing, getting}
+                await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+                changing.cancel()
+        finally:
+            getting.cancel()
+            if changing is not None:
+                changing.cancel()
+
+    def _event(self, plural: str, line: bytes) -> Event | None:
+        """Which one it is; None for one that is lost, now and whenever it is told again."""
+        found = json.loads(line)
+        if found["type"] in ("BOOKMARK", "ERROR"):
+            return Event("", plural, 0)
+        meta = found["object"]["metadata"]
+        namespace = meta.get("namespace", "")
+        mark = (plural, meta["uid"], f"{found['type']} {meta['resourceVersion']}")
+        if mark in self._lost:
+            return None
+        self.seen[namespace, plural] += 1
+        event = Event(namespace, plural, self.seen[namespace, plural])
+        if event in self.drops:
+            self.fired.add(event)
+            self._lost.add(mark)
+            return None
+        return event
+
+
+async def _read(source: aiohttp.ClientResponse, lines: asyncio.Queue[tuple[float, bytes]]) -> None:
+    loop = asyncio.get_running_loop()
+    try:
+        async for line in source.content:
+            lines.put_nowait((loop.time(), line))
+    except aiohttp.ClientError:
+        pass
+    lines.put_nowait((loop.time(), b""))

@@ -1,0 +1,55 @@
+"""The kubelet's part of a port-forward: each Pod's port leads to one port on this machine.
+
+So that the operator logs in to a real PostgreSQL, though no Pod here runs one. One at a time: to make a
+database, its template must be nobody else's, and here all share one server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass, field
+
+import aiohttp
+from aiohttp import web
+from kindling.ports.tunnel import CHUNK, DATA, ERRORS, PROTOCOL
+
+
+@dataclass
+class Door:
+    """The way to `port`, for one at a time."""
+
+    port: int
+    _alone: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def forward(self, request: web.Request) -> web.WebSocketResponse:
+        async with self._alone:
+            return await _forward(request, port=self.port)
+
+
+async def _forward(request: web.Request, *, port: int) -> web.WebSocketResponse:
+    """Carry bytes both ways until either side ends."""
+    socket = web.WebSocketResponse(protocols=(PROTOCOL,), max_msg_size=0)
+    await socket.prepare(request)
+    asked = int(request.query["ports"]).to_bytes(2, "little")
+    for channel in (DATA, ERRORS):
+        await socket.send_bytes(bytes([channel]) + asked)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+
+    async def back() -> None:
+        while data := await reader.read(CHUNK):
+            await socket.send_bytes(bytes([DATA]) + data)
+        await socket.close()
+
+    returning = asyncio.create_task(back())
+    try:
+        async for message in socket:
+            if message.type == aiohttp.WSMsgType.BINARY and message.data[0] == DATA:
+                writer.write(message.data[1:])
+                await writer.drain()
+    finally:
+        returning.cancel()
+        writer.close()
+        with contextlib.suppress(asyncio.CancelledError, OSError):
+            await returning
+    return socket
