@@ -104,9 +104,9 @@ def test_status_patch_and_delete_carry_preconditions() -> None:
 def test_list_follows_pages() -> None:
     handler, seen = answering(
         (200, {"metadata": {"continue": "more"}, "items": [1]}, {}),
-        (200, {"metadata": {}, "items": None}, {}),
+        (200, {"metadata": {"resourceVersion": "7"}, "items": None}, {}),
     )
-    assert call(handler, lambda c: c.list(SERVICE, namespace=None, selector="a=b")) == [1]
+    assert call(handler, lambda c: c.list(SERVICE, namespace=None, selector="a=b")) == (7, [1])
     assert [where for _, where, _, _ in seen] == [
         "/api/v1/services?limit=500&labelSelector=a%3Db",
         "/api/v1/services?limit=500&labelSelector=a%3Db&continue=more",

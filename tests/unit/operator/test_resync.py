@@ -11,7 +11,7 @@ from kindling.engine.queue import Queue
 from kindling.engine.resync import Resync
 from kindling.engine.store import Key, Store
 from kindling.kube.errors import ServerError
-from kindling.kube.resources import Object, ResourceType
+from kindling.kube.resources import Listing, Object, ResourceType
 
 TYPE = ResourceType("example.com", "v1", "Thing", "things")
 EVERY_SECONDS = 100.0
@@ -24,14 +24,15 @@ class Server:
 
     def __init__(self, failures: int) -> None:
         self.failures = failures
+        self.version, self.items = 1, [LISTED]
         self.asked = asyncio.Event()
 
-    async def list(self, type: ResourceType, *, namespace: str | None, selector: str = "") -> list[Object]:
+    async def list(self, type: ResourceType, *, namespace: str | None, selector: str = "") -> Listing:
         if self.failures:
             self.failures -= 1
             raise ServerError(status=500, reason="", message="down")
         self.asked.set()
-        return [LISTED]
+        return Listing(self.version, self.items)
 
 
 class Clock:
@@ -90,3 +91,20 @@ def test_it_is_overdue_when_none_went_well_for_long() -> None:
 
     late = f"no resync has gone well for {OVERDUE_SECONDS + 1:.0f} s"
     assert asyncio.run(scenario()) == [late, late, None]
+
+
+def test_what_is_newer_than_a_list_is_not_gone_by_it() -> None:
+    """A server that lags behind lists what was, without what came since; nobody would tell of that again."""
+
+    async def scenario() -> list[int]:
+        server = Server(failures=0)
+        resync = resync_of(server, Queue[Key](), Clock())
+        await resync.once()
+        server.items = []
+        left = []
+        for server.version in (0, 1):
+            await resync.once()
+            left.append(len(resync._store.refs(TYPE)))
+        return left
+
+    assert asyncio.run(scenario()) == [1, 0]

@@ -14,7 +14,7 @@ from kindling.engine.store import Key, Store
 from kindling.engine.worker import work
 from kindling.kinds.contract import After, Done, Invalid
 from kindling.kube.errors import ServerError
-from kindling.kube.resources import SERVICE, Object, Ref, ResourceType
+from kindling.kube.resources import SERVICE, Listing, Object, Ref, ResourceType
 
 KEY = Key("toy.example.com", "ns", "x")
 TYPE = ResourceType("example.com", "v1", "Toy", "toys")
@@ -85,16 +85,13 @@ def test_resync_heals_ghosts_and_spares_what_is_newer() -> None:
         store.put(SERVICE, obj("there", 3))
 
         class Server:
-            async def list(
-                self, type: ResourceType, *, namespace: str | None, selector: str = ""
-            ) -> list[Object]:
+            async def list(self, type: ResourceType, *, namespace: str | None, selector: str = "") -> Listing:
                 if type == TYPE:
-                    return [
-                        {"metadata": {"namespace": "ns", "name": "x", "uid": "cr", "resourceVersion": "1"}}
-                    ]
+                    x = {"metadata": {"namespace": "ns", "name": "x", "uid": "cr", "resourceVersion": "1"}}
+                    return Listing(9, [x])
                 assert selector == "a=b"
                 store.put(SERVICE, obj("made-meanwhile", 9))
-                return [obj("there", 3), obj("unseen", 4)]
+                return Listing(9, [obj("there", 3), obj("unseen", 4)])
 
         resync = Resync(
             api=Server(),

@@ -17,7 +17,7 @@ from kindling.engine.metrics import Metrics
 from kindling.engine.queue import Queue
 from kindling.engine.store import Key, Store, key_of
 from kindling.kube.errors import ApiError
-from kindling.kube.resources import Object, ResourceType, ref_of
+from kindling.kube.resources import Listing, ResourceType, ref_of, version_of
 
 log = logging.getLogger(__name__)
 
@@ -28,9 +28,7 @@ OVERDUE_PERIODS = 3
 
 
 class Lister(Protocol):
-    async def list(
-        self, type: ResourceType, *, namespace: str | None, selector: str = ""
-    ) -> list[Object]: ...
+    async def list(self, type: ResourceType, *, namespace: str | None, selector: str = "") -> Listing: ...
 
 
 class Resync:
@@ -108,16 +106,23 @@ class Resync:
         self._done_at = self._monotonic()
 
     async def _heal(self, type: ResourceType, *, selector: str) -> None:
-        """Take in what is listed; drop what was known before, is unchanged since, and is not there."""
+        """Take in what is listed; drop what was known before, is unchanged since, and is not there.
+
+        But a list may come from a server that lags behind: what is newer than the list is not gone.
+        """
         before = {ref: self._store.get(ref) for ref in self._store.refs(type)}
-        there = set()
+        there, version = set(), 0
         for namespace in self._namespaces:
-            for obj in await self._api.list(type, namespace=namespace, selector=selector):
+            listing = await self._api.list(type, namespace=namespace, selector=selector)
+            version = min(version or listing.version, listing.version)
+            for obj in listing.items:
                 there.add(ref_of(type, obj))
                 for key in self._store.put(type, obj):
                     self._queue.add(key)
         for ref, known in before.items():
-            if ref not in there and known is not None and self._store.get(ref) is known:
+            if ref in there or known is None or self._store.get(ref) is not known:
+                continue
+            if version_of(known) <= version:
                 self._metrics.healed(type.kind)
                 for key in self._store.drop(type, known):
                     self._queue.add(key)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from kindling.kinds.contract import INSTANCE_LABEL, KIND_LABEL, MANAGED_BY_LABEL, MANAGER, Sought
-from kindling.kube.resources import POD, SECRET, Object, Ref, ResourceType, ref_of
+from kindling.kube.resources import POD, SECRET, Object, Ref, ResourceType, ref_of, version_of
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -104,8 +104,8 @@ class Store:
         """Take an object in, unless we know a newer state; returns the resources it concerns."""
         ref = ref_of(type, obj)
         known = self._objects.get(ref)
-        version = _version(obj)
-        if version <= self._graves.get(ref, -1) or (known is not None and version < _version(known)):
+        version = version_of(obj)
+        if version <= self._graves.get(ref, -1) or (known is not None and version < version_of(known)):
             return set()
         concerned = {self._owner[ref]} if ref in self._owner else set()
         self._forget(ref)
@@ -130,13 +130,13 @@ class Store:
     def drop(self, type: ResourceType, obj: Object) -> set[Key]:
         """Take an object out (deleted, or out of the watch's selection)."""
         ref = ref_of(type, obj)
-        version = _version(obj)
+        version = version_of(obj)
         self._graves[ref] = max(version, self._graves.get(ref, version))
         self._graves.move_to_end(ref)
         while len(self._graves) > GRAVES:
             self._graves.popitem(last=False)
         known = self._objects.get(ref, obj)
-        if known["metadata"]["uid"] != obj["metadata"]["uid"] and version < _version(known):
+        if known["metadata"]["uid"] != obj["metadata"]["uid"] and version < version_of(known):
             return set()  # a late word of an earlier object of this name
         concerned = {self._owner[ref]} if ref in self._owner else set()
         self._forget(ref)
@@ -191,8 +191,3 @@ def _discard(sets: defaultdict[K, set[V]], name: K, item: V) -> None:
 
 def _ours(obj: Object) -> bool:
     return (obj["metadata"].get("labels") or {}).get(MANAGED_BY_LABEL) == MANAGER
-
-
-def _version(obj: Object) -> int:
-    # Comparable as a number within one resource type: Kubernetes 1.35 says so, all servers do so.
-    return int(obj["metadata"].get("resourceVersion") or 0)

@@ -16,7 +16,7 @@ import orjson
 
 from kindling.kube.access import Access
 from kindling.kube.errors import Unreachable, error_from
-from kindling.kube.resources import FIELD_MANAGER, Object, Ref, ResourceType
+from kindling.kube.resources import FIELD_MANAGER, Listing, Object, Ref, ResourceType
 
 POOL = 64
 TIMEOUT_SECONDS = 30.0
@@ -53,16 +53,16 @@ class Client:
     async def get(self, ref: Ref) -> Object:
         return await self._call("GET", ref.type.path(namespace=ref.namespace, name=ref.name))
 
-    async def list(self, type: ResourceType, *, namespace: str | None, selector: str = "") -> list[Object]:
-        """All objects, consistent as of now, page by page."""
+    async def list(self, type: ResourceType, *, namespace: str | None, selector: str = "") -> Listing:
+        """All objects, consistent as of one moment, page by page."""
         items: list[Object] = []
         query = {"limit": "500"} | ({"labelSelector": selector} if selector else {})
         while True:
             page = await self._call("GET", type.path(namespace=namespace), query=query)
             items += page.get("items") or []
-            token = page.get("metadata", {}).get("continue")
+            token = page["metadata"].get("continue")
             if not token:
-                return items
+                return Listing(int(page["metadata"].get("resourceVersion") or 0), items)
             query["continue"] = token
 
     async def served(self, type: ResourceType) -> bool:

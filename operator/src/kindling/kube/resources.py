@@ -52,6 +52,18 @@ class Ref(NamedTuple):
         return f"{self.type.kind} {self.namespace}/{self.name}"
 
 
+class Listing(NamedTuple):
+    """What was there at a version of the API server's store; each object's own is comparable with it."""
+
+    version: int
+    items: list[Object]
+
+
+def version_of(obj: Object) -> int:
+    # Comparable as a number within one resource type: Kubernetes 1.35 says so, all servers do so.
+    return int(obj["metadata"].get("resourceVersion") or 0)
+
+
 def ref_of(type: ResourceType, obj: Object) -> Ref:
     return Ref(type, obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
 
