@@ -10,6 +10,7 @@ import itertools
 import os
 import signal
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ from tests.unit.operator.conftest import Files
 STILL_SECONDS = 2.5
 """Longer than any controller or the kubelet takes for its next step."""
 SECONDS = 60.0
+ALWAYS = {**ENVIRONMENT, "KINDLING_TUNNEL": "1"}
 NAMESPACES = "/api/v1/namespaces"
 
 
@@ -47,12 +49,17 @@ class Telling:
 
 @dataclass(frozen=True, kw_only=True)
 class Undisturbed:
-    """How a story goes by itself: before its act, in the end, and what the operator wrote and was told."""
+    """How a story goes by itself: before its act and in the end.
+
+    `writes` and `events` are what the operator wrote and was told after the act, the events counted by
+    resource; `prepared` and `told` how many of each there were before.
+    """
 
     before: End
     end: End
     prepared: int
     writes: Sequence[Write]
+    told: Mapping[str, int]
     events: Mapping[str, int]
 
 
@@ -79,8 +86,11 @@ class Stage:
         assert self._process is not None
         os.kill(self._process.process.pid, signal.SIGKILL)
 
-    def restart(self) -> None:
+    def restart(self, env: Mapping[str, str] | None = None) -> None:
+        """With no time to tidy up; told otherwise what to do, where `env` is given."""
         assert self._process is not None
+        if env is not None:
+            self.env = {**ALWAYS, **env}
         self._process.kill()
         self._stack.close()
         self.start()
@@ -118,7 +128,7 @@ class Stage:
         self.wait_still(both)
         before = {telling.namespace: self.recorder.end(telling.namespace) for telling in both}
         prepared = {telling.namespace: self.proxy.written(telling.namespace) for telling in both}
-        seen = dict(self.proxy.streams.seen)
+        seen = Counter(dict(self.proxy.streams.seen))
         for telling in both:
             self.act(telling)
         self.wait_still(both)
@@ -130,20 +140,21 @@ class Stage:
                 )
                 assert not here.differs(there), f"{one} {moment}: {here.differs(there)}"
             longer = max(one, other, key=lambda telling: self.proxy.written(telling.namespace))
-            events = {
-                plural: max(
-                    self.proxy.streams.seen[telling.namespace, plural]
-                    - seen.get((telling.namespace, plural), 0)
-                    for telling in (one, other)
-                )
-                for plural in {plural for _, plural in self.proxy.streams.seen}
-            }
+            told, events = (
+                {
+                    plural: number
+                    for (namespace, plural), number in count.items()
+                    if namespace == one.namespace
+                }
+                for count in (seen, Counter(dict(self.proxy.streams.seen)) - seen)
+            )
             self.learnt[one.scenario.name] = Undisturbed(
                 before=before[one.namespace],
                 end=self.recorder.end(one.namespace),
                 prepared=prepared[one.namespace],
                 writes=self.proxy.writes(longer.namespace)[prepared[longer.namespace] :],
-                events={plural: count for plural, count in events.items() if count},
+                told=told,
+                events=events,
             )
             self._try_login(one)
         self.close(both)
@@ -183,21 +194,32 @@ class Stage:
             while self.ended(telling) and time.monotonic() < deadline:
                 time.sleep(0.02)
 
-    def verdict(self, tellings: Mapping[Telling, str], *, seconds: float = SECONDS) -> list[str]:
+    def wait_quiet(self, tellings: Sequence[Telling], *, rest_seconds: float = STILL_SECONDS) -> bool:
+        """Until nothing was written for so long; False if that does not come."""
+        deadline = time.monotonic() + SECONDS
+        written = -1
+        while (now := sum(self.proxy.written(telling.namespace) for telling in tellings)) != written:
+            if time.monotonic() > deadline:
+                return False
+            written = now
+            time.sleep(rest_seconds)
+        return True
+
+    def verdict(
+        self,
+        tellings: Mapping[Telling, str],
+        *,
+        seconds: float = SECONDS,
+        rest_seconds: float = STILL_SECONDS,
+    ) -> list[str]:
         """What is wrong with those that were told to their end, each named by what was done to it.
 
         They end as the undisturbed did, and then nothing is written any more.
         """
         wrong = []
         self.wait_ended(list(tellings), seconds=seconds)
-        written = dict.fromkeys(tellings, -1)
-        rest = time.monotonic() + SECONDS
-        while (now := {each: self.proxy.written(each.namespace) for each in tellings}) != written:
-            written = now
-            if time.monotonic() > rest:
-                wrong.append("it does not come to rest")
-                break
-            time.sleep(STILL_SECONDS)
+        if not self.wait_quiet(list(tellings), rest_seconds=rest_seconds):
+            wrong.append("it does not come to rest")
         for telling, what in tellings.items():
             differences = self.ended(telling)
             if differences:
@@ -229,8 +251,7 @@ def stage(*, directory: Path, env: Mapping[str, str] = {}) -> Iterator[Stage]:
         proxy(running.operator_plane, directory=directory, database=Door(files.port)) as between,
         recorder(running.plane, types) as record,
     ):
-        told = {**ENVIRONMENT, "KINDLING_TUNNEL": "1", **env}
-        made = Stage(running, between, record, files, told)
+        made = Stage(running, between, record, files, {**ALWAYS, **env})
         made.start()
         try:
             yield made
@@ -239,18 +260,20 @@ def stage(*, directory: Path, env: Mapping[str, str] = {}) -> Iterator[Stage]:
 
 
 class Progress:
-    """Says how far a long sweep has come, how long it took, and how long the rest will take."""
+    """Says how far a long sweep has come, how long it took, how long the rest will take, what is wrong."""
 
     def __init__(self, what: str, total: int) -> None:
         self._what, self._total = what, total
         self._began = time.monotonic()
-        self._done = 0
+        self._done = self._told = 0
 
-    def step(self, count: int, words: str = "") -> None:
+    def step(self, count: int, wrong: Sequence[str], words: str = "") -> None:
+        """`wrong` is all that was found so far; each is told once."""
+        for line in wrong[self._told :]:
+            print(line, flush=True)
+        self._told = len(wrong)
         self._done += count
         took = time.monotonic() - self._began
         left = took / self._done * (self._total - self._done)
-        print(
-            f"{self._what}: {self._done} of {self._total}, {took:.0f} s, {left:.0f} s left {words}",
-            flush=True,
-        )
+        head = f"{self._what}: {self._done} of {self._total}, {took:.0f} s, {left:.0f} s left"
+        print(f"{head}; {len(wrong)} wrong{words}", flush=True)

@@ -94,7 +94,7 @@ def sweep(made: Stage, todo: Sequence[Point]) -> None:
             made.wait_ended([telling], seconds=HEAL_SECONDS)
         wrong += made.verdict({telling: str(point) for point, telling in tellings.items()})
         made.close(list(tellings.values()))
-        progress.step(len(chunk), f"({len(wrong)} wrong, {missed} not met)")
+        progress.step(len(chunk), wrong, f", {missed} not met")
     assert not wrong, "\n".join(wrong)
     assert missed <= len(todo) / 10, f"{missed} of {len(todo)} points were not met: the writes have changed"
 
