@@ -92,7 +92,9 @@ class _Node:
         meta = pod["metadata"]
         path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}"
         if "deletionTimestamp" in meta:
-            self._ask("DELETE", path, query={"gracePeriodSeconds": "0"})
+            # This very one: its successor may have its name by now.
+            options = {"gracePeriodSeconds": 0, "preconditions": {"uid": meta["uid"]}}
+            self._ask("DELETE", path, body={"apiVersion": "v1", "kind": "DeleteOptions", **options})
         elif not pod["spec"].get("nodeName"):
             target = {"apiVersion": "v1", "kind": "Node", "name": NODE}
             self._ask("POST", f"{path}/binding", body={"metadata": {"name": meta["name"]}, "target": target})
