@@ -189,7 +189,7 @@ def _with_shipped_rights(plane: ControlPlane, api: Api) -> ControlPlane:
         plural = f"{kind.lower()}s"
         metadata = {"name": ACCOUNT}
         api.create(
-            f"{collection}/{plural}", {"metadata": metadata, "rules": [_rule(r) for r in rules]}
+            f"{collection}/{plural}", {"metadata": metadata, "rules": [role_rule(r) for r in rules]}
         ).accepted()
         role = {"apiGroup": RBAC_GROUP, "kind": kind, "name": ACCOUNT}
         binding = {"metadata": metadata, "roleRef": role, "subjects": [subject]}
@@ -202,7 +202,8 @@ def _with_shipped_rights(plane: ControlPlane, api: Api) -> ControlPlane:
     return limited
 
 
-def _rule(rule: rbac.Rule) -> Json:
+def role_rule(rule: rbac.Rule) -> Json:
+    """A row of the table as RBAC has it."""
     named = {"resourceNames": list(rule.names)} if rule.names else {}
     return {
         "apiGroups": [rule.group],

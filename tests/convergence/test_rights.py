@@ -1,0 +1,188 @@
+"""The operator has the rights that it needs and no others: each is used, and without it something fails.
+
+The process runs under the shipped rules. In one scenario, in which a resource of every kind comes, changes
+and is tampered with, all that is granted must be used and nothing denied. Then one verb after the other is
+taken away, of which the scenario must show a trace; given back, all comes true without anybody's help.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import pytest
+from kindling.kube.resources import CONFIG_MAP, DISRUPTION_BUDGET, EVENT, LEASE, SERVICE, Ref
+
+from tests.apiserver.audit import Request, wait_until
+from tests.apiserver.cluster import ACCOUNT, NAMESPACE, ROOMS, Cluster, cluster, ref_to
+from tests.apiserver.kinds import LEAST_SPEC, MEMCACHED, POSTGRESQL, POSTGRESQL_EXAMPLE
+from tests.apiserver.operator_process import OperatorProcess, operator
+from tests.convergence.rights import Right, denied, granted, used, without
+
+LEADER = Ref(LEASE, NAMESPACE, ACCOUNT)
+# A back-off grows with the failures, so this is for a few of them.
+SECONDS = 90.0
+TOLD = "told of "
+ENVIRONMENT = {"RES_OPTIONS": "timeout:1 attempts:1"}
+# For every run: one without which a child, a sight, an account is missing.
+TELLING = {
+    Right("apps", "statefulsets", "create"),
+    Right("events.k8s.io", "events", "create"),
+    Right("", "pods", "watch"),
+}
+EACH_RIGHT = [
+    pytest.param(right, id=str(right), marks=() if right in TELLING else pytest.mark.thorough)
+    for right in granted()
+]
+
+
+class Scenario:
+    """A resource of each kind in a namespace of its own: `begin`, then `change`; `facts` are what is seen."""
+
+    def __init__(self, cluster: Cluster, namespace: str) -> None:
+        self._cluster = cluster
+        self._namespace = cluster.namespace(namespace)
+        self._refs = {
+            crd: ref_to(room, self._namespace, f"n{n}") for n, (crd, room) in enumerate(ROOMS.items())
+        }
+        self._budget = Ref(DISRUPTION_BUDGET, self._namespace, self._refs[MEMCACHED.id].name)
+        self._service = Ref(SERVICE, self._namespace, self._refs[POSTGRESQL_EXAMPLE.id].name)
+        self._config = Ref(CONFIG_MAP, self._namespace, f"{self._refs[POSTGRESQL.id].name}-config")
+        self._ready: Callable[[], bool] = lambda: False
+        self.changed = False
+
+    def watch(self, process: OperatorProcess) -> None:
+        """Whose readiness is one of the facts."""
+        self._ready = lambda: process.get("/readyz")[0] == 200
+
+    def begin(self) -> None:
+        for crd, ref in self._refs.items():
+            two = {"size": 2} if crd == MEMCACHED.id else {}
+            self._cluster.create(ROOMS[crd], self._namespace, ref.name, {**LEAST_SPEC[crd], **two})
+
+    def change(self) -> None:
+        """One cache where there were two, an edited child, and one that is gone."""
+        self.changed = True
+        self._cluster.merge(self._refs[MEMCACHED.id], {"spec": {"size": 1}})
+        if self._cluster.get(self._service) is not None:
+            self._cluster.merge(self._service, {"spec": {"selector": {"edited": "yes"}}})
+        if self._cluster.get(self._config) is not None:
+            self._cluster.delete(self._config)
+
+    def facts(self) -> set[str]:
+        found = {"it is ready"} if self._ready() else set()
+        lease = self._cluster.get(LEADER)
+        if lease is not None and lease["spec"].get("holderIdentity"):
+            found.add("the lease is held")
+        for crd, ref in self._refs.items():
+            resource = self._cluster.get(ref) or {}
+            status = resource.get("status") or {}
+            if status.get("observedGeneration") == resource["metadata"]["generation"]:
+                found.add(f"{ref} is {self._cluster.ready(ref).get('reason')}")
+            found |= {
+                f"{child} is there" for child in self._cluster.children(ROOMS[crd], ref.namespace, ref.name)
+            }
+        if self.changed and self._cluster.get(self._budget) is None:
+            found.add(f"{self._budget} is gone")
+        selector = ((self._cluster.get(self._service) or {}).get("spec") or {}).get("selector") or {}
+        if selector and "edited" not in selector:
+            found.add(f"{self._service} is as it was made")
+        for event in self._cluster.api.get(EVENT.path(namespace=self._namespace)).accepted()["items"]:
+            if event["reportingController"] == "kindling.dev/operator":
+                found.add(f"{TOLD}{event['regarding']['name']}: {event['reason']}")
+        return {fact.replace(f" {self._namespace}/", " ") for fact in found}
+
+    def wait_settled(self) -> None:
+        self._cluster.wait_settled(*self._refs.values())
+
+    def end(self) -> None:
+        """All but the namespace: in one that ends, nothing may be made, and that is refused in like words."""
+        for ref in self._refs.values():
+            self._cluster.delete(ref)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster whose Roles may be changed without harm to other tests."""
+    with cluster(directory=tmp_path_factory.mktemp("rights")) as running:
+        yield running
+
+
+@dataclass(frozen=True)
+class Undisturbed:
+    """What is seen of the scenario with all rights, at its two points of rest, and what it took."""
+
+    begun: set[str]
+    changed: set[str]
+    requests: list[Request]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(place: Cluster) -> Undisturbed:
+    mark = place.audit.mark()
+    scenario = Scenario(place, "undisturbed")
+    with operator(place.operator_plane, env=ENVIRONMENT) as process:
+        scenario.watch(process)
+        scenario.begin()
+        scenario.wait_settled()
+        begun = scenario.facts()
+        scenario.change()
+        scenario.wait_settled()
+        changed = scenario.facts()
+    scenario.end()
+    return Undisturbed(begun, changed, place.audit.requests(mark))
+
+
+def test_every_right_is_used_and_no_other_is_asked_for(undisturbed: Undisturbed) -> None:
+    assert denied(undisturbed.requests) == set()
+    assert {str(right) for right in granted()} == {str(right) for right in used(undisturbed.requests)}
+
+
+@pytest.mark.parametrize("right", EACH_RIGHT)
+def test_without_it_something_fails_and_with_it_all_comes_true(
+    place: Cluster, undisturbed: Undisturbed, right: Right
+) -> None:
+    scenario = Scenario(place, re.sub("[^a-z]+", "-", f"without {right}".lower()))
+    if place.get(LEADER) is not None:
+        place.delete(LEADER)
+    mark = place.audit.mark()
+
+    def refused() -> set[Right]:
+        return denied(place.audit.requests(mark))
+
+    with ExitStack() as stack:
+        with without(place, right):
+            process = stack.enter_context(operator(place.operator_plane, env=ENVIRONMENT))
+            scenario.watch(process)
+            scenario.begin()
+            _wait(lambda: bool(refused()), scenario, undisturbed.begun)
+            if not refused():
+                scenario.change()
+                _wait(lambda: bool(refused()), scenario, undisturbed.changed)
+            assert refused() == {right}
+            place.audit.wait_quiet()
+            missing = (undisturbed.changed if scenario.changed else undisturbed.begun) - scenario.facts()
+            assert missing, process.log()
+            print(f"without {right}: {len(missing)} of {len(undisturbed.changed)} facts missing")
+        if not scenario.changed:
+            _wait(lambda: False, scenario, _kept(undisturbed.begun, right))
+            scenario.change()
+        _wait(lambda: False, scenario, _kept(undisturbed.changed, right))
+        assert refused() == {right}
+    scenario.end()
+
+
+def _kept(facts: set[str], right: Right) -> set[str]:
+    """An Event that could not be written is lost: the status says the same."""
+    return {fact for fact in facts if right.resource != "events" or not fact.startswith(TOLD)}
+
+
+def _wait(over: Callable[[], bool], scenario: Scenario, wanted: set[str]) -> None:
+    """Until all that is wanted is seen, or it is over."""
+    wait_until(
+        lambda: over() or wanted <= scenario.facts(),
+        seconds=SECONDS,
+        what=lambda: f"missing: {sorted(wanted - scenario.facts())}",
+    )
