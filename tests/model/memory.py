@@ -9,15 +9,31 @@ from __future__ import annotations
 import copy
 import itertools
 from collections import Counter
+from collections.abc import Container
 from typing import Any
 
 from kindling.kube.errors import Conflict, NotFound, Refused
-from kindling.kube.resources import POD, STATEFUL_SET, Object, Ref, ResourceType, ref_of
+from kindling.kube.resources import Object, Ref, ResourceType, ref_of
 
+# Merged by these fields of their elements; any other list is replaced as a whole.
 LISTS = {
-    "containers": "name", "initContainers": "name", "volumes": "name", "env": "name",
-    "volumeMounts": "mountPath", "ports": "name", "ownerReferences": "uid",
+    "containers": ("name",), "initContainers": ("name",), "volumes": ("name",), "env": ("name",),
+    "volumeMounts": ("mountPath",), "ports": ("containerPort", "port", "protocol"),
+    "ownerReferences": ("uid",), "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
 }  # fmt: skip
+ATOMIC = ("selector", "labelSelector", "podSelector", "namespaceSelector", "nodeSelector")
+# What would be otherwise if it were left out.
+SAID = (
+    "automountServiceAccountToken",
+    "enableServiceLinks",
+    "allowPrivilegeEscalation",
+    "replicas",
+    "Healthy",
+)
+VOLATILE = (
+    "resourceVersion", "generation", "observedGeneration", "lastTransitionTime", "updateRevision",
+    "controller-revision-hash",
+)  # fmt: skip
 
 
 class MemoryApi:
@@ -50,10 +66,9 @@ class MemoryApi:
             made = self._insert(type, body)
             self._applied[made["metadata"]["uid"]] = body
             return copy.deepcopy(made)
-        before = self._applied.get(known["metadata"]["uid"], {})
-        merged = _overlay(_without(known, removed=_minus(before, body)), body)
+        found = self._update(type, known, _laid_over(known, self.applied(ref), body))
         self._applied[known["metadata"]["uid"]] = body
-        return self._update(type, known, merged)
+        return found
 
     async def create(self, type: ResourceType, body: Object) -> Object:
         self._gate(type, "create")
@@ -66,6 +81,9 @@ class MemoryApi:
         self._gate(ref.type, subresource or "patch")
         if patch.get("metadata", {}).get("uid", known["metadata"]["uid"]) != known["metadata"]["uid"]:
             raise Refused(status=422, reason="Invalid", message="metadata.uid: field is immutable")
+        version = known["metadata"]["resourceVersion"]
+        if patch.get("metadata", {}).get("resourceVersion", version) != version:
+            raise Conflict(status=409, reason="Conflict", message="the object has been modified")
         return self._update(ref.type, self.objects[ref], merged(known, patch), spec=subresource is None)
 
     async def delete(self, ref: Ref, *, uid: str, resource_version: str | None = None) -> None:
@@ -73,7 +91,19 @@ class MemoryApi:
         self._gate(ref.type, "delete")
         if known["metadata"]["uid"] != uid:
             raise Conflict(status=409, reason="Conflict", message="uid does not match")
+        if resource_version not in (None, known["metadata"]["resourceVersion"]):
+            raise Conflict(status=409, reason="Conflict", message="the object has been modified")
         self.remove(ref)
+
+    async def list(self, type: ResourceType, *, namespace: str | None, selector: str = "") -> list[Object]:
+        label, _, value = selector.partition("=")
+        return [
+            copy.deepcopy(obj)
+            for ref, obj in self.objects.items()
+            if ref.type == type
+            and namespace in (None, ref.namespace)
+            and (not selector or (obj["metadata"].get("labels") or {}).get(label) == value)
+        ]
 
     # What users, controllers and kubelets do.
 
@@ -92,12 +122,21 @@ class MemoryApi:
     def set_status(self, ref: Ref, status: Object) -> None:
         self._update(ref.type, self.objects[ref], {**self.objects[ref], "status": status}, spec=False)
 
-    def remove(self, ref: Ref) -> None:
-        """Delete, and whatever has no owner left."""
+    def change(self, ref: Ref, obj: Object) -> None:
+        """Replace, whatever may be in there: all but who it is."""
+        self._update(ref.type, self.objects[ref], obj)
+
+    def applied(self, ref: Ref) -> Object:
+        """What was last applied to it."""
+        return self._applied.get(self.objects[ref]["metadata"]["uid"], {})
+
+    def remove(self, ref: Ref, *, collect: bool = True) -> None:
+        """Delete, and whatever has no owner left: now, or whenever `collect` is called."""
         gone = self.objects.pop(ref)
         gone["metadata"]["resourceVersion"] = str(next(self._versions))
         self.events.append(("DELETED", ref.type, copy.deepcopy(gone)))
-        self.collect()
+        if collect:
+            self.collect()
 
     def collect(self) -> None:
         alive = {obj["metadata"]["uid"] for obj in self.objects.values()}
@@ -106,57 +145,10 @@ class MemoryApi:
             if ref in self.objects and owners and not any(owner["uid"] in alive for owner in owners):
                 self.remove(ref)
 
-    def run_pods(self) -> None:
-        """The StatefulSet controller and a kubelet, at once and perfect: every Pod of every set is ready."""
-        for ref, obj in list(self.objects.items()):
-            if ref.type != STATEFUL_SET or ref not in self.objects:
-                continue
-            meta = obj["metadata"]
-            revision = f"{ref.name}-{meta['generation']}"
-            pod = Ref(POD, ref.namespace, f"{ref.name}-0")
-            known = self.objects.get(pod)
-            labels = {**obj["spec"]["template"]["metadata"]["labels"], "controller-revision-hash": revision}
-            if known is not None and known["metadata"]["labels"] != labels:
-                self.remove(pod)
-                known = None
-            if known is None:
-                owner = {
-                    "apiVersion": "apps/v1",
-                    "kind": "StatefulSet",
-                    "name": ref.name,
-                    "uid": meta["uid"],
-                    "controller": True,
-                }
-                self.put(
-                    POD,
-                    {
-                        "metadata": {
-                            "namespace": ref.namespace,
-                            "name": pod.name,
-                            "labels": labels,
-                            "ownerReferences": [owner],
-                        }
-                    },
-                )
-                moment = "2026-01-01T00:00:00Z"
-                self.set_status(
-                    pod,
-                    {
-                        "phase": "Running",
-                        "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": moment}],
-                        "containerStatuses": [{"name": "postgres", "restartCount": 0}],
-                    },
-                )
-            status = {"observedGeneration": meta["generation"], "updateRevision": revision}
-            if self.objects[ref].get("status") != status:
-                self.set_status(ref, status)
-
-    def state(self) -> dict[str, Any]:
-        """Everything but uids, versions and times, for comparing two worlds."""
+    def state(self, *, remembered: Container[str] = ()) -> dict[Ref, Any]:
+        """Everything but uids, versions, times and the fields `remembered`, for comparing two worlds."""
         uids = {obj["metadata"]["uid"]: f"{ref.type.kind}/{ref.name}" for ref, obj in self.objects.items()}
-        return {
-            str(ref): _plain(obj, uids) for ref, obj in sorted(self.objects.items(), key=lambda i: str(i[0]))
-        }
+        return {ref: _plain(obj, uids, remembered) for ref, obj in self.objects.items()}
 
     def _gate(self, type: ResourceType, verb: str) -> None:
         if self.refuse == type:
@@ -164,6 +156,7 @@ class MemoryApi:
         self.writes[verb, type.kind] += 1
 
     def _insert(self, type: ResourceType, body: Object) -> Object:
+        _default_and_check(body)
         number = next(self._versions)
         body["metadata"] = {
             **body["metadata"],
@@ -179,6 +172,8 @@ class MemoryApi:
         wanted = copy.deepcopy(wanted)
         system = {name: known["metadata"][name] for name in ("uid", "generation", "resourceVersion")}
         wanted["metadata"] = {**wanted["metadata"], **system}
+        wanted["metadata"].pop("managedFields", None)
+        _default_and_check(wanted, known)
         if wanted == known:
             return copy.deepcopy(known)
         if spec and wanted.get("spec") != known.get("spec"):
@@ -189,40 +184,54 @@ class MemoryApi:
         return copy.deepcopy(wanted)
 
 
-def _overlay(known: Any, body: Any, *, field: str = "") -> Any:
-    if isinstance(known, dict) and isinstance(body, dict):
-        return {
-            **known,
-            **{name: _overlay(known.get(name), value, field=name) for name, value in body.items()},
+def _default_and_check(obj: Object, known: Object | None = None) -> None:
+    """:raises Refused: for what the API server would not have, as far as it matters here."""
+    owners = obj["metadata"].get("ownerReferences") or ()
+    spec = obj.get("spec") or {}
+    template = spec.get("template")
+    listed = [spec.get("ports") or ()]
+    wrong = None
+    if sum(bool(owner.get("controller")) for owner in owners) > 1:
+        wrong = "only one reference can have controller set to true"
+    if isinstance(template, dict):
+        spec.setdefault("replicas", 1)
+    if isinstance(template, dict) or isinstance(((known or {}).get("spec") or {}).get("template"), dict):
+        selector = (spec.get("selector") or {}).get("matchLabels") or {}
+        labels = ((template or {}).get("metadata") or {}).get("labels") or {}
+        containers = ((template or {}).get("spec") or {}).get("containers") or ()
+        listed += [container.get("ports") or () for container in containers]
+        named = [container.get("name") for container in containers]
+        if not named or not all(named) or not selector or not selector.items() <= labels.items():
+            wrong = "a template whose Pods the selector selects is required"
+        elif known is not None and known["spec"]["selector"] != spec["selector"]:
+            wrong = "spec.selector: field is immutable"
+    for ports in listed:
+        names = [port.get("name") for port in ports]
+        if len(names) > len(set(names)):
+            wrong = f"duplicate port name in {names}"
+    if wrong:
+        raise Refused(status=422, reason="Invalid", message=wrong)
+
+
+def _laid_over(known: Any, before: Any, body: Any, *, field: str = "") -> Any:
+    """Server-side apply of `body` by one who applied `before`: what they no longer say goes."""
+    if isinstance(body, dict) and isinstance(known, dict) and field not in ATOMIC:
+        before = before if isinstance(before, dict) else {}
+        kept = {name: value for name, value in known.items() if name in body or name not in before}
+        ours = {n: _laid_over(known.get(n), before.get(n), value, field=n) for n, value in body.items()}
+        return {**kept, **ours}
+    if isinstance(body, list) and isinstance(known, list) and field in LISTS:
+        old = {_key(item, field): item for item in before or ()}
+        there = {_key(item, field): item for item in known}
+        ours = {
+            _key(i, field): _laid_over(there.get(_key(i, field)), old.get(_key(i, field)), i) for i in body
         }
-    if isinstance(known, list) and isinstance(body, list) and field in LISTS:
-        key, rest = LISTS[field], list(known)
-        out = []
-        for item in body:
-            match = next((other for other in rest if other.get(key) == item.get(key)), None)
-            if match is not None:
-                rest.remove(match)
-            out.append(_overlay(match, item))
-        return out + rest
+        return [*ours.values(), *(item for key, item in there.items() if key not in ours and key not in old)]
     return body
 
 
-def _minus(before: Any, after: Any) -> Any:
-    """Leaves of `before` that `after` no longer has, as a tree with None leaves."""
-    if not isinstance(before, dict):
-        return {}
-    gone: Object = {}
-    for name, value in before.items():
-        if not isinstance(after, dict) or name not in after:
-            gone[name] = None
-        elif isinstance(value, dict) and (inner := _minus(value, after[name])):
-            gone[name] = inner
-    return gone
-
-
-def _without(known: Object, *, removed: Object) -> Object:
-    left: Object = merged(known, removed)
-    return left
+def _key(item: Object, field: str) -> tuple[Any, ...]:
+    return tuple(item.get(name) for name in LISTS[field])
 
 
 def merged(known: Any, patch: Any) -> Any:
@@ -238,22 +247,15 @@ def merged(known: Any, patch: Any) -> Any:
     return out
 
 
-def _plain(value: Any, uids: dict[str, str]) -> Any:
-    volatile = {
-        "resourceVersion",
-        "generation",
-        "observedGeneration",
-        "lastTransitionTime",
-        "controller-revision-hash",
-        "updateRevision",
-    }
+def _plain(value: Any, uids: dict[str, str], left_out: Container[str]) -> Any:
     if isinstance(value, dict):
-        # Passwords are random: that there is one is compared, not which.
-        return {
-            name: "*" if name in ("password", "uri") else _plain(inner, uids)
+        # Passwords are random: that there is one is compared, not which. And empty is as good as absent.
+        plain = {
+            name: "*" if name in ("password", "uri") else _plain(inner, uids, left_out)
             for name, inner in value.items()
-            if name not in volatile
+            if name not in VOLATILE and name not in left_out
         }
+        return {name: inner for name, inner in plain.items() if inner or name in SAID}
     if isinstance(value, list):
-        return [_plain(inner, uids) for inner in value]
+        return [_plain(inner, uids, left_out) for inner in value]
     return uids.get(value, value) if isinstance(value, str) else value

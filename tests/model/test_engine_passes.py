@@ -15,14 +15,14 @@ from kindling.kinds.conditions import find
 from kindling.kinds.contract import Answer
 from kindling.kube.resources import CONFIG_MAP, SECRET, SERVICE, STATEFUL_SET, Object, Ref
 
-from tests.model.world import KINDS, World, postgresql
+from tests.model.world import KINDS, World, resource
 
 KIND = KINDS[0]
 
 
 def with_database() -> World:
     world = World()
-    world.api.put(KIND.type, postgresql(KIND, "db"))
+    world.api.put(KIND.type, resource(KIND, "db"))
     world.settle()
     assert ready(world)["status"] == "True"
     return world
@@ -50,7 +50,7 @@ def test_a_refused_change_does_not_keep_the_others_from_being_repaired() -> None
 def test_what_may_need_a_refused_new_child_is_not_made() -> None:
     world = World()
     world.api.refuse = CONFIG_MAP
-    world.api.put(KIND.type, postgresql(KIND, "db"))
+    world.api.put(KIND.type, resource(KIND, "db"))
     world.settle()
     assert Ref(SECRET, "ns", "db-binding") in world.api.objects
     assert Ref(STATEFUL_SET, "ns", "db") not in world.api.objects

@@ -13,7 +13,8 @@ from kindling.kinds.postgresql.workload import PARAMETERS_HASH
 from kindling.kube.resources import POD, SECRET, SERVICE, STATEFUL_SET, VOLUME_CLAIM, Object, Ref
 
 from tests.model.test_postgresql_model import CHILDREN, CR, FIRST, decoded, ready, with_database
-from tests.model.world import World, postgresql
+from tests.model.workloads import run_pods
+from tests.model.world import World, resource
 
 WORKLOAD = Ref(STATEFUL_SET, "ns", "db")
 THE_POD = Ref(POD, "ns", "db-0")
@@ -92,7 +93,7 @@ def put_secret(world: World, password: str) -> None:
 
 def test_password_of_a_secret_is_followed_without_a_restart() -> None:
     world = World()
-    world.api.put(FIRST.type, postgresql(FIRST, "db", passwordSecretRef={"name": "ours"}))
+    world.api.put(FIRST.type, resource(FIRST, "db", passwordSecretRef={"name": "ours"}))
     world.settle()
     assert ready(world)["reason"] == "SecretNotFound"
     assert set(world.api.objects) == {CR}
@@ -114,7 +115,7 @@ def test_password_of_a_secret_is_followed_without_a_restart() -> None:
 def test_secret_spoilt_leaves_what_runs_and_mending_it_heals(content: str | None, reason: str) -> None:
     world = World()
     put_secret(world, "one")
-    world.api.put(FIRST.type, postgresql(FIRST, "db", passwordSecretRef={"name": "ours"}))
+    world.api.put(FIRST.type, resource(FIRST, "db", passwordSecretRef={"name": "ours"}))
     world.settle()
     running = {ref: world.api.objects[ref] for ref in CHILDREN}
     if content is None:
@@ -181,7 +182,7 @@ def test_restart_is_not_repeated_by_an_operator_that_was_away() -> None:
         world.work()
     template = world.api.objects[WORKLOAD]["spec"]["template"]
     assert "." in template["metadata"]["annotations"][PARAMETERS_HASH]
-    world.api.run_pods()
+    run_pods(world.api)
     generation = world.api.objects[WORKLOAD]["metadata"]["generation"]
     world.restart()
     world.settle()
@@ -245,7 +246,7 @@ def test_ephemeral_leaves_nothing_and_takes_nothing_of_an_earlier_one() -> None:
     world.settle()
     kept: dict[Ref, Object] = dict(world.api.objects)
     assert {ref.type for ref in kept} == {VOLUME_CLAIM, SECRET}
-    world.api.put(FIRST.type, postgresql(FIRST, "db", storage={"ephemeral": True}))
+    world.api.put(FIRST.type, resource(FIRST, "db", storage={"ephemeral": True}))
     world.settle()
     assert ready(world)["status"] == "True"
     assert {ref: world.api.objects[ref] for ref in kept} == kept

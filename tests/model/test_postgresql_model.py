@@ -21,9 +21,9 @@ from kindling.kube.resources import (
     ResourceType,
 )
 
-from tests.model.world import KINDS, World, postgresql
+from tests.model.world import KINDS, World, resource
 
-FIRST, SECOND = KINDS
+FIRST, SECOND = KINDS[:2]
 CHILDREN = {
     Ref(VOLUME_CLAIM, "ns", "db-data"),
     Ref(SECRET, "ns", "db-superuser"),
@@ -38,7 +38,7 @@ CR = Ref(FIRST.type, "ns", "db")
 
 def with_database(**spec: object) -> World:
     world = World()
-    world.api.put(FIRST.type, postgresql(FIRST, "db", **spec))
+    world.api.put(FIRST.type, resource(FIRST, "db", **spec))
     world.settle()
     return world
 
@@ -135,7 +135,7 @@ def test_retained_volume_is_taken_up_by_the_next_of_its_name_and_group() -> None
     world.api.remove(CR)
     world.settle()
     assert {ref.name for ref in world.api.objects} == {"db-data", "db-superuser"}
-    world.api.put(FIRST.type, postgresql(FIRST, "db"))  # asks for 1Gi: no reason to shrink
+    world.api.put(FIRST.type, resource(FIRST, "db"))  # asks for 1Gi: no reason to shrink
     world.settle()
     volume = world.api.objects[Ref(VOLUME_CLAIM, "ns", "db-data")]
     assert volume["metadata"]["uid"] == uid
@@ -151,7 +151,7 @@ def test_retained_volume_is_not_the_other_groups() -> None:
     world.api.remove(CR)
     world.settle()
     before = world.api.state()
-    world.api.put(SECOND.type, postgresql(SECOND, "db"))
+    world.api.put(SECOND.type, resource(SECOND, "db"))
     world.settle()
     assert find(world.status(SECOND, "db"), "Ready")["reason"] == "NameConflict"
     world.api.remove(Ref(SECOND.type, "ns", "db"))
@@ -168,7 +168,7 @@ def test_policy_delete_leaves_nothing() -> None:
 def test_one_name_in_both_groups_the_second_touches_nothing() -> None:
     world = with_database()
     before = world.api.state()
-    world.api.put(SECOND.type, postgresql(SECOND, "db"))
+    world.api.put(SECOND.type, resource(SECOND, "db"))
     world.settle()
     status = world.status(SECOND, "db")
     assert (find(status, "Ready")["reason"], status["pgPhase"]) == ("NameConflict", "Failed")
@@ -184,7 +184,7 @@ def test_foreign_object_of_any_childs_name_stops_every_write(ref: Ref) -> None:
         ref.type, {"metadata": {"namespace": "ns", "name": ref.name}, "spec": {"mine": True}}
     )
     version = foreign["metadata"]["resourceVersion"]
-    world.api.put(FIRST.type, postgresql(FIRST, "db"))
+    world.api.put(FIRST.type, resource(FIRST, "db"))
     world.settle(pods=False)
     assert (ready(world)["status"], ready(world)["reason"]) == ("False", "NameConflict")
     assert ref.name in ready(world)["message"]
@@ -197,7 +197,7 @@ def test_foreign_object_of_any_childs_name_stops_every_write(ref: Ref) -> None:
 def test_refusal_shows_the_servers_reason_and_heals() -> None:
     world = World()
     world.api.refuse = STATEFUL_SET
-    world.api.put(FIRST.type, postgresql(FIRST, "db"))
+    world.api.put(FIRST.type, resource(FIRST, "db"))
     world.settle()
     assert ready(world)["reason"] == "Refused"
     assert "exceeded quota" in ready(world)["message"]
@@ -211,7 +211,7 @@ def test_refusal_shows_the_servers_reason_and_heals() -> None:
 def test_ready_waits_for_the_login() -> None:
     world = World()
     world.answer = Answer(ok=False, reason="LoginFailed", message="no")
-    world.api.put(FIRST.type, postgresql(FIRST, "db"))
+    world.api.put(FIRST.type, resource(FIRST, "db"))
     world.settle()
     assert ready(world)["reason"] == "LoginFailed"
     world.answer = Answer(ok=True)
@@ -224,16 +224,9 @@ def test_resource_deleted_unseen_is_not_brought_back_to_life() -> None:
     world = with_database(deletionPolicy="Delete")
     world.api.remove(CR)
     # Its own deletion is never told (a relist ate it), those of its children are.
-    world.api.events = [
-        event for event in world.api.events if not (event[0] == "DELETED" and event[1] == FIRST.type)
-    ]
-    world._delivered = min(world._delivered, len(world.api.events))
+    world.forget(FIRST.type)
     before = world.api.writes.total()
-    for ref in CHILDREN:
-        for key in world.store.drop(
-            ref.type, {"metadata": {**(world.store.get(ref) or {})["metadata"], "resourceVersion": "9999"}}
-        ):
-            world.queue.add(key)
+    world.deliver()
     world.work()
     assert world.api.objects == {}
     assert world.api.writes.total() == before
@@ -241,16 +234,9 @@ def test_resource_deleted_unseen_is_not_brought_back_to_life() -> None:
 
 def test_earlier_incarnation_is_waited_for() -> None:
     world = with_database(deletionPolicy="Delete")
-    gone = {ref: obj for ref, obj in world.api.objects.items() if ref != CR}
-    world.api.remove(CR)
-    world.settle()
-    # As if the garbage collector had not come by yet.
-    world.api.objects.update(gone)
-    for ref, obj in gone.items():
-        world.api.events.append(
-            ("ADDED", ref.type, {**obj, "metadata": {**obj["metadata"], "resourceVersion": "8000"}})
-        )
-    world.api.put(FIRST.type, postgresql(FIRST, "db"))
+    world.api.remove(CR, collect=False)
+    world.settle(pods=False)
+    world.api.put(FIRST.type, resource(FIRST, "db"))
     world.settle(pods=False)
     assert ready(world)["reason"] == "Terminating"
     world.api.collect()

@@ -1,31 +1,42 @@
-"""A cluster in memory with the real store, queue and reconciler in it, driven step by step by a test."""
+"""A cluster in memory with the real store, queue, reconciler and resync in it, driven step by step."""
 
 from __future__ import annotations
 
 import asyncio
 import random
+from collections import deque
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
-from kindling.engine.plan import Apply
+from kindling.engine.metrics import Metrics
+from kindling.engine.plan import Apply, plan
 from kindling.engine.queue import Queue
 from kindling.engine.reconciliation import Ports
-from kindling.engine.store import Key, Store
+from kindling.engine.resync import Resync
+from kindling.engine.store import Key, Store, key_of
 from kindling.engine.worker import Reconciler
-from kindling.kinds.contract import MANAGED_BY_LABEL, Answer
-from kindling.kinds.postgresql import Postgresql
+from kindling.kinds.conditions import find
+from kindling.kinds.contract import INSTANCE_LABEL, MANAGED_BY_LABEL, MANAGER, After, Answer, Kind, Observed
 from kindling.kinds.postgresql.login import Login
+from kindling.kinds.registry import kinds
 from kindling.kube.errors import ApiError
 from kindling.kube.resources import Object, Ref, ResourceType
 
+from tests.model.faults import Crash, FaultyApi
 from tests.model.memory import MemoryApi
+from tests.model.workloads import run_pods
 
-KINDS = [
-    Postgresql(group=group, image="postgres:17")
-    for group in ("database.technotuesday.io", "database.db.example.com")
-]
+KINDS = kinds(
+    {"postgres": "postgres:17", "memcached": "memcached:1", "pulsar-consumer": "consumer:1"},
+    local_broker="broker.pulsar:6650",
+)
+ROOMS: dict[str, Kind] = {kind.type.label: kind for kind in KINDS}
 SIGHTS = {type for kind in KINDS for type in kind.sights}
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
+AGES = timedelta(minutes=11)
+"""Longer than anything that is only a matter of time."""
+
+Event = tuple[str, ResourceType, Object]
 
 
 class World:
@@ -33,13 +44,17 @@ class World:
 
     def __init__(self) -> None:
         self.api = MemoryApi()
+        self.faulty = FaultyApi(self.api, claimed=self._claimed)
         self.logins: list[Login] = []
         self.told: list[tuple[str, str]] = []
         self.repaired: list[tuple[str, str]] = []
         self.answer: Answer | Callable[[Login], Answer] = Answer(ok=True)
         self.failures = 0
         self.now = NOW
-        self._delivered = 0
+        self.lost = False
+        """Whether events were lost since all was last listed."""
+        self.interfered = False
+        """Whether anybody did anything in the midst of the pass that is under way."""
         self.restart()
 
     def restart(self) -> None:
@@ -50,22 +65,131 @@ class World:
             seeks={kind.type.label: kind.seeks for kind in KINDS},
         )
         self.queue: Queue[Key] = Queue()
+        self.later: set[Key] = set()
         ports = Ports(
-            api=self.api,
+            api=self.faulty,
             store=self.store,
             ask=self._ask,
             tell=self._tell,
             repaired=self._repaired,
             clock=lambda: self.now,
         )
-        self.reconciler = Reconciler(ports=ports, kinds={kind.type.label: kind for kind in KINDS})
-        self._delivered = len(self.api.events)
+        self.reconciler = Reconciler(ports=ports, kinds=ROOMS)
+        self._resync = Resync(
+            api=self.faulty,
+            store=self.store,
+            queue=self.queue,
+            metrics=Metrics(),
+            resources=[kind.type for kind in KINDS],
+            children=list(dict.fromkeys(type for kind in KINDS for type in (*kind.children, *kind.sights))),
+            namespaces=(),
+            selector=f"{MANAGED_BY_LABEL}={MANAGER}",
+            sights=sorted(SIGHTS, key=str),
+        )
+        self._watched: deque[Event] = deque()
+        self._read = len(self.api.events)
+        self.lost = False
         for ref, obj in self.api.objects.items():
-            if self._watched(ref.type, obj):
+            if self._selected(ref.type, obj):
                 self.store.put(ref.type, obj)
         for ref in self.api.objects:
-            if ref.type in [kind.type for kind in KINDS]:
-                self.queue.add(Key(ref.type.label, ref.namespace, ref.name))
+            if ref.type.label in ROOMS:
+                self.queue.add(key_of(ref))
+
+    @property
+    def waiting(self) -> deque[Event]:
+        """What the watches have not told yet."""
+        self._watched += self.api.events[self._read :]
+        self._read = len(self.api.events)
+        return self._watched
+
+    def forget(self, *types: ResourceType) -> None:
+        """The watches of these types never tell what they have not told yet."""
+        kept = [event for event in self.waiting if event[1] not in types]
+        self.lost |= len(kept) < len(self._watched)
+        self._watched = deque(kept)
+
+    def deliver(self) -> None:
+        """Hand over all that happened, in its order."""
+        while self.waiting:
+            self._notice(self.waiting.popleft())
+
+    def deliver_badly(self, dice: random.Random) -> None:
+        """Each watch by itself runs ahead, lags behind, loses events or tells them twice."""
+        by_type: dict[ResourceType, deque[Event]] = {}
+        for event in self.waiting:
+            by_type.setdefault(event[1], deque()).append(event)
+        lagging = {type for type in by_type if dice.random() < 0.3}
+        held = {type: dice.randrange(len(watch)) for type, watch in by_type.items() if type in lagging}
+        while told := [type for type, watch in by_type.items() if len(watch) > held.get(type, 0)]:
+            event = by_type[dice.choice(told)].popleft()
+            fate = dice.random()
+            self.lost |= fate < 0.15
+            for _ in range(0 if fate < 0.15 else 2 if fate < 0.4 else 1):
+                self._notice(event)
+        self._watched = deque(event for watch in by_type.values() for event in watch)
+
+    def work(self) -> None:
+        """Reconcile what is queued, one after the other."""
+
+        async def run() -> None:
+            for _ in range(200):
+                if not len(self.queue):
+                    return
+                key = await self.queue.get()
+                self.interfered = False
+                try:
+                    outcome = await self.reconciler.reconcile(key)
+                except ApiError:
+                    self.failures += 1
+                    self.later.add(key)
+                except Crash:
+                    self.restart()
+                    continue
+                else:
+                    self.later |= {key} if isinstance(outcome, After) else set()
+                self.queue.done(key)
+            raise AssertionError("200 passes and no rest: something is written again and again")
+
+        asyncio.run(run())
+
+    def settle(self, *, pods: bool = True) -> None:
+        for _ in range(50):
+            if pods:
+                run_pods(self.api)
+            if not self.waiting and not len(self.queue):
+                return
+            self.deliver()
+            self.work()
+        raise AssertionError("no rest after 50 rounds")
+
+    def wait_long(self) -> None:
+        """Time passes until it changes nothing: what was to be tried or looked at again is, and well."""
+        for _ in range(20):
+            failures, writes, asked = self.failures, self.api.writes.total(), self.later
+            self.later = set()
+            self.now += AGES
+            for key in asked:
+                self.queue.add(key)
+            self.settle()
+            if (failures, writes) == (self.failures, self.api.writes.total()):
+                return
+        raise AssertionError(f"no rest as time passes: {self.later}")
+
+    def resync(self) -> None:
+        asyncio.run(self._resync.once())
+        self.lost = False
+
+    def writes_at_rest(self) -> int:
+        """Writes of a further full look at everything."""
+        before = self.api.writes.total()
+        self.resync()
+        self.settle()
+        return self.api.writes.total() - before
+
+    def status(self, kind: Kind, name: str) -> Object:
+        found: Object = self.api.objects[Ref(kind.type, "ns", name)].get("status", {})
+        return found
 
     async def _ask(self, login: Login) -> Answer:
         self.logins.append(login)
@@ -77,79 +201,41 @@ class World:
     def _repaired(self, type: ResourceType, cr: Object, action: Apply) -> None:
         self.repaired.append((action.type.kind, "new" if action.new else "edited"))
 
-    def deliver(self, *, lose: float = 0.0, double: float = 0.0, seed: int = 0) -> None:
-        """Hand over the watch log; some of it lost or told twice."""
-        dice = random.Random(seed)
-        for seen, type, obj in self.api.events[self._delivered :]:
-            times = 0 if dice.random() < lose else 2 if dice.random() < double else 1
-            for _ in range(times):
-                # A label taken off is a deletion, to a watch that selects by it.
-                gone = seen == "DELETED" or not self._watched(type, obj)
-                for key in (self.store.drop if gone else self.store.put)(type, obj):
-                    self.queue.add(key)
-        self._delivered = len(self.api.events)
+    def _notice(self, event: Event) -> None:
+        seen, type, obj = event
+        # A label taken off is a deletion, to a watch that selects by it.
+        gone = seen == "DELETED" or not self._selected(type, obj)
+        for key in (self.store.drop if gone else self.store.put)(type, obj):
+            self.queue.add(key)
 
-    def work(self) -> None:
-        """Reconcile what is queued, one after the other."""
+    def _claimed(self, ref: Ref) -> None:
+        """Who says that it is Ready as specified knows of nothing that is not."""
+        cr = self.api.objects[ref]
+        ready, kind = find(cr["status"], "Ready"), ROOMS[ref.type.label]
+        if ready["status"] != "True" or ready["observedGeneration"] != cr["metadata"]["generation"]:
+            return
+        own = {r: obj for r, obj in self.api.objects.items() if r.type in kind.children or r.type in SIGHTS}
+        unseen = [
+            r
+            for r, obj in own.items()
+            if (obj["metadata"].get("labels") or {}).get(INSTANCE_LABEL) == ref.name
+            and version(self.store.get(r)) != version(obj)
+        ]
+        if self.interfered or self.lost or unseen or kind.paused(cr):
+            return
+        observed = Observed(children=own, now=self.now, entropy=b"", sought=self.store.sought(key_of(ref)))
+        left = plan(type=ref.type, cr=cr, desired=kind.desired(cr, observed), observed=own).actions
+        assert not left, f"{ref} claims to be Ready before {left}"
 
-        async def run() -> None:
-            for _ in range(200):
-                if not len(self.queue):
-                    return
-                key = await self.queue.get()
-                try:
-                    await self.reconciler.reconcile(key)
-                except ApiError:
-                    self.failures += 1
-                self.queue.done(key)
-            raise AssertionError("200 passes and no rest: something is written again and again")
-
-        asyncio.run(run())
-
-    def settle(self, *, pods: bool = True) -> None:
-        for _ in range(50):
-            if pods:
-                self.api.run_pods()
-            if self._delivered == len(self.api.events) and not len(self.queue):
-                return
-            self.deliver()
-            self.work()
-        raise AssertionError("no rest after 50 rounds")
-
-    def resync(self) -> None:
-        """What `engine.resync` does with two lists, here from the model's own objects."""
-        for type in {ref.type for ref in self.api.objects} | {
-            t for kind in KINDS for t in (kind.type, *kind.children)
-        }:
-            there = {r: o for r, o in self.api.objects.items() if r.type == type and self._watched(type, o)}
-            for ref in self.store.refs(type) - there.keys():
-                known = self.store.get(ref)
-                assert known is not None
-                for key in self.store.drop(type, known):
-                    self.queue.add(key)
-            for obj in there.values():
-                for key in self.store.put(type, obj):
-                    self.queue.add(key)
-        for kind in KINDS:
-            for ref in self.store.refs(kind.type):
-                self.queue.add(Key(kind.type.label, ref.namespace, ref.name))
-
-    def writes_at_rest(self) -> int:
-        """Writes of a further full look at everything."""
-        before = self.api.writes.total()
-        self.resync()
-        self.settle()
-        return self.api.writes.total() - before
-
-    def status(self, kind: Postgresql, name: str) -> Object:
-        found: Object = self.api.objects[Ref(kind.type, "ns", name)].get("status", {})
-        return found
-
-    def _watched(self, type: ResourceType, obj: Object) -> bool:
-        if type in SIGHTS or type in [kind.type for kind in KINDS]:
+    def _selected(self, type: ResourceType, obj: Object) -> bool:
+        if type in SIGHTS or type.label in ROOMS:
             return True
-        return (obj["metadata"].get("labels") or {}).get(MANAGED_BY_LABEL) == "kindling"
+        return (obj["metadata"].get("labels") or {}).get(MANAGED_BY_LABEL) == MANAGER
 
 
-def postgresql(kind: Postgresql, name: str, **spec: object) -> Object:
+def version(obj: Object | None) -> str | None:
+    return obj["metadata"]["resourceVersion"] if obj is not None else None
+
+
+def resource(kind: Kind, name: str, /, **spec: object) -> Object:
     return {"metadata": {"namespace": "ns", "name": name}, "spec": spec, "apiVersion": kind.type.api_version}

@@ -1,0 +1,87 @@
+"""A cluster anew with the same resources: what a history led to must not depend on the history.
+
+Kept are the things of others and the data: volumes, and the Secrets that belong to them. Everything else
+of the operator's is made from scratch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kindling.kinds.conditions import find
+from kindling.kinds.contract import INSTANCE_LABEL, KIND_LABEL, MANAGED_BY_LABEL, MANAGER
+from kindling.kube.resources import SECRET, VOLUME_CLAIM, Object, Ref
+
+from tests.differences import differences
+from tests.model.world import ROOMS, World
+
+# What a resource remembers by design, or is left to others: the rest must not depend on the past.
+REMEMBERED = ("kindling.dev/parameters", "kindling.dev/applied", "version", "somebody")
+KEPT = ("namespace", "name", "labels")
+
+
+def told_apart(past: World) -> Iterator[str]:
+    """How the resources of a world at rest differ from the same ones made anew.
+
+    Of what is refused, paused or in conflict with another only the verdict is the same: it leaves, by
+    design, what it had.
+    """
+    fresh = _anew(past)
+    then, now = (world.api.state(remembered=REMEMBERED) for world in (past, fresh))
+    for ref, obj in past.api.objects.items():
+        if ref.type.label not in ROOMS or ROOMS[ref.type.label].paused(obj) or _in_conflict(obj):
+            continue
+        verdict, other = (find(world.api.objects[ref]["status"], "Ready") for world in (past, fresh))
+        if verdict["reason"] != other["reason"]:
+            yield f"{ref}: {verdict} != {other}"
+        elif verdict["status"] == "True":
+            own = {
+                child for world in (past, fresh) for child in world.api.objects if owner(world, child) == ref
+            }
+            for child in (ref, *own):
+                yield from differences(then.get(child), now.get(child), str(child))
+
+
+def owner(world: World, child: Ref) -> Ref | None:
+    """Whose child it says it is."""
+    labels = world.api.objects[child]["metadata"].get("labels") or {}
+    kind = ROOMS.get(labels.get(KIND_LABEL, ""))
+    return Ref(kind.type, child.namespace, labels.get(INSTANCE_LABEL, "")) if kind else None
+
+
+def _children(world: World, ref: Ref) -> list[Ref]:
+    return [child for child in world.api.objects if owner(world, child) == ref]
+
+
+def _anew(past: World) -> World:
+    """With a name in dispute going to whom it went before."""
+    fresh = World()
+    for ref, obj in past.api.objects.items():
+        labels = obj["metadata"].get("labels") or {}
+        ours = ref.type.label not in ROOMS and labels.get(MANAGED_BY_LABEL) == MANAGER
+        if ref.type == VOLUME_CLAIM or not (ours or _in_conflict(obj)):
+            fresh.api.put(ref.type, _bare(obj))
+    for ref, obj in past.api.objects.items():
+        for keeper in obj["metadata"].get("ownerReferences") or ():
+            if ref.type == SECRET and keeper["kind"] == VOLUME_CLAIM.kind:
+                volume = fresh.api.objects[Ref(VOLUME_CLAIM, ref.namespace, keeper["name"])]
+                secret = _bare(obj)
+                secret["metadata"]["ownerReferences"] = [{**keeper, "uid": volume["metadata"]["uid"]}]
+                fresh.api.put(SECRET, secret)
+    fresh.restart()
+    fresh.settle()
+    for ref, obj in past.api.objects.items():
+        if ref.type.label in ROOMS and _in_conflict(obj):
+            fresh.api.put(ref.type, _bare(obj))
+    fresh.settle()
+    fresh.wait_long()
+    return fresh
+
+
+def _bare(obj: Object) -> Object:
+    meta = {name: obj["metadata"][name] for name in KEPT if name in obj["metadata"]}
+    return {**{name: value for name, value in obj.items() if name != "status"}, "metadata": meta}
+
+
+def _in_conflict(obj: Object) -> bool:
+    return find(obj.get("status") or {}, "Ready").get("reason") == "NameConflict"

@@ -1,0 +1,99 @@
+"""Specs for histories of all kinds: what their CRDs admit and, more often, what meets and changes something.
+
+Beside the histories, which know no kind's fields.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+from kindling.kinds.contract import Answer
+from kindling.kube.resources import Object
+
+from tests.model.world import ROOMS
+from tests.unit.schema.drawing import drawn_from
+from tests.unit.schema.worlds import schema_of
+
+
+def _few(spec: Object) -> Object:
+    """With few replicas, which all behave alike."""
+    return {**spec, "replicas": spec["replicas"] % 4} if "replicas" in spec else spec
+
+
+def may_follow(spec: Object, known: Object | None) -> Object:
+    """The spec with what the CRDs keep from changing, and do not let stand beside each other."""
+    if "password" in spec:
+        spec = {name: value for name, value in spec.items() if name != "passwordSecretRef"}
+    if known is None or "storage" not in {*spec, *known["spec"]}:
+        return spec
+    fixed = ("ephemeral", "storageClassName")
+    old, new = known["spec"].get("storage") or {}, spec.get("storage") or {}
+    storage = {name: value for name, value in new.items() if name not in fixed}
+    storage |= {name: old[name] for name in fixed if name in old}
+    return {**spec, "storage": storage}
+
+
+AMOUNTS = st.sampled_from([{"limits": {"memory": "1Gi"}}, {"requests": {"memory": "1024Mi"}}, {}])
+
+
+def _optional(required: Object, **optional: st.SearchStrategy[Any]) -> st.SearchStrategy[Object]:
+    fixed = {name: st.just(value) if isinstance(value, str) else value for name, value in required.items()}
+    return st.fixed_dictionaries(fixed, optional=optional)
+
+
+DATABASES = _optional(
+    {},
+    defaultUser=st.sampled_from(["ada", "postgres", 'we"ird', "kindling"]),
+    password=st.sampled_from(["canary-one", "canary-two"]),
+    passwordSecretRef=st.just({"name": "ours"}),
+    image=st.sampled_from(["postgres:16", "postgres:17"]),
+    version=st.sampled_from(["16", "17"]),
+    deletionPolicy=st.sampled_from(["Retain", "Delete"]),
+    storage=st.sampled_from([{"size": "1Gi"}, {"size": "2Gi"}, {"ephemeral": True}, {}]),
+    parameters=st.sampled_from([{"work_mem": "8MB"}, {"max_connections": 50}, {"ssl": "on"}, {}]),
+    paused=st.booleans(),
+    resources=AMOUNTS,
+)
+CONSUMERS = _optional(
+    {
+        "serverAddress": st.sampled_from(["pulsar://localhost", "pulsar://far:1"]),
+        "topic": st.sampled_from(["t", "u"]),
+        "subscriptionName": "s",
+        "replicas": st.integers(0, 3),
+    },
+    subscriptionType=st.sampled_from(["Exclusive", "Shared", "Failover"]),
+    auth=st.just({"tokenSecretRef": {"name": "ours"}}),
+    env=st.lists(
+        st.fixed_dictionaries({"name": st.sampled_from("AB"), "value": st.sampled_from(["1", "2"])}),
+        max_size=2,
+        unique_by=lambda item: item["name"],
+    ),
+    resources=AMOUNTS,
+)
+CACHES = _optional(
+    {}, size=st.integers(1, 3), containerPort=st.sampled_from([11211, 80]), memoryMB=st.just(128)
+)
+WATCHERS = _optional({"name": st.sampled_from(["friend", "a-0"])})
+TELLING = {"Postgresql": DATABASES, "Memcached": CACHES, "PulsarConsumer": CONSUMERS}
+SPECS: dict[str, st.SearchStrategy[Object]] = {
+    label: st.one_of(
+        TELLING.get(kind.type.kind, WATCHERS),
+        TELLING.get(kind.type.kind, WATCHERS),
+        drawn_from(schema_of(kind, "spec")).map(_few),
+    )
+    for label, kind in ROOMS.items()
+}
+ANSWERS = st.sampled_from(
+    [
+        Answer(ok=True),
+        Answer(ok=True, facts={"login": True, "version": "17.5"}),
+        Answer(ok=False, reason="LoginFailed", message="no"),
+        Answer(
+            ok=False,
+            reason="RestartPending",
+            message="It follows.",
+            facts={"login": True, "pending_restart": ["max_connections"]},
+        ),
+    ]
+)

@@ -1,0 +1,93 @@
+"""What makes Pods of workloads in the model: Kubernetes' controllers and a kubelet, at once and perfect.
+
+Beside the API in memory, which like the real one does none of it by itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from kindling.kinds.pods import pod_ready
+from kindling.kube.resources import DEPLOYMENT, POD, STATEFUL_SET, Object, Ref
+
+from tests.model.memory import MemoryApi
+
+SINCE = "2026-01-01T00:00:00Z"
+
+
+def run_pods(api: MemoryApi) -> None:
+    """Every workload has its Pods, they are ready, and it counts them so."""
+    control(api)
+    for ref, pod in list(api.objects.items()):
+        if ref.type == POD and pod["metadata"].get("ownerReferences"):
+            wanted, status = _running(ref, pod), pod.get("status") or {}
+            # How often its containers have started is nothing to be set right.
+            if any(status.get(field) != wanted[field] for field in ("phase", "podIP", "conditions")):
+                api.set_status(ref, wanted)
+    control(api)
+
+
+def control(api: MemoryApi) -> None:
+    """Every workload has its Pods, of its present template and no other, and counts those that are ready."""
+    for ref, obj in list(api.objects.items()):
+        if ref.type not in (DEPLOYMENT, STATEFUL_SET) or ref not in api.objects:
+            continue  # with the first Pod that went, the garbage collector may have come by
+        meta, template = obj["metadata"], obj["spec"]["template"]
+        text = json.dumps(template, sort_keys=True).encode()
+        revision = f"{ref.name}-{hashlib.sha256(text).hexdigest()[:8]}"
+        wanted = {
+            f"{ref.name if ref.type == STATEFUL_SET else revision}-{number}"
+            for number in range(obj["spec"]["replicas"])
+        }
+        kept = [pod for pod in _pods(api, meta["uid"], revision=revision) if pod.name in wanted]
+        for pod in _pods(api, meta["uid"]):
+            if pod not in kept:
+                api.remove(pod)
+        for name in sorted(wanted - {pod.name for pod in kept}):
+            if Ref(POD, ref.namespace, name) not in api.objects:
+                api.put(POD, _pod(ref, meta["uid"], template, name=name, revision=revision))
+        status = {"observedGeneration": meta["generation"], "updateRevision": revision}
+        if ref.type == DEPLOYMENT:
+            pods = [api.objects[pod] for pod in _pods(api, meta["uid"], revision=revision)]
+            counts = {"replicas": len(pods), "updatedReplicas": len(pods)}
+            counts["availableReplicas"] = sum(pod_ready(pod) for pod in pods)
+            status = {"observedGeneration": meta["generation"], **counts}
+        if ref in api.objects and obj.get("status") != status:
+            api.set_status(ref, status)
+
+
+def _pods(api: MemoryApi, owner: str, *, revision: str | None = None) -> list[Ref]:
+    return [
+        ref
+        for ref, obj in api.objects.items()
+        if ref.type == POD
+        and owner in [item["uid"] for item in obj["metadata"].get("ownerReferences") or ()]
+        and revision in (None, obj["metadata"]["labels"]["controller-revision-hash"])
+    ]
+
+
+def _pod(ref: Ref, uid: str, template: Object, *, name: str, revision: str) -> Object:
+    owner = {"apiVersion": "apps/v1", "kind": ref.type.kind, "name": ref.name, "uid": uid, "controller": True}
+    metadata = {
+        **template["metadata"],
+        "namespace": ref.namespace,
+        "name": name,
+        "labels": {**template["metadata"]["labels"], "controller-revision-hash": revision},
+        "ownerReferences": [owner],
+    }
+    return {"metadata": metadata, "spec": template["spec"]}
+
+
+def _running(ref: Ref, pod: Object) -> Object:
+    digest = hashlib.sha256(ref.name.encode()).digest()
+    return {
+        "phase": "Running",
+        # The same for the same name in every world.
+        "podIP": f"10.{digest[0]}.{digest[1]}.{digest[2]}",
+        "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": SINCE}],
+        "containerStatuses": [
+            {"name": container["name"], "restartCount": 0, "state": {"running": {"startedAt": SINCE}}}
+            for container in pod["spec"]["containers"]
+        ],
+    }
