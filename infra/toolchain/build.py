@@ -26,8 +26,9 @@ LAYOUT = 2
 def location(tool: Tool) -> Path:
     """Where the built executable is or would be."""
     digest = hashlib.sha256()
-    for part in sorted((FOLDER / tool.folder).iterdir()):
-        digest.update(part.name.encode() + b"\0" + part.read_bytes() + b"\0")
+    folder = FOLDER / tool.folder
+    for part in sorted(path for path in folder.rglob("*") if path.is_file()):
+        digest.update(part.relative_to(folder).as_posix().encode() + b"\0" + part.read_bytes() + b"\0")
     digest.update(f"{tool.package}\0{tool.ldflags}\0{tool.companions}\0{LAYOUT}".encode())
     key = digest.hexdigest()[:12]
     return paths.cache_dir() / "tools" / f"{tool.name}-{tool.version}-{key}" / tool.name

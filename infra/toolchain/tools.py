@@ -16,6 +16,7 @@ KIND = "0.33.0"
 ETCD = "3.6.16"
 COREDNS = "1.14.7"
 LOCAL_PATH_PROVISIONER = "0.0.30"
+KWOK = "0.7.0"
 
 _KUBERNETES_PROVIDER = "github.com/pulumi/pulumi-kubernetes/provider/v4"
 _KUBERNETES_STAMP = " ".join(
@@ -142,6 +143,8 @@ TOOLS: dict[str, Tool] = {
             package="github.com/rancher/local-path-provisioner",
             seconds=61,
         ),
+        # Nodes that only say what nodes say: for measurements, not for any cluster of ours.
+        Tool(name="kwok", version=KWOK, folder="kwok", package="sigs.k8s.io/kwok/cmd/kwok", seconds=100),
     )
 }
 
