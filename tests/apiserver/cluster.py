@@ -6,7 +6,6 @@ there fails these tests. What is asked of the cluster is asked through `Cluster`
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -19,16 +18,16 @@ from kindling.kube.resources import POD, Ref, ResourceType
 
 from infra import rbac
 from tests.apiserver import audit
+from tests.apiserver.accounts import user_name, with_rights
 from tests.apiserver.apiclient import Answer, Api, Json
 from tests.apiserver.audit import Audit, wait_until
 from tests.apiserver.controllers import controllers
-from tests.apiserver.controlplane import ControlPlane, control_plane, write_kubeconfig
+from tests.apiserver.controlplane import ControlPlane, control_plane
 from tests.apiserver.kinds import CRD_COLLECTION, KINDS, LEAST_SPEC, REPOSITORY
 from tests.apiserver.kubelet import kubelet
 
 NAMESPACE, ACCOUNT = "kindling-system", "kindling-operator"
-USER = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
-RBAC_GROUP = "rbac.authorization.k8s.io"
+USER = user_name(NAMESPACE, ACCOUNT)
 START_SECONDS = 60.0
 # A machine that does other things beside this one can be slow; how long it took is printed.
 SECONDS = 30.0
@@ -166,7 +165,7 @@ def cluster(*, directory: Path) -> Iterator[Cluster]:
                 seconds=START_SECONDS,
                 what=f"{kind.id} being served",
             )
-        limited = _with_shipped_rights(plane, api)
+        limited = shipped_rights(plane, api)
         with controllers(plane), kubelet(plane):
             yield Cluster(plane, limited, api, Audit(directory))
 
@@ -175,31 +174,16 @@ def _served(api: Api, collection: str) -> bool:
     return api.get(collection).status == 200
 
 
-def _with_shipped_rights(plane: ControlPlane, api: Api) -> ControlPlane:
+def shipped_rights(plane: ControlPlane, api: Api) -> ControlPlane:
     """The operator's ServiceAccount, with the rules of the shipped table bound to it."""
-    api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}}).accepted()
-    accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
-    api.create(accounts, {"metadata": {"name": ACCOUNT}}).accepted()
-    wide, own = f"/apis/{RBAC_GROUP}/v1", f"/apis/{RBAC_GROUP}/v1/namespaces/{NAMESPACE}"
-    subject = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}
-    for collection, kind, rules in (
-        (wide, "ClusterRole", rbac.CLUSTER_RULES),
-        (own, "Role", rbac.OWN_NAMESPACE_RULES),
-    ):
-        plural = f"{kind.lower()}s"
-        metadata = {"name": ACCOUNT}
-        api.create(
-            f"{collection}/{plural}", {"metadata": metadata, "rules": [role_rule(r) for r in rules]}
-        ).accepted()
-        role = {"apiGroup": RBAC_GROUP, "kind": kind, "name": ACCOUNT}
-        binding = {"metadata": metadata, "roleRef": role, "subjects": [subject]}
-        api.create(f"{collection}/{kind.lower()}bindings", binding).accepted()
-    issued = api.create(f"{accounts}/{ACCOUNT}/token", {"spec": {"expirationSeconds": 7200}}).accepted()
-    limited = dataclasses.replace(
-        plane, token=issued["status"]["token"], kubeconfig=plane.directory / "operator-kubeconfig"
+    return with_rights(
+        plane,
+        api,
+        namespace=NAMESPACE,
+        account=ACCOUNT,
+        rules=[role_rule(rule) for rule in rbac.CLUSTER_RULES],
+        own_rules=[role_rule(rule) for rule in rbac.OWN_NAMESPACE_RULES],
     )
-    write_kubeconfig(limited)
-    return limited
 
 
 def role_rule(rule: rbac.Rule) -> Json:
