@@ -1,0 +1,178 @@
+"""The measurement from its words to its results; `bench.__main__` brings it into its environment."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from bench import calibration, gooperator, page
+from bench.cell import Cell, Say, Settings, TooSlow
+from bench.crowd import namespace
+from bench.floor import NAME as FLOOR
+from bench.floor import Floor, best_in_flight
+from bench.plan import LARGEST, Turn, seconds, turns
+from bench.result import Result
+from bench.stage import TOOLS, Stage, stage
+from bench.subjects import Subject, subjects
+from infra.progress import Progress, Step
+from infra.toolchain import TOOLS as VERSIONS
+from infra.toolchain import Toolchain
+
+FOLDER = Path(__file__).parent
+SIZES, ROUNDS, REST_SECONDS = (100, 1000, 5000), 5, 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Words:
+    """What was asked for on the command line; `results` is the JSON file, its page stands beside it."""
+
+    sizes: Sequence[int]
+    rounds: int
+    rest_seconds: float
+    subjects: Sequence[str]
+    kinds: Sequence[str]
+    results: Path
+
+
+def read(words: Sequence[str]) -> Words:
+    """SystemExit for wrong words and `--help`."""
+    parser = argparse.ArgumentParser(prog="python3 -m bench", description=__doc__)
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, metavar="N", help="resources at once")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, metavar="N")
+    parser.add_argument("--rest", type=float, default=REST_SECONDS, metavar="SECONDS", help="steady state")
+    parser.add_argument("--subjects", nargs="+", default=(), metavar="NAME", help="these alone")
+    parser.add_argument("--kinds", nargs="+", default=(), metavar="KIND", help="these alone")
+    parser.add_argument("--results", type=Path, default=FOLDER / "results.json", metavar="FILE")
+    found = parser.parse_args(words)
+    return Words(
+        sizes=sorted(found.sizes),
+        rounds=found.rounds,
+        rest_seconds=found.rest,
+        subjects=found.subjects,
+        kinds=found.kinds,
+        results=found.results,
+    )
+
+
+def choose(known: Mapping[str, Subject], words: Words) -> dict[str, list[str]]:
+    """The kinds to measure of each subject, the floor among them; SystemExit for a name that is unknown."""
+    offered = {FLOOR: ["memcached"]} | {name: list(subject.kinds) for name, subject in known.items()}
+    kinds = {kind for names in offered.values() for kind in names}
+    for chosen, there in ((words.subjects, set(offered)), (words.kinds, kinds)):
+        if unknown := set(chosen) - there:
+            sys.exit(f"error: nothing is called {', '.join(sorted(unknown))}: there are {sorted(there)}")
+    return {
+        subject: [kind for kind in names if not words.kinds or kind in words.kinds]
+        for subject, names in offered.items()
+        if not words.subjects or subject in words.subjects
+    }
+
+
+async def measure(words: Words, *, directory: Path, progress: Progress) -> dict[str, Any]:
+    """Everything, in order; what is found so far is written after each turn."""
+    toolchain = Toolchain(progress=progress)
+    progress.plan(toolchain.plan(TOOLS))
+    known = subjects(gooperator.program(progress))
+    plan = list(turns(sizes=words.sizes, rounds=words.rounds, subjects=choose(known, words), largest=LARGEST))
+    progress.plan([Step(str(turn), seconds(turn, rest_seconds=words.rest_seconds)) for turn in plan])
+    results: dict[str, Any] = {
+        "machine": f"{os.cpu_count()} cores, {platform.machine()}, Linux {platform.release().split('-')[0]}",
+        "versions": {name: VERSIONS[name].version for name in TOOLS} | {"go operator": gooperator.versions()},
+        "sizes": words.sizes,
+        "rounds": words.rounds,
+        "rest_seconds": words.rest_seconds,
+        "cells": [],
+    }
+    with stage(directory=directory, toolchain=toolchain) as running:
+        with progress.step("Best concurrency of a bare client") as say:
+            results["in_flight"] = await best_in_flight(running, say=say)
+        settings = Settings(rest_seconds=words.rest_seconds, in_flight=results["in_flight"])
+        for number, turn in enumerate(plan):
+            with progress.step(str(turn)) as say:
+                name = f"bench-{number}"
+                cell = await _turn(
+                    running, turn, known, name, settings=settings, directory=directory, say=say
+                )
+            results["cells"].append(cell)
+            write(results, words.results)
+    return results
+
+
+async def _turn(
+    stage: Stage,
+    turn: Turn,
+    known: Mapping[str, Subject],
+    name: str,
+    *,
+    settings: Settings,
+    directory: Path,
+    say: Say,
+) -> dict[str, Any]:
+    """One measurement, with the machine's speed right before it, in a namespace of its own."""
+    say("calibrate")
+    speed = await calibration.calibrate(stage)
+    began, failed = time.monotonic(), None
+    async with namespace(stage.admin, name):
+        stage.log.more()
+        current: Cell | Floor
+        if turn.subject == FLOOR:
+            in_flight = settings.in_flight
+            current = Floor(stage=stage, count=turn.count, namespace=name, in_flight=in_flight, say=say)
+        else:
+            subject = known[turn.subject]
+            current = Cell(
+                stage=stage,
+                subject=subject,
+                asked=subject.kinds[turn.kind],
+                count=turn.count,
+                namespace=name,
+                settings=settings,
+                directory=directory,
+                say=say,
+            )
+        try:
+            await current.run()
+        except TooSlow as error:
+            failed = str(error)
+        taken = time.monotonic() - began
+        say("clear away")
+    result: Result = current.result
+    return {
+        **dataclasses.asdict(turn),
+        "seconds": round(taken, 1),
+        "failed": failed,
+        "calibration": {name: round(value, 4) for name, value in dataclasses.asdict(speed).items()},
+        "figures": {name: round(value, 3) for name, value in result.figures.items()},
+        "requests": result.requests,
+    }
+
+
+def write(results: dict[str, Any], path: Path) -> None:
+    """The results, and the page beside them."""
+    path.write_text(json.dumps(results, indent=1) + "\n")
+    path.with_suffix(".html").write_text(page.render(results))
+
+
+def main(arguments: Sequence[str]) -> int:
+    words = read(arguments)
+    progress = Progress()
+    with tempfile.TemporaryDirectory(prefix="kindling-bench-") as folder:
+        uvloop.run(measure(words, directory=Path(folder), progress=progress))
+    progress.say(f"{words.results.with_suffix('.html')} has the figures, {words.results} the same as JSON")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,139 @@
+"""The page and its goals, from results as a run leaves them: what is claimed is what was measured."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from typing import Any
+
+import pytest
+
+from bench import page, svg
+from bench.figures import Summary, summary
+from bench.goals import goals
+from bench.results import Results
+
+SPEEDS = {"floor": 1.0, "kindling": 1.2, "go, as scaffolded": 15.0, "go, 32 workers": 2.0}
+
+
+def cell(subject: str, count: int, round: int, **figures: float) -> dict[str, Any]:
+    took = SPEEDS[subject] * count / 100 * (1 + round / 10)
+    return {
+        "subject": subject,
+        "kind": "memcached",
+        "count": count,
+        "round": round,
+        "failed": None,
+        "calibration": {"cpu_seconds": 1.0 + round / 10, "patches": 500.0, "stolen": 0.01},
+        "figures": {
+            "children": 3,
+            "create: children exist s": took,
+            "create: children alone s": took / 2,
+            "create: writes": 5 * count,
+            "create: cpu s": 0.01 * count,
+            "first process: peak MiB": 50 + count / 100,
+            "ready before its Pods": 0,
+            "rest: writes": 0,
+            "restart: writes": 5,
+        }
+        | figures,
+        "requests": {"create": {"patch deployments": count}},
+    }
+
+
+def found(**figures: float) -> dict[str, Any]:
+    cells = [
+        cell(subject, count, round, **(figures if subject == "kindling" else {}))
+        for count in (100, 1000)
+        for round in (1, 2)
+        for subject in SPEEDS
+    ]
+    return {
+        "machine": "2 cores",
+        "versions": {"etcd": "3"},
+        "rounds": 2,
+        "in_flight": 16,
+        "cells": cells,
+    }
+
+
+def judged(results: dict[str, Any]) -> dict[str, tuple[str, bool | None]]:
+    return {goal.text: (goal.measured, goal.met) for goal in goals(Results(results))}
+
+
+def test_ratios_are_taken_within_each_round() -> None:
+    ratio = Results(found()).ratio("create: children exist s", over="kindling", under="floor", count=1000)
+    assert ratio is not None
+    assert ratio.least == pytest.approx(1.2)
+    assert ratio.greatest == pytest.approx(1.2)
+
+
+def test_all_goals_met() -> None:
+    results = judged(found())
+    assert {met for _, met in results.values()} == {True, None}
+    assert results["children of 1000 exist within 1.5 times the floor's time"] == ("1.2", True)
+    assert results["1000: at least 10 times faster than the scaffolded operator"][1]
+
+
+@pytest.mark.parametrize(
+    ("figures", "missed"),
+    [
+        ({"create: children exist s": 25.0}, {"1.5 times", "10 times", "not slower"}),
+        ({"create: writes": 5001}, {"beyond its children"}),
+        ({"ready before its Pods": 1}, {"ready before its Pods"}),
+        ({"rest: writes": 1}, {"writes at rest"}),
+        ({"restart: writes": 6}, {"on restart"}),
+        ({"create: cpu s": 100.0}, {"growth"}),
+    ],
+    ids=lambda each: next(iter(each)) if isinstance(each, dict) else "",
+)
+def test_a_goal_that_is_missed_is_said_to_be(figures: dict[str, float], missed: set[str]) -> None:
+    if "growth" in missed:
+        results = found()
+        for one in results["cells"]:
+            one["figures"]["first process: peak MiB"] = 50 + one["count"] / 10
+        texts = {text for text, (_, met) in judged(results).items() if met is False}
+        assert any("growth for each resource" in text for text in texts)
+        return
+    texts = {text for text, (_, met) in judged(found(**figures)).items() if met is False}
+    for words in missed:
+        assert any(words in text for text in texts), (words, texts)
+    assert len(texts) == len(missed)
+
+
+def test_what_was_not_measured_is_neither_met_nor_missed() -> None:
+    results = found()
+    results["cells"] = [one for one in results["cells"] if one["subject"] == "kindling"]
+    assert judged(results)["1000: not slower than the tuned operator (ours by theirs)"] == (
+        "not measured",
+        None,
+    )
+
+
+def test_the_page_shows_all_and_its_plots_are_well_formed() -> None:
+    results = found()
+    results["cells"][0]["failed"] = "of 100: <3 ready"
+    made = page.render(results)
+    assert "of 100: &lt;3 ready" in made
+    assert "spread 9% of the median" in made  # 1.1 to 1.2
+    for picture in made.split("<svg")[1:]:
+        ET.fromstring("<svg" + picture.split("</svg>")[0] + "</svg>")
+    assert made.count("<svg") == 5
+
+
+def test_a_run_that_has_only_begun_has_a_page() -> None:
+    assert "Rounds: 2" in page.render(found() | {"cells": []})
+
+
+def test_bars_are_as_high_as_their_values() -> None:
+    drawn = ET.fromstring(svg.bars("t", "s", {"g": {"a": summary([10.0]), "b": summary([1.0, 2.0])}}))
+    bars = [item for item in drawn.iter() if item.tag.endswith("rect") and len(item)]
+    high, low = (float(bar.get("height", "0")) for bar in bars)
+    assert high > low > 0
+    assert "1.5 (1 to 2) s" in (bars[1][0].text or "")
+
+
+def test_nothing_measured_draws_nothing() -> None:
+    assert svg.bars("t", "s", {"g": {}}) == ""
+    assert svg.lines("t", "s", {"a": {100: 1.0}}) == ""
+    zero = Summary(median=0, least=0, greatest=0)
+    assert "<rect" in svg.bars("t", "s", {"g": {"a": zero}})
