@@ -79,23 +79,25 @@ async def watching(
     started = [asyncio.Event() for _ in types]
 
     async def watch(type: ResourceType, ready: asyncio.Event) -> None:
+        """The server ends a watch that falls behind; the next one goes on from where that was."""
         nonlocal last
         url = plane.url + type.path(namespace=namespace)
         async with session.get(url, raise_for_status=True) as listed:
             version = (await listed.json())["metadata"]["resourceVersion"]
-        query = {"watch": "true", "resourceVersion": version, "timeoutSeconds": str(WATCH_SECONDS)}
-        async with session.get(url, params=query, timeout=FOR_EVER, raise_for_status=True) as response:
-            ready.set()
-            rest = b""
-            async for piece in response.content.iter_any():
-                *lines, rest = (rest + piece).split(b"\n")
-                last = loop.time()
-                for line in lines:
-                    event: dict[str, Any] = orjson.loads(line)
-                    if event["type"] == "ERROR":
-                        raise ConnectionError(f"the watch on {type.plural} broke: {event['object']}")
-                    timeline.see(type.kind, event["type"], event["object"], last)
-        raise ConnectionError(f"the watch on {type.plural} ended: what came after it was not seen")
+        while True:
+            query = {"watch": "true", "resourceVersion": version, "timeoutSeconds": str(WATCH_SECONDS)}
+            async with session.get(url, params=query, timeout=FOR_EVER, raise_for_status=True) as response:
+                ready.set()
+                rest = b""
+                async for piece in response.content.iter_any():
+                    *lines, rest = (rest + piece).split(b"\n")
+                    last = loop.time()
+                    for line in lines:
+                        event: dict[str, Any] = orjson.loads(line)
+                        if event["type"] == "ERROR":
+                            raise ConnectionError(f"the watch on {type.plural} broke: {event['object']}")
+                        version = event["object"]["metadata"]["resourceVersion"]
+                        timeline.see(type.kind, event["type"], event["object"], last)
 
     async with session:
         tasks = [asyncio.create_task(watch(*each)) for each in zip(types, started, strict=True)]
