@@ -69,6 +69,7 @@ def deployment(
             "observedGeneration": seen,
             "replicas": total,
             "updatedReplicas": total if updated is None else updated,
+            "availableReplicas": total,
             **status,
         },
     }

@@ -70,9 +70,8 @@ def test_announcing_and_starting_read_the_same(size: int) -> None:
         deployment(replicas=1, updated=0),
         deployment(replicas=1, total=2, updated=1),
         deployment(replicas=1, total=2),
-        {},
     ],
-    ids=["of an earlier spec", "none of them new", "an old one left", "one too many", "no Deployment"],
+    ids=["of an earlier spec", "none of them new", "an old one left", "one too many"],
 )
 def test_not_ready_while_the_deployment_moves(seen: dict[Ref, Object]) -> None:
     made = report({**pod("cache-0"), **seen})
@@ -93,14 +92,39 @@ def test_fewer_than_wanted_is_said_with_both_numbers() -> None:
     assert "2, wanted: 3" in find(made.status, "Ready")["message"]
 
 
-def test_ready_does_not_wait_for_the_deployments_own_count() -> None:
-    """Its availableReplicas come later than the Pods' readiness: waiting would cost another write."""
-    assert truths(report({**running(), **deployment(replicas=1, availableReplicas=0)}))[0] == "True"
+def test_what_has_become_ready_is_told_once_the_deployment_counts_it() -> None:
+    """Told before, it would be in a write of its own, and sooner than all others can see it."""
+    early = {**running(), **deployment(replicas=1, availableReplicas=0)}
+    assert report(early).status == report(deployment(replicas=1)).status
+    assert truths(report(running()))[0] == "True"
+
+
+def test_of_several_that_have_become_ready_as_many_are_told_as_the_deployment_counts() -> None:
+    found = running(["10.0.0.1", "10.0.0.2", "10.0.0.3"]) | deployment(replicas=3, availableReplicas=2)
+    told = memcached(size=3, status={"serverList": ["10.0.0.2:11211"]})
+    assert report(found, told).status["serverList"] == ["10.0.0.1:11211", "10.0.0.2:11211"]
+    assert truths(report(found, told))[0] == "False"
+
+
+def test_what_is_no_longer_ready_is_gone_at_once() -> None:
+    """Whatever the Deployment counts, which hears of it later; and what stays, stays."""
+    told = memcached(size=2, status={"serverList": ["10.0.0.1:11211", "10.0.0.2:11211"]})
+    left = {**deployment(replicas=2), **pod("a", ready=False), **pod("b", ip="10.0.0.2")}
+    assert report(left, told).status["serverList"] == ["10.0.0.2:11211"]
+    uncounted = left | deployment(replicas=2, availableReplicas=0)
+    assert report(uncounted, told).status["serverList"] == ["10.0.0.2:11211"]
+
+
+def test_server_list_without_a_deployment_holds_what_was_told() -> None:
+    told = memcached(status={"serverList": ["10.0.0.1:11211"]})
+    made = report(pod("cache-0"), told)
+    assert (truths(made), reason(made)) == (("False", "True", "True", "False"), "Reconciling")
 
 
 def test_server_list_names_each_pod_by_its_own_port() -> None:
     """While a changed port rolls out, the old Pods still have the old one."""
     children = {**pod("cache-0", ip="10.0.0.1"), **pod("cache-1", ip="10.0.0.2", port="80")}
+    children |= deployment(replicas=2)
     found = report(children, memcached(containerPort=80)).status["serverList"]
     assert found == ["10.0.0.1:11211", "10.0.0.2:80"]
 
@@ -118,6 +142,7 @@ def test_server_list_leaves_out_what_does_not_serve() -> None:
         **pod("cache-6", port="none"),
         **leaving,
         **strangers,
+        **deployment(replicas=6),
     }
     assert report(children).status["serverList"] == ["[fd00::a]:11211"]
 

@@ -10,12 +10,20 @@ from kindling.kube.resources import DEPLOYMENT, Object, Ref, ResourceType
 
 
 def server_list(type: ResourceType, cr: Object, observed: Observed) -> list[str]:
-    """IP:PORT of every ready replica, sorted; IPv6 in brackets."""
-    return sorted(
+    """IP:PORT of every replica that answers, sorted; IPv6 in brackets.
+
+    A Pod that has become ready is listed once its Deployment counts it, which takes a moment: so nothing is
+    told before everybody can see it, and in one write, not two. One that is no longer ready goes at once.
+    """
+    found = sorted(
         address
         for pod in pods_of(type, cr, observed)
         if pod_ready(pod) and (address := _address(pod)) is not None
     )
+    told = set((cr.get("status") or {}).get("serverList") or ())
+    counted = rollout(deployment(cr, observed)).available - sum(address in told for address in found)
+    new = [address for address in found if address not in told][: max(0, counted)]
+    return [address for address in found if address in told or address in new]
 
 
 def _address(pod: Object) -> str | None:
@@ -33,12 +41,9 @@ def deployment(cr: Object, observed: Observed) -> Object | None:
 
 
 def rolled_out(cr: Object, observed: Observed, *, size: int) -> bool:
-    """Whether all Pods that the Deployment counts are of its present template, and as many as wanted.
-
-    Not whether they are available: the Pods themselves say so, sooner than the Deployment.
-    """
+    """Whether as many Pods as wanted are available, all of the Deployment's present template."""
     progress: Rollout = rollout(deployment(cr, observed))
-    return progress.current and progress.updated == progress.total == size
+    return progress.complete and progress.total == size
 
 
 def obstacle(type: ResourceType, cr: Object, observed: Observed) -> Problem | None:
