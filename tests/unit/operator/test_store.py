@@ -87,3 +87,18 @@ def test_secrets_and_noise_are_not_kept(store: Store) -> None:
     assert store.get(Ref(SECRET, "ns", "s")) == obj("s", 1, annotations={"a": "b"})
     store.put(POD, {**obj("p", 1), "spec": {"containers": []}, "status": {"phase": "Running"}})
     assert store.get(Ref(POD, "ns", "p")) == {**obj("p", 1), "status": {"phase": "Running"}}
+
+
+def test_echo_of_a_child_concerns_nobody_anew(store: Store) -> None:
+    """Each of our writes comes back as an event; of a resource itself, a status may ask for more."""
+    assert store.put(SERVICE, obj("s", 5, labels=LABELS)) == {KEY}
+    assert store.put(SERVICE, obj("s", 5, labels=LABELS)) == set()
+    assert store.put(SERVICE, obj("s", 6, labels=LABELS)) == {KEY}
+    assert store.put(TYPE, obj("db", 7)) == store.put(TYPE, obj("db", 7)) == {KEY}
+
+
+def test_child_seen_before_its_owner_is_found_when_it_is_seen_again(store: Store) -> None:
+    child = obj("s", 2, ownerReferences=[{"uid": "cr"}])
+    assert store.put(SERVICE, child) == set()
+    store.put(TYPE, obj("db", 1, uid="cr"))
+    assert store.put(SERVICE, child) == {KEY}
