@@ -6,10 +6,11 @@ Apart from `plan`, which says what to do about it: this file only answers that o
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 from decimal import Decimal
 from typing import Any
+
+import orjson
 
 from kindling.engine.quantity import quantity
 from kindling.kube.resources import Object
@@ -115,8 +116,7 @@ def fingerprint(body: Object) -> str:
     (A hash of a weak password, in an annotation anyone may read, is as good as the password.)
     """
     open_body = {**body, "data": sorted(body["data"])} if _is_secret(body) else body
-    text = json.dumps(open_body, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return hashlib.sha256(orjson.dumps(open_body, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
 
 
 def _is_secret(body: Object) -> bool:
