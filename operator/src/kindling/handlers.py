@@ -45,8 +45,44 @@ def settings_for(labelled: Sequence[ResourceType], *, watch_seconds: int) -> kop
     settings.queueing.error_delays = ERROR_DELAYS
     settings.process.ultimate_exiting_timeout = 10
     watched = {(type.group, type.plural) for type in labelled}
+    settings.persistence.diffbase_storage = NoDifferences()
+    settings.persistence.progress_storage = NoProgress()
     settings.watching.label_selectors[lambda found: (found.group, found.plural) in watched] = SELECTOR
     return settings
+
+
+class NoDifferences(kopf.DiffBaseStorage):
+    """Kopf works out at each event what has changed, for handlers that we do not have: two copies of the
+    object, which cost more than all else that it does.
+    """
+
+    def build(self, **_: Any) -> kopf.BodyEssence:
+        return kopf.BodyEssence()
+
+    def fetch(self, **_: Any) -> None:
+        return None
+
+    def store(self, **_: Any) -> None:
+        pass
+
+
+class NoProgress(kopf.ProgressStorage):
+    """Nor is there any progress of such handlers to be kept, or to be cleared out of those copies."""
+
+    def fetch(self, **_: Any) -> None:
+        return None
+
+    def store(self, **_: Any) -> None:
+        pass
+
+    def purge(self, **_: Any) -> None:
+        pass
+
+    def touch(self, **_: Any) -> None:
+        pass
+
+    def clear(self, *, essence: kopf.BodyEssence) -> kopf.BodyEssence:
+        return essence
 
 
 class Glue:
