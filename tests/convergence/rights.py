@@ -12,15 +12,16 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from infra import rbac
+from tests.apiserver.accounts import GROUP
 from tests.apiserver.apiclient import Json
 from tests.apiserver.audit import Request, wait_until
-from tests.apiserver.cluster import ACCOUNT, NAMESPACE, RBAC_GROUP, USER, Cluster, role_rule
+from tests.apiserver.cluster import ACCOUNT, NAMESPACE, USER, Cluster, role_rule
 
 CREATED = 201
 FORBIDDEN = 403
 ROLES = (
-    (f"/apis/{RBAC_GROUP}/v1/clusterroles/{ACCOUNT}", rbac.CLUSTER_RULES),
-    (f"/apis/{RBAC_GROUP}/v1/namespaces/{NAMESPACE}/roles/{ACCOUNT}", rbac.OWN_NAMESPACE_RULES),
+    (f"/apis/{GROUP}/v1/clusterroles/{ACCOUNT}", rbac.CLUSTER_RULES),
+    (f"/apis/{GROUP}/v1/namespaces/{NAMESPACE}/roles/{ACCOUNT}", rbac.OWN_NAMESPACE_RULES),
 )
 SECONDS = 30.0
 

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import TypeVar
 
 from kindling.kube.errors import ApiError, Conflict, ServerError, TooMany, Unreachable
-from kindling.kube.resources import Object, Ref, ResourceType
+from kindling.kube.resources import Listing, Object, Ref, ResourceType
 
 from tests.model.memory import MemoryApi
 
@@ -69,7 +69,7 @@ class FaultyApi:
     async def delete(self, ref: Ref, *, uid: str, resource_version: str | None = None) -> None:
         await self._write(lambda: self._api.delete(ref, uid=uid, resource_version=resource_version))
 
-    async def list(self, type: ResourceType, *, namespace: str | None, selector: str = "") -> list[Object]:
+    async def list(self, type: ResourceType, *, namespace: str | None, selector: str = "") -> Listing:
         return await self._api.list(type, namespace=namespace, selector=selector)
 
     async def _write(self, write: Callable[[], Awaitable[T]]) -> T:

@@ -7,13 +7,12 @@ against the real one, thousands of times a minute. What the model leaves out, th
 from __future__ import annotations
 
 import copy
-import itertools
 from collections import Counter
 from collections.abc import Container
 from typing import Any
 
 from kindling.kube.errors import Conflict, NotFound, Refused
-from kindling.kube.resources import Object, Ref, ResourceType, ref_of
+from kindling.kube.resources import Listing, Object, Ref, ResourceType, ref_of
 
 # Merged by these fields of their elements; any other list is replaced as a whole.
 LISTS = {
@@ -44,7 +43,7 @@ class MemoryApi:
         self.events: list[tuple[str, ResourceType, Object]] = []
         self.writes: Counter[tuple[str, str]] = Counter()
         self._applied: dict[str, Object] = {}
-        self._versions = itertools.count(1)
+        self.version = 0
         self.refuse: ResourceType | None = None
 
     # What the worker calls.
@@ -95,15 +94,20 @@ class MemoryApi:
             raise Conflict(status=409, reason="Conflict", message="the object has been modified")
         self.remove(ref)
 
-    async def list(self, type: ResourceType, *, namespace: str | None, selector: str = "") -> list[Object]:
+    async def list(self, type: ResourceType, *, namespace: str | None, selector: str = "") -> Listing:
         label, _, value = selector.partition("=")
-        return [
+        items = [
             copy.deepcopy(obj)
             for ref, obj in self.objects.items()
             if ref.type == type
             and namespace in (None, ref.namespace)
             and (not selector or (obj["metadata"].get("labels") or {}).get(label) == value)
         ]
+        return Listing(self.version, items)
+
+    def _next(self) -> int:
+        self.version += 1
+        return self.version
 
     # What users, controllers and kubelets do.
 
@@ -133,7 +137,7 @@ class MemoryApi:
     def remove(self, ref: Ref, *, collect: bool = True) -> None:
         """Delete, and whatever has no owner left: now, or whenever `collect` is called."""
         gone = self.objects.pop(ref)
-        gone["metadata"]["resourceVersion"] = str(next(self._versions))
+        gone["metadata"]["resourceVersion"] = str(self._next())
         self.events.append(("DELETED", ref.type, copy.deepcopy(gone)))
         if collect:
             self.collect()
@@ -157,7 +161,7 @@ class MemoryApi:
 
     def _insert(self, type: ResourceType, body: Object) -> Object:
         _default_and_check(body)
-        number = next(self._versions)
+        number = self._next()
         body["metadata"] = {
             **body["metadata"],
             "uid": f"uid-{number}",
@@ -178,7 +182,7 @@ class MemoryApi:
             return copy.deepcopy(known)
         if spec and wanted.get("spec") != known.get("spec"):
             wanted["metadata"]["generation"] += 1
-        wanted["metadata"]["resourceVersion"] = str(next(self._versions))
+        wanted["metadata"]["resourceVersion"] = str(self._next())
         self.objects[ref_of(type, known)] = wanted
         self.events.append(("MODIFIED", type, copy.deepcopy(wanted)))
         return copy.deepcopy(wanted)

@@ -107,10 +107,9 @@ class Store:
         version = version_of(obj)
         if version <= self._graves.get(ref, -1) or (known is not None and version < version_of(known)):
             return set()
-        if known is not None and version == _version(known) and ref in self._owner:
-            return (
-                set()
-            )  # the echo of what we wrote ourselves: who wrote it knows (a status may ask for more)
+        if known is not None and version == version_of(known) and ref in self._owner:
+            # The echo of what we wrote ourselves: who wrote it knows. (A status may ask for more.)
+            return set()
         concerned = {self._owner[ref]} if ref in self._owner else set()
         self._forget(ref)
         bare = type in self._sights and type.label not in self._resources and not _ours(obj)
