@@ -49,7 +49,12 @@ class Files:
         # PostgreSQL refuses to be root; `nobody` is on every machine.
         user = "nobody" if os.geteuid() == 0 else None
         return subprocess.Popen(
-            self.words(command), env={"PATH": _path(), "LANG": "C.UTF-8"}, user=user, stdout=log, stderr=log
+            self.words(command),
+            env={"PATH": _path(), "LANG": "C.UTF-8"},
+            user=user,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
         )
 
     def run(self, command: list[str]) -> int:
