@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -61,6 +62,11 @@ class Api:
 
         self._used = time.monotonic()
 
+    def cut(self) -> None:
+        """End a watch, from another thread."""
+        if self._connection.sock is not None:
+            self._connection.sock.shutdown(socket.SHUT_RDWR)
+
     def close(self) -> None:
         """Give the connection back; the next request would open it anew."""
         self._connection.close()
@@ -92,6 +98,16 @@ class Api:
 
     def get(self, path: str, *, accept: str = PLAIN) -> Answer:
         return self.request("GET", path, accept=accept)
+
+    def watch(self, path: str, *, since: str, seconds: int = 600) -> Iterator[Json]:
+        """Events from a version on, until the server ends it; meanwhile this can be asked nothing else."""
+        headers = {"Authorization": f"Bearer {self._token}"}
+        query = {"watch": "true", "resourceVersion": since, "timeoutSeconds": seconds}
+        self._connection.timeout = None
+        self._connection.request("GET", f"{path}?{urlencode(query)}", headers=headers)
+        answer = self._connection.getresponse()
+        while line := answer.readline():
+            yield json.loads(line)
 
     def create(self, path: str, body: Json, *, dry_run: bool = False) -> Answer:
         """POST to a collection; with `dry_run` everything is checked and nothing stored."""

@@ -125,6 +125,10 @@ class Proxy:
         """The harm to do to that write of this namespace, the first since its beginning being 1."""
         self._faults[namespace, number] = fault
 
+    def spare(self, namespace: str, number: int) -> None:
+        """No harm to that write after all."""
+        self._faults.pop((namespace, number), None)
+
     def fired(self, namespace: str, number: int) -> bool:
         """Whether that harm was done."""
         return (namespace, number) in self._fired

@@ -8,11 +8,8 @@ so that two runs that ended alike compare as equal.
 from __future__ import annotations
 
 import base64
-import http.client
 import json
 import re
-import socket
-import ssl
 import threading
 import time
 from collections import Counter
@@ -20,7 +17,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
 
 from kindling.engine.compare import APPLIED
 from kindling.kinds.contract import MANAGED_BY_LABEL
@@ -41,6 +37,7 @@ REPLICA_SET = ResourceType("apps", "v1", "ReplicaSet", "replicasets")
 # Whose status counts writes by their generation; ours is to be of the very generation.
 BUILT_IN = (DEPLOYMENT, STATEFUL_SET, DISRUPTION_BUDGET)
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+WATCH_SECONDS = 86400
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 # What a ReplicaSet gives each of its Pods: a hash that follows from the template, and letters by chance.
 BY_CHANCE = re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5}$")
@@ -60,7 +57,7 @@ GIVEN = frozenset(
 OF_A_POD = frozenset({"metadata"})
 
 Occasion = tuple[str, str, str]
-"""ADDED or DELETED, the resource's name in the API, the object's name."""
+"""ADDED, DELETED or, of a Secret's content, MODIFIED; the resource's name in the API, the object's."""
 
 
 @dataclass(frozen=True)
@@ -129,11 +126,14 @@ class Recorder:
             self._changed[namespace] = time.monotonic()
             self._versions.setdefault(namespace, []).append(int(meta["resourceVersion"]))
             objects = self._objects.setdefault(namespace, {})
+            known = objects.get(ref, {})
             if event["type"] == "DELETED":
                 objects.pop(ref, None)
             else:
                 objects[ref] = event["object"]
-            if event["type"] != "MODIFIED":
+            # A Secret's content is told from another by its change alone: what was made looks all the same.
+            changed = event["type"] == "MODIFIED" and event["object"].get("data") != known.get("data")
+            if event["type"] != "MODIFIED" or (type == SECRET and changed):
                 occasion = (event["type"], type.plural, _steady(ref))
                 self._occasions.setdefault(namespace, Counter())[occasion] += 1
 
@@ -151,7 +151,8 @@ def _normal(type: ResourceType, obj: Json, namespace: str) -> Any:
     if type == SECRET:
         values = {key: base64.b64decode(value).decode() for key, value in (obj.get("data") or {}).items()}
         body["data"] = {key: _word(value, values) for key, value in values.items()}
-    return _plain(body, namespace)
+    found = _plain(body, namespace)
+    return {**found, "written": obj["metadata"]["generation"]} if type == STATEFUL_SET else found
 
 
 def _word(value: str, values: dict[str, str]) -> str:
@@ -189,26 +190,17 @@ def _first_difference(here: Any, there: Any, at: str = "") -> str:
 def recorder(plane: ControlPlane, types: Sequence[ResourceType]) -> Iterator[Recorder]:
     """One watch for each type, from the list on, each on a thread of its own."""
     running, stopping = Recorder(), threading.Event()
-    watches: list[http.client.HTTPSConnection] = []
+    clients: list[Api] = []
     with closing(Api(plane)) as api:
         since = {
             type: api.get(type.path(namespace=None)).accepted()["metadata"]["resourceVersion"]
             for type in types
         }
-    address = urlsplit(plane.url)
-    assert address.hostname is not None
-    context = ssl.create_default_context(cafile=plane.ca)
 
     def watch(type: ResourceType) -> None:
-        assert address.hostname is not None
-        connection = http.client.HTTPSConnection(address.hostname, address.port, context=context)
-        watches.append(connection)
-        headers = {"Authorization": f"Bearer {plane.token}"}
-        query = f"watch=true&timeoutSeconds=86400&resourceVersion={since[type]}"
-        connection.request("GET", f"{type.path(namespace=None)}?{query}", headers=headers)
-        answer = connection.getresponse()
-        while line := answer.readline():
-            event = json.loads(line)
+        client = Api(plane)
+        clients.append(client)
+        for event in client.watch(type.path(namespace=None), since=since[type], seconds=WATCH_SECONDS):
             assert event["type"] != "ERROR", event
             running.take(type, event)
         assert stopping.is_set(), f"the watch on {type.plural} ended"
@@ -220,8 +212,7 @@ def recorder(plane: ControlPlane, types: Sequence[ResourceType]) -> Iterator[Rec
         yield running
     finally:
         stopping.set()
-        for connection in watches:
-            if connection.sock is not None:
-                connection.sock.shutdown(socket.SHUT_RDWR)
+        for client in clients:
+            client.cut()
         for thread in threads:
             thread.join(5)

@@ -169,3 +169,17 @@ def _stories() -> Iterator[Scenario]:
 
 
 SCENARIOS = tuple(_stories())
+# Between them they make, edit, scale, delete, change a password and look at others.
+SAMPLE = tuple(
+    scenario
+    for scenario in SCENARIOS
+    if scenario.name
+    in (
+        "Postgresql created",
+        "Postgresql password of a Secret",
+        "Memcached scale down",
+        "Memcached deleted",
+        "PulsarConsumer children deleted",
+        "MyCustomResource friend goes",
+    )
+)

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from kindling.kube.resources import Ref, ResourceType
@@ -24,7 +25,7 @@ from tests.apiserver.operator_process import OperatorProcess, operator
 from tests.convergence import database
 from tests.convergence.proxy import Proxy, Write, proxy
 from tests.convergence.recorder import REPLICA_SET, End, Recorder, recorder
-from tests.convergence.scenarios import Scenario
+from tests.convergence.scenarios import FIRST, Scenario
 from tests.convergence.tunnel import Door
 from tests.unit.operator.conftest import Files
 
@@ -52,14 +53,12 @@ class Undisturbed:
     """How a story goes by itself: before its act and in the end.
 
     `writes` and `events` are what the operator wrote and was told after the act, the events counted by
-    resource; `prepared` and `told` how many of each there were before.
+    resource.
     """
 
     before: End
     end: End
-    prepared: int
     writes: Sequence[Write]
-    told: Mapping[str, int]
     events: Mapping[str, int]
 
 
@@ -140,23 +139,14 @@ class Stage:
                 )
                 assert not here.differs(there), f"{one} {moment}: {here.differs(there)}"
             longer = max(one, other, key=lambda telling: self.proxy.written(telling.namespace))
-            told, events = (
-                {
-                    plural: number
-                    for (namespace, plural), number in count.items()
-                    if namespace == one.namespace
-                }
-                for count in (seen, Counter(dict(self.proxy.streams.seen)) - seen)
-            )
+            events = Counter(dict(self.proxy.streams.seen)) - seen
             self.learnt[one.scenario.name] = Undisturbed(
                 before=before[one.namespace],
                 end=self.recorder.end(one.namespace),
-                prepared=prepared[one.namespace],
                 writes=self.proxy.writes(longer.namespace)[prepared[longer.namespace] :],
-                told=told,
-                events=events,
+                events={plural: n for (namespace, plural), n in events.items() if namespace == one.namespace},
             )
-            self._try_login(one)
+            assert not self._try_login(one)
         self.close(both)
 
     def wait_still(self, tellings: Sequence[Telling], *, seconds: float = SECONDS) -> None:
@@ -230,9 +220,12 @@ class Stage:
 
     def _try_login(self, telling: Telling) -> str:
         password = telling.scenario.password
-        if not password or database.lets_in(self.files, user=telling.namespace, password=password):
+        if not password:
             return ""
-        return "no login with the password that was asked for"
+        lets_in = partial(database.lets_in, self.files, user=telling.namespace)
+        if password != FIRST and lets_in(password=FIRST):
+            return "the password that was changed still lets in"
+        return "" if lets_in(password=password) else "no login with the password that was asked for"
 
 
 def _lines(head: str, lines: Sequence[str]) -> str:
@@ -240,7 +233,7 @@ def _lines(head: str, lines: Sequence[str]) -> str:
 
 
 @contextmanager
-def stage(*, directory: Path, env: Mapping[str, str] = {}) -> Iterator[Stage]:
+def stage(*, directory: Path) -> Iterator[Stage]:
     """Everything up, the operator's process started and nothing told yet."""
     types: list[ResourceType] = [REPLICA_SET]
     for room in ROOMS.values():
@@ -251,7 +244,7 @@ def stage(*, directory: Path, env: Mapping[str, str] = {}) -> Iterator[Stage]:
         proxy(running.operator_plane, directory=directory, database=Door(files.port)) as between,
         recorder(running.plane, types) as record,
     ):
-        made = Stage(running, between, record, files, {**ALWAYS, **env})
+        made = Stage(running, between, record, files, ALWAYS)
         made.start()
         try:
             yield made

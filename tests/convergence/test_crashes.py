@@ -6,22 +6,16 @@ The Lease is its own after a restart, as a Pod's whose container begins anew.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
 
 from tests.convergence.proxy import Fault
-from tests.convergence.scenarios import SCENARIOS, Scenario
-from tests.convergence.stage import Progress, Stage, Telling, stage
+from tests.convergence.scenarios import SAMPLE, SCENARIOS, Scenario
+from tests.convergence.stage import Progress, Stage, Telling
 
 SAMPLED = 12
-# Between them they make, edit, delete, and change a password.
-SAMPLE = [
-    scenario
-    for scenario in SCENARIOS
-    if scenario.name in ("Postgresql created", "Postgresql password", "Memcached scale down")
-]
 CHUNK = 24
 """How many stories are prepared at once."""
 FIRE_SECONDS = 30.0
@@ -40,12 +34,6 @@ class Point:
         if not self.write:
             return "down during the act"
         return f"killed {'after' if self.committed else 'before'} write {self.write}"
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with stage(directory=tmp_path_factory.mktemp("crashes")) as running:
-        yield running
 
 
 def points(made: Stage, scenarios: Sequence[Scenario]) -> list[Point]:
@@ -74,6 +62,7 @@ def crash(made: Stage, telling: Telling, point: Point) -> bool:
     deadline = time.monotonic() + FIRE_SECONDS
     while not made.proxy.fired(telling.namespace, number):
         if not made.ended(telling) or time.monotonic() > deadline:
+            made.proxy.spare(telling.namespace, number)
             return False
         time.sleep(0.01)
     made.restart()
@@ -81,6 +70,7 @@ def crash(made: Stage, telling: Telling, point: Point) -> bool:
 
 
 def sweep(made: Stage, todo: Sequence[Point]) -> None:
+    made.restart({})
     progress = Progress("crashes", len(todo))
     wrong: list[str] = []
     missed = 0
