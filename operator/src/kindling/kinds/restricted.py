@@ -1,6 +1,7 @@
 """What every Pod of ours has in common, whatever it runs: the restricted pod security standard and more.
 
-More is a read-only root file system, no token of a service account, and no variables about other Services.
+More is a read-only root file system, no token of a service account, no variables about other Services, and
+when images are pulled.
 """
 
 from __future__ import annotations
@@ -32,6 +33,17 @@ def pod(*, uid: int, volumes: bool = False, grace_seconds: int) -> Object:
         "terminationGracePeriodSeconds": grace_seconds,
         "securityContext": security,
     }
+
+
+def image(name: str) -> Object:
+    """A container's image, and when it is pulled: each time where its tag is `latest`, said or not.
+
+    As Kubernetes decides by itself, but then once and for all: an image that is edited would keep its first
+    one's policy.
+    """
+    tag = name.partition("@")[0].rpartition("/")[2].partition(":")[2]
+    latest = tag == "latest" or not (tag or "@" in name)
+    return {"image": name, "imagePullPolicy": "Always" if latest else "IfNotPresent"}
 
 
 def spread(selector: Object) -> list[Object]:

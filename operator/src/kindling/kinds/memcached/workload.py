@@ -68,7 +68,7 @@ def _pod(spec: Spec, *, selector: Object, image: str) -> Object:
 def _memcached(spec: Spec, *, image: str) -> Object:
     return {
         "name": "memcached",
-        "image": image,
+        **restricted.image(image),
         "command": command(spec),
         "ports": [{"name": PORT_NAME, "containerPort": spec.port, "protocol": "TCP"}],
         "resources": spec.resources,

@@ -83,7 +83,7 @@ def _pod(cr: Object, spec: Spec) -> Object:
 def _initdb(spec: Spec) -> Object:
     return {
         "name": "initdb",
-        "image": spec.image,
+        **restricted.image(spec.image),
         "command": INITDB,
         "resources": spec.resources,
         "securityContext": restricted.CONTAINER,
@@ -101,7 +101,7 @@ def _initdb(spec: Spec) -> Object:
 def _postgres(spec: Spec) -> Object:
     return {
         "name": "postgres",
-        "image": spec.image,
+        **restricted.image(spec.image),
         "command": SERVER,
         "env": [{"name": "PGDATA", "value": PGDATA}],
         "ports": [{"name": "postgresql", "containerPort": PORT, "protocol": "TCP"}],

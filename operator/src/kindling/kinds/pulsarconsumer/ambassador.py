@@ -45,7 +45,7 @@ def containers(server: str, *, local_broker: str, image: str) -> list[Object]:
     return [
         {
             "name": "local-broker" if number == 1 else f"local-broker-{number}",
-            "image": image,
+            **restricted.image(image),
             "command": _command(listen, local_broker),
             "restartPolicy": "Always",
             "resources": RESOURCES,

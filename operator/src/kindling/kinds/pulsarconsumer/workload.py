@@ -102,7 +102,7 @@ def _consumer(spec: Spec) -> Object:
         mounts.append({"name": "token", "mountPath": TOKEN_FILES, "readOnly": True})
     return {
         "name": CONTAINER,
-        "image": spec.image,
+        **restricted.image(spec.image),
         "env": [*env, *spec.env],
         "ports": [{"name": "health", "containerPort": HEALTH_PORT, "protocol": "TCP"}],
         "resources": spec.resources,
