@@ -49,11 +49,15 @@ def with_rights(
         role = {"apiGroup": GROUP, "kind": kind, "name": account}
         binding = {"metadata": metadata, "roleRef": role, "subjects": [subject]}
         api.create(f"{collection}/{kind.lower()}bindings", binding).accepted()
-    issued = api.create(f"{accounts}/{account}/token", {"spec": {"expirationSeconds": TOKEN_SECONDS}})
+    return log_in(plane, api, namespace=namespace, account=account, name=account)
+
+
+def log_in(plane: ControlPlane, api: Api, *, namespace: str, account: str, name: str) -> ControlPlane:
+    """The way in by a new token of the account, in a kubeconfig of that name."""
+    token = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
+    issued = api.create(token, {"spec": {"expirationSeconds": TOKEN_SECONDS}}).accepted()
     limited = dataclasses.replace(
-        plane,
-        token=issued.accepted()["status"]["token"],
-        kubeconfig=plane.directory / f"{account}-kubeconfig",
+        plane, token=issued["status"]["token"], kubeconfig=plane.directory / f"{name}-kubeconfig"
     )
     write_kubeconfig(limited)
     return limited

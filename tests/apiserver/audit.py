@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from tests.apiserver.apiclient import Json
@@ -18,6 +19,7 @@ LONGEST_LINE = 100_000
 READS = frozenset({"get", "list", "watch"})
 # Said apart from what is written for a resource: an Event tells of a write, a Lease is the process's own.
 APART = frozenset({"events", "leases"})
+CREDENTIAL = "authentication.kubernetes.io/credential-id"
 
 
 def options(directory: Path, *, user: str) -> list[str]:
@@ -52,6 +54,9 @@ class Request:
     name: str
     code: int
     forbidden: bool
+    received: datetime
+    credential: str
+    """Which token it came with: replicas of one account have one each."""
 
     @property
     def write(self) -> bool:
@@ -128,6 +133,7 @@ def _counts(event: Json) -> bool:
 def _request(event: Json) -> Request:
     about = event.get("objectRef") or {}
     below = about.get("subresource")
+    extra = event["user"].get("extra") or {}
     return Request(
         verb=event["verb"],
         group=about.get("apiGroup", ""),
@@ -136,4 +142,6 @@ def _request(event: Json) -> Request:
         name=about.get("name", ""),
         code=(event.get("responseStatus") or {}).get("code", 0),
         forbidden=(event.get("annotations") or {}).get("authorization.k8s.io/decision") == "forbid",
+        received=datetime.fromisoformat(event["requestReceivedTimestamp"]),
+        credential=(extra.get(CREDENTIAL) or [""])[0],
     )

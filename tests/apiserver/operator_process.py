@@ -19,6 +19,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import prometheus_client.parser
+
 from tests.apiserver.apiclient import Api
 from tests.apiserver.controlplane import ControlPlane
 
@@ -51,6 +53,16 @@ class OperatorProcess:
         status, text = self.get("/metrics")
         assert status == 200, f"{status}: {text}"
         return text
+
+    def value(self, name: str, **labels: str) -> float:
+        """The sum of a metric's samples that have these labels."""
+        families = prometheus_client.parser.text_string_to_metric_families(self.metrics())
+        samples = [sample for family in families for sample in family.samples if sample.name == name]
+        return sum(sample.value for sample in samples if labels.items() <= sample.labels.items())
+
+    @property
+    def leads(self) -> bool:
+        return self.value("kindling_leader") == 1
 
     def log(self) -> str:
         """All that it has written."""

@@ -1,4 +1,4 @@
-"""The operator as a process: what it watches, who leads, when it is deaf, how it ends.
+"""The operator as a process: what it watches, when it is deaf, how it ends.
 
 The real process against a real API server. Nothing runs its Pods, which none of this needs.
 """
@@ -6,26 +6,23 @@ The real process against a real API server. Nothing runs its Pods, which none of
 from __future__ import annotations
 
 import json
-import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import prometheus_client.parser
 import pytest
 
 from infra import rbac
 from tests.apiserver.apiclient import Api, Json
 from tests.apiserver.controlplane import ControlPlane
 from tests.apiserver.kinds import POSTGRESQL_EXAMPLE
-from tests.apiserver.operator_process import OperatorProcess, operator
+from tests.apiserver.operator_process import operator
 from tests.convergence.proxy import Proxy, proxy
 
 KIND = POSTGRESQL_EXAMPLE
 ALL = KIND.collection.replace("/namespaces/default", "")
-TAKEOVER_SECONDS = 15.0
 SECONDS = 20.0
 
 
@@ -36,17 +33,6 @@ def wait(until: Callable[[], object], *, seconds: float = SECONDS, what: str = "
         assert time.monotonic() - began < seconds, what or "it did not come true"
         time.sleep(0.05)
     return time.monotonic() - began
-
-
-def value(process: OperatorProcess, name: str, **labels: str) -> float:
-    """The sum of a metric's samples that have these labels."""
-    families = prometheus_client.parser.text_string_to_metric_families(process.metrics())
-    samples = [sample for family in families for sample in family.samples if sample.name == name]
-    return sum(sample.value for sample in samples if labels.items() <= sample.labels.items())
-
-
-def leads(process: OperatorProcess) -> bool:
-    return value(process, "kindling_leader") == 1
 
 
 @pytest.fixture
@@ -166,57 +152,6 @@ def test_more_watches_than_a_pool_of_connections_would_hold(
         wait(lambda: handled(api, names[-1]), what=process.log())
 
 
-def test_a_standby_is_ready_and_works_when_the_leader_is_gone(
-    api: Api, plane: ControlPlane, namespaces: list[str]
-) -> None:
-    own, first, second = namespaces
-    env = {"KINDLING_NAMESPACE": own}
-    with operator(plane, identity="one", env=env) as one, operator(plane, identity="two", env=env) as two:
-        one.wait_ready()
-        two.wait_ready()
-        leader, standby = (one, two) if leads(one) else (two, one)
-        assert leads(leader)
-        assert not leads(standby)
-        create(api, first)
-        wait(lambda: handled(api, first), what=leader.log())
-        assert value(leader, "kindling_writes_total") > 0
-        assert value(standby, "kindling_writes_total") == 0
-        leader.kill()
-        create(api, second)
-        assert wait(lambda: leads(standby), seconds=TAKEOVER_SECONDS, what=standby.log()) > 1
-        wait(lambda: handled(api, second), what=standby.log())
-        assert lease_of(api, own)["leaseTransitions"] == 1
-
-
-def test_a_leader_that_stops_hands_over_at_once(plane: ControlPlane, api: Api, namespaces: list[str]) -> None:
-    env = {"KINDLING_NAMESPACE": namespaces[0]}
-    with operator(plane, identity="one", env=env) as one:
-        one.wait_ready()
-        with operator(plane, identity="two", env=env) as two:
-            two.wait_ready()
-            assert one.stop() == 0
-            wait(lambda: leads(two), seconds=5, what=two.log())
-
-
-def test_a_leader_that_was_asleep_ends_and_writes_nothing_more(
-    api: Api, plane: ControlPlane, namespaces: list[str]
-) -> None:
-    own, first, _ = namespaces
-    env = {"KINDLING_NAMESPACE": own}
-    with operator(plane, identity="one", env=env) as one:
-        one.wait_ready()
-        with operator(plane, identity="two", env=env) as two:
-            two.wait_ready()
-            one.process.send_signal(signal.SIGSTOP)
-            wait(lambda: leads(two), seconds=TAKEOVER_SECONDS + 5, what=two.log())
-            create(api, first)
-            wait(lambda: handled(api, first), what=two.log())
-            one.process.send_signal(signal.SIGCONT)
-            assert one.process.wait(timeout=10) == 3
-            assert "apply " not in one.log()
-            assert "the lease" in one.log().splitlines()[-1]
-
-
 def test_silence_on_one_watch_is_deafness_and_healthz_names_it(
     api: Api, between: Proxy, namespaces: list[str]
 ) -> None:
@@ -245,17 +180,17 @@ def test_a_deletion_in_the_dark_is_found_when_the_kind_is_listed_anew(
         process.wait_ready()
         create(api, only)
         wait(lambda: handled(api, only), what=process.log())
-        assert value(process, "kindling_relists_total") == 0
+        assert process.value("kindling_relists_total") == 0
         between.silence(path)
         api.delete(f"{path}/mydb").accepted()
         time.sleep(0.5)
-        before = value(process, "kindling_objects")
+        before = process.value("kindling_objects")
         between.expire(path)  # the list that follows is empty
         wait(
-            lambda: value(process, "kindling_ghosts_healed_total", kind="Postgresql") == 1, what=process.log()
+            lambda: process.value("kindling_ghosts_healed_total", kind="Postgresql") == 1, what=process.log()
         )
-        assert value(process, "kindling_relists_total", kind="Postgresql") == 1
-        assert value(process, "kindling_objects") == before - 1
+        assert process.value("kindling_relists_total", kind="Postgresql") == 1
+        assert process.value("kindling_objects") == before - 1
 
 
 def test_a_port_that_is_taken_ends_it_with_one_line(api: Api, plane: ControlPlane) -> None:

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Coroutine, Sequence
+from contextlib import AsyncExitStack
 from typing import Any, NoReturn
 
 import kopf
@@ -92,12 +93,13 @@ async def operate(config: Config, access: Access) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):  # as process 1 we would not even die of them
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
 
-    async with (
-        Client(access, on_write=metrics.wrote) as client,
-        Client(access, limit=2) as lease_client,
-        Client(access, limit=2) as event_client,
-    ):
+    async with AsyncExitStack() as stack:
+        lease_client = await stack.enter_async_context(Client(access, limit=2))
         lease = Lease(api=lease_client, namespace=config.namespace, identity=config.pod)
+        client = await stack.enter_async_context(
+            Client(access, on_write=metrics.wrote, before_write=lease.check)
+        )
+        event_client = await stack.enter_async_context(Client(access, limit=2, before_write=lease.check))
         events = Events(api=event_client, instance=config.pod)
         health = Health(queue=queue, lease=lease)
         metrics.measure(

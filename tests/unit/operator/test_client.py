@@ -147,6 +147,28 @@ def test_short_retry_after_is_waited_for_a_long_one_is_not() -> None:
     assert len(seen) == 1
 
 
+def test_a_write_that_must_not_be_is_not_sent_nor_tried_again() -> None:
+    handler, seen = answering((429, {"message": "busy"}, {"Retry-After": "0"}))
+    asked = 0
+
+    def before_write() -> None:
+        nonlocal asked
+        asked += 1
+        if asked > 1:
+            raise RuntimeError("the lease is lost")
+
+    async def use(client: Client) -> None:
+        with pytest.raises(TooMany):
+            await client.get(REF)
+        assert asked == 0
+        seen.clear()
+        with pytest.raises(RuntimeError, match="lease"):
+            await client.merge(REF, {"a": 1})
+
+    call(handler, use, before_write=before_write)
+    assert len(seen) == 1
+
+
 def test_no_server_is_unreachable() -> None:
     async def run() -> None:
         access = Access(info=kopf.ConnectionInfo(server="http://127.0.0.1:9"))

@@ -184,3 +184,43 @@ def test_a_standby_asks_when_the_term_ends_not_a_pause_later() -> None:
         return asyncio.get_running_loop().time() - began
 
     assert 0.9 < asyncio.run(scenario()) < 10
+
+
+def test_after_a_sleep_nothing_may_be_written_any_more() -> None:
+    server, clock = Server(), Clock()
+    one = lease(server, clock, "one")
+    with pytest.raises(LeaseLost):
+        one.check()  # It never held the lease.
+    asyncio.run(one.acquire())
+    clock.now += DEADLINE_SECONDS - 1
+    one.check()
+    clock.now += 2
+    with pytest.raises(LeaseLost, match="not renewed for 8 s"):
+        one.check()
+    assert not one.held
+
+
+def test_a_term_is_counted_from_before_it_was_asked_for() -> None:
+    """A slow answer takes from our own time: others count from when they see the lease renewed."""
+    server, clock = Server(), Clock()
+    one = lease(server, clock, "one")
+
+    async def scenario() -> None:
+        await one.acquire()
+        merge = server.merge
+
+        async def slow(ref: Ref, patch: Object, *, subresource: str | None = None) -> Object:
+            clock.now += DEADLINE_SECONDS - 2
+            return await merge(ref, patch, subresource=subresource)
+
+        server.merge = slow  # type: ignore[method-assign]
+        keeping = asyncio.create_task(one.keep())
+        while server.version < 2:
+            await asyncio.sleep(0.005)
+        keeping.cancel()
+        one.check()
+        clock.now += 3
+        with pytest.raises(LeaseLost):
+            one.check()
+
+    asyncio.run(scenario())

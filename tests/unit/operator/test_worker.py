@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pytest
+from kindling.engine.lease import LeaseLost
 from kindling.engine.metrics import Metrics
 from kindling.engine.queue import Queue
 from kindling.engine.resync import Resync
@@ -63,6 +64,16 @@ def test_outcomes(first: Any, passes: int) -> None:
         assert sum(float(count) for _, count in counts) == passes
         working.cancel()
         queue.close()
+
+    asyncio.run(run())
+
+
+def test_a_lost_lease_ends_the_worker() -> None:
+    async def run() -> None:
+        queue: Queue[Key] = Queue()
+        queue.add(KEY)
+        with pytest.raises(LeaseLost):
+            await asyncio.wait_for(work(Scripted(LeaseLost("gone")), queue, Metrics()), 10)  # type: ignore[arg-type]
 
     asyncio.run(run())
 

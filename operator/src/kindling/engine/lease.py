@@ -55,6 +55,7 @@ class Lease:
         self._seen: tuple[object, object] = (None, None)
         self._seen_at = self._heard_at = monotonic()
         self._ends_at = monotonic()
+        self._renewed_at = monotonic()
         self._version = ""
         self.known = False
         """Whether the Lease was read at all: a standby that has not is not ready."""
@@ -68,6 +69,20 @@ class Lease:
         """
         seconds = self._monotonic() - self._heard_at
         return f"no answer about the lease for {seconds:.0f} s" if seconds > DEAF_SECONDS else None
+
+    def check(self) -> None:
+        """To be asked before each write. A process that was asleep wakes up in the midst of its work, and
+        would go on with it before its own timers tell that its term is long over.
+
+        :raises LeaseLost: when another may hold the Lease by now.
+        """
+        if not self.held or self._left <= 0:
+            self.held = False
+            raise LeaseLost(f"the lease was not renewed for {DEADLINE_SECONDS:g} s")
+
+    @property
+    def _left(self) -> float:
+        return DEADLINE_SECONDS - (self._monotonic() - self._renewed_at)
 
     async def acquire(self) -> None:
         """Wait, however long, until the Lease is ours."""
@@ -97,22 +112,18 @@ class Lease:
 
         :raises LeaseLost: when another has it, or it could not be renewed in time.
         """
-        renewed = self._monotonic()
         while True:
             await asyncio.sleep(self._renew_seconds)
-            left = DEADLINE_SECONDS - (self._monotonic() - renewed)
-            if left <= 0:
-                self.held = False
-                raise LeaseLost(f"the lease was not renewed for {DEADLINE_SECONDS:g} s")
+            self.check()
             try:
-                async with asyncio.timeout(left):
+                async with asyncio.timeout(self._left):
                     holder = await self._try()
             except (ApiError, TimeoutError) as error:
                 log.warning(f"the lease was not renewed: {error!r}")
                 continue
             if not self.held:
                 raise LeaseLost(f"{holder} holds the lease now")
-            renewed = self._heard_at = self._monotonic()
+            self._heard_at = self._monotonic()
 
     async def release(self) -> None:
         """Let a standby have it at once; failing to is no harm, its term ends."""
@@ -126,6 +137,8 @@ class Lease:
 
     async def _try(self) -> str:
         """Take or renew it where that is right; sets `held`, returns who holds it."""
+        # Our term is counted from before it is asked for, that of the others from after.
+        began = self._monotonic()
         try:
             lease = await self._api.get(self._ref)
         except NotFound:
@@ -133,6 +146,7 @@ class Lease:
             made = await self._api.create(LEASE, {"metadata": meta, "spec": self._spec(transitions=0)})
             self._version = made["metadata"]["resourceVersion"]
             self.known = self.held = True
+            self._renewed_at = began
             return self._identity
         self.known = True
         spec = lease.get("spec") or {}
@@ -151,6 +165,7 @@ class Lease:
             del spec["acquireTime"]
         await self._write(spec)
         self.held = True
+        self._renewed_at = began
         return self._identity
 
     async def _write(self, spec: Object) -> None:

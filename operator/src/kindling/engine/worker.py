@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kindling.engine.lease import LeaseLost
 from kindling.engine.metrics import Metrics
 from kindling.engine.queue import Queue
 from kindling.engine.reconciliation import Gone, Ports, Reconciliation, Remembered
@@ -46,7 +47,10 @@ class Reconciler:
 
 
 async def work(reconciler: Reconciler, queue: Queue[Key], metrics: Metrics) -> None:
-    """One worker, for ever: take a key, make it true, requeue by outcome. No error of a key ends it."""
+    """One worker, for ever: take a key, make it true, requeue by outcome. No error of a key ends it.
+
+    :raises LeaseLost: when another replica may be at work.
+    """
     while True:
         key = await queue.get()
         began = time.perf_counter()
@@ -64,6 +68,8 @@ async def work(reconciler: Reconciler, queue: Queue[Key], metrics: Metrics) -> N
             metrics.failed(type(error).__name__)
             level = logging.INFO if isinstance(error, (Conflict, Unreachable)) else logging.WARNING
             log.log(level, f"tried again in {pause:.1f} s: {error}", extra={"key": str(key)})
+        except LeaseLost:
+            raise
         except Exception:
             queue.retry(key)
             metrics.failed("Bug")

@@ -33,11 +33,20 @@ Observer = Callable[[str, str], None]
 class Client:
     """One session to the API server. Use as an async context manager, or call `close`."""
 
-    def __init__(self, access: Access, *, limit: int = POOL, on_write: Observer | None = None) -> None:
+    def __init__(
+        self,
+        access: Access,
+        *,
+        limit: int = POOL,
+        on_write: Observer | None = None,
+        before_write: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`before_write` is called each time a write is about to be sent; what it raises keeps it back."""
         self._server = access.server
         self._session = access.session(limit=limit)
         self._timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS, sock_connect=CONNECT_SECONDS)
         self._on_write = on_write
+        self._before_write = before_write
 
     async def __aenter__(self) -> Client:
         return self
@@ -131,6 +140,8 @@ class Client:
     ) -> Object:
         data = _encoded(body) if body is not None else None
         for attempt in range(1, ATTEMPTS + 1):
+            if wrote is not None:
+                self._before_write()
             try:
                 async with self._session.request(
                     method,

@@ -1,0 +1,187 @@
+"""Two replicas: one works, the other takes over soon after it is gone, and never do both write.
+
+Each has a token of its own, so the server's audit log tells whose a write was and when it came in.
+A leader is ended, or put to sleep, in the midst of its work: at rest it would not have written anyway.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from kindling.engine.worker import WORKERS
+
+from tests.apiserver.audit import READS, Request, wait_until
+from tests.apiserver.cluster import ACCOUNT, NAMESPACE, ROOMS, SECONDS, Cluster, ref_to
+from tests.apiserver.kinds import MEMCACHED
+from tests.apiserver.operator_process import OperatorProcess, operator
+from tests.apiserver.relay import Relay, relay
+
+ROOM = ROOMS[MEMCACHED.id]
+LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{ACCOUNT}"
+TAKEOVER_SECONDS = 15.0
+NUMBERS = itertools.count(1)
+# A leader that was asleep for less than its term goes on.
+NAP_SECONDS = 4.0
+# So much work that nobody is done with it in a second.
+RESOURCES = 60
+# What is asked last before the first write for a new resource: whether it is still there.
+QUESTION = ("GET", f"/{ROOM.type.plural}/")
+RENEWAL = ("PATCH", "/leases/")
+# From the first write of the leader on, so many of its writes until it is hit.
+WRITES = 40
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A leader and its standby, each with the credential by which the audit log knows it.
+
+    The leader speaks to the API server through `between`.
+    """
+
+    cluster: Cluster
+    between: Relay
+    leader: OperatorProcess
+    standby: OperatorProcess
+    credentials: tuple[str, str]
+    mark: int
+
+    def writes(self, of: int) -> list[Request]:
+        """What the leader (0) or the standby (1) wrote; Events too, but not the Lease, which both may try."""
+        return [
+            request
+            for request in self.cluster.audit.requests(self.mark)
+            if request.credential == self.credentials[of]
+            and request.verb not in READS
+            and request.resource != "leases"
+        ]
+
+    def asked(self, which: tuple[str, str], *, since: int = 0) -> int:
+        """How often the leader asked this, in so many words."""
+        method, part = which
+        asked = list(self.between.asked)[since:]
+        return sum(method == request.method and part in request.path for request in asked)
+
+    def make(self, namespace: str) -> None:
+        for number in range(RESOURCES):
+            self.cluster.create(ROOM, namespace, f"n{number}")
+
+    def work(self, namespace: str) -> None:
+        """Make resources; returns when the leader is in the midst of them."""
+        self.make(namespace)
+        enough = len(self.writes(0)) + WRITES
+        wait_until(lambda: len(self.writes(0)) >= enough, seconds=SECONDS, what=self.leader.log)
+
+    def wait_taken_over(self) -> datetime:
+        """Until the standby writes; returns when its first write came."""
+        wait_until(lambda: bool(self.writes(1)), seconds=2 * TAKEOVER_SECONDS, what=self.standby.log)
+        return self.writes(1)[0].received
+
+    def wake_leader(self) -> None:
+        """Let it go on from where it was stopped; it ends by itself, and says why."""
+        self.leader.process.send_signal(signal.SIGCONT)
+        assert self.leader.process.wait(timeout=SECONDS) == 3
+        assert "the lease" in self.leader.log().splitlines()[-1]
+
+    def wait_done(self, namespace: str) -> None:
+        refs = [ref_to(ROOM, namespace, f"n{number}") for number in range(RESOURCES)]
+        self.cluster.wait_settled(*refs, seconds=2 * SECONDS)
+
+
+@pytest.fixture
+def pair(running_cluster: Cluster, tmp_path: Path) -> Iterator[Pair]:
+    mark = running_cluster.audit.mark()
+    one, two = running_cluster.log_in("one"), running_cluster.log_in("two")
+    credentials = (_credential(one.token), _credential(two.token))
+    with relay(one, directory=tmp_path) as between, operator(between.plane, identity="one") as leader:
+        wait_until(lambda: leader.get("/readyz")[0] == 200 and leader.leads, seconds=SECONDS, what=leader.log)
+        with operator(two, identity="two") as standby:
+            standby.wait_ready()
+            assert not standby.leads
+            yield Pair(running_cluster, between, leader, standby, credentials, mark)
+
+
+@pytest.fixture
+def new_namespace(running_cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[str]:
+    name = f"replicas-{next(NUMBERS)}"
+    yield running_cluster.namespace(name)
+    running_cluster.api.delete(f"/api/v1/namespaces/{name}")
+
+
+def _credential(token: str) -> str:
+    """As the API server logs it, from the token's own words."""
+    body = token.split(".")[1]
+    claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+    return f"JTI={claims['jti']}"
+
+
+def test_the_standby_takes_over_from_one_that_was_killed(pair: Pair, new_namespace: str) -> None:
+    pair.work(new_namespace)
+    assert pair.writes(1) == []
+    killed = time.time()
+    pair.leader.kill()
+    first = pair.wait_taken_over()
+    assert first.timestamp() - killed < TAKEOVER_SECONDS
+    assert [late for late in pair.writes(0) if late.received >= first] == []
+    pair.wait_done(new_namespace)
+    print(f"killed: written again after {first.timestamp() - killed:.1f} s")
+    assert pair.cluster.api.get(LEASE).accepted()["spec"]["leaseTransitions"] >= 1
+
+
+def test_a_leader_that_was_asleep_writes_nothing_more(pair: Pair, new_namespace: str) -> None:
+    """It falls asleep over questions, and the answers are there when it wakes up, the lease's among them."""
+    pair.between.hold(QUESTION, RENEWAL)
+    now = len(pair.between.asked)
+    pair.make(new_namespace)
+    wait_until(
+        lambda: pair.asked(QUESTION) >= WORKERS and pair.asked(RENEWAL, since=now) > 0,
+        seconds=SECONDS,
+        what=pair.leader.log,
+    )
+    pair.leader.process.send_signal(signal.SIGSTOP)
+    asleep = time.time()
+    pair.between.hold()
+    first = pair.wait_taken_over()
+    assert first.timestamp() - asleep < TAKEOVER_SECONDS
+    pair.wake_leader()
+    assert [late for late in pair.writes(0) if late.received >= first] == []
+    pair.wait_done(new_namespace)
+    print(f"asleep: written again after {first.timestamp() - asleep:.1f} s")
+
+
+@pytest.mark.thorough
+def test_a_leader_that_falls_asleep_writing_sends_at_most_that(pair: Pair, new_namespace: str) -> None:
+    """What was on its way to the socket may still go out, one request of a worker; nothing comes after it."""
+    pair.work(new_namespace)
+    pair.leader.process.send_signal(signal.SIGSTOP)
+    first = pair.wait_taken_over()
+    pair.wake_leader()
+    late = [request for request in pair.writes(0) if request.received >= first]
+    print(f"on their way when it fell asleep: {[(item.verb, item.resource, item.name) for item in late]}")
+    assert max(Counter(request.name for request in late).values(), default=0) <= 1
+    pair.wait_done(new_namespace)
+
+
+@pytest.mark.thorough
+def test_a_leader_that_nodded_off_goes_on(pair: Pair, new_namespace: str) -> None:
+    pair.work(new_namespace)
+    pair.leader.process.send_signal(signal.SIGSTOP)
+    time.sleep(NAP_SECONDS)
+    pair.leader.process.send_signal(signal.SIGCONT)
+    pair.wait_done(new_namespace)
+    assert pair.leader.leads
+    assert pair.writes(1) == []
+
+
+def test_a_leader_that_stops_hands_over_at_once(pair: Pair) -> None:
+    assert pair.leader.stop() == 0
+    wait_until(lambda: pair.standby.leads, seconds=5, what=pair.standby.log)
