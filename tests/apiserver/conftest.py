@@ -17,7 +17,7 @@ from tests.apiserver.operator_process import OperatorProcess, operator
 
 ESTABLISHED_SECONDS = 30.0
 # Nobody here knows the Services' names; the machine's resolver shall not take long to say so.
-ENVIRONMENT = {"KINDLING_LOG_LEVEL": "DEBUG", "RES_OPTIONS": "timeout:1 attempts:1"}
+ENVIRONMENT = {"KINDLING_LOG_LEVEL": "DEBUG", "KINDLING_DEBUG": "1", "RES_OPTIONS": "timeout:1 attempts:1"}
 
 
 @pytest.fixture(scope="session")

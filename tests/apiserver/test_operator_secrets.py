@@ -120,7 +120,7 @@ def test_log_tells_no_password(replica: Replica, canaries: list[str]) -> None:
 
 
 def test_pages_tell_no_password(replica: Replica, canaries: list[str]) -> None:
-    for page in ("/metrics", "/healthz", "/readyz"):
+    for page in ("/metrics", "/healthz", "/readyz", "/debug/store"):
         assert _found(replica.process.get(page)[1], canaries) == []
 
 

@@ -110,7 +110,11 @@ async def operate(config: Config, access: Access) -> None:
         )
         try:
             runner = await web.serve(
-                port=config.port, alive=health.alive, ready=health.ready, metrics=metrics.render
+                port=config.port,
+                alive=health.alive,
+                ready=health.ready,
+                metrics=metrics.render,
+                versions=store.versions if config.debug else None,
             )
         except OSError as error:
             raise CannotWork(f"port {config.port} cannot be used: {error}; set KINDLING_PORT") from error

@@ -57,7 +57,7 @@ class Config:
     server for twice as long is not alive; `resync_seconds` how often everything is listed and looked at
     again, watches or not. `tunnel` is for a process outside of the cluster: it reaches
     Pods through the API server. `local_broker`, HOST:PORT or empty, is the Pulsar broker that consumers
-    find at localhost.
+    find at localhost. `debug` serves a page that names every object known, with its version.
     """
 
     images: Mapping[str, str]
@@ -71,6 +71,7 @@ class Config:
     resync_seconds: int
     tunnel: bool
     local_broker: str
+    debug: bool
 
     @staticmethod
     def load(env: Mapping[str, str] = os.environ) -> Config:
@@ -81,9 +82,8 @@ class Config:
         format = env.get("KINDLING_LOG_FORMAT", "") or "json"
         if format not in FORMATS:
             raise BadSetting(f"KINDLING_LOG_FORMAT={format!r}: set it to one of {', '.join(FORMATS)}")
-        tunnel = env.get("KINDLING_TUNNEL", "")
-        if tunnel not in ("", "0", "1"):
-            raise BadSetting(f"KINDLING_TUNNEL={tunnel!r}: set it to 1 outside of the cluster, else to 0")
+        tunnel = _switch(env, "KINDLING_TUNNEL", on="outside of the cluster")
+        debug = _switch(env, "KINDLING_DEBUG", on="to look into it")
         broker = env.get("KINDLING_LOCAL_BROKER", "")
         if broker and _ADDRESS.fullmatch(broker) is None:
             raise BadSetting(f"KINDLING_LOCAL_BROKER={broker!r}: set it to HOST:PORT, or leave it empty")
@@ -102,9 +102,17 @@ class Config:
             port=_number(env, "KINDLING_PORT", default=8080, most=65535),
             watch_seconds=_number(env, "KINDLING_WATCH_SECONDS", default=120, most=3600),
             resync_seconds=_number(env, "KINDLING_RESYNC_SECONDS", default=EVERY_SECONDS, most=86400),
-            tunnel=tunnel == "1",
+            tunnel=tunnel,
             local_broker=broker,
+            debug=debug,
         )
+
+
+def _switch(env: Mapping[str, str], variable: str, *, on: str) -> bool:
+    value = env.get(variable, "")
+    if value not in ("", "0", "1"):
+        raise BadSetting(f"{variable}={value!r}: set it to 1 {on}, else to 0")
+    return value == "1"
 
 
 def _number(env: Mapping[str, str], variable: str, *, default: int, most: int) -> int:

@@ -1,4 +1,6 @@
-"""The HTTP side: /healthz, /readyz, /metrics. Kopf's own probe server knows liveness alone.
+"""The HTTP side: /healthz, /readyz, /metrics and, where it is asked for, /debug/store.
+
+Ours, for kopf's own probe server knows liveness alone.
 
 It is answered by the one event loop that does all the work: one that is held up answers too late, and
 the kubelet's time limit is the measure of its lag.
@@ -6,8 +8,9 @@ the kubelet's time limit is the measure of its lag.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+import orjson
 from aiohttp import web
 
 from kindling.engine.metrics import CONTENT_TYPE
@@ -16,8 +19,15 @@ Probe = Callable[[], str | None]
 """None when well, else what is wrong, in a sentence."""
 
 
-async def serve(*, port: int, alive: Probe, ready: Probe, metrics: Callable[[], str]) -> web.AppRunner:
-    """Serve in the background; the runner's `cleanup` ends it.
+async def serve(
+    *,
+    port: int,
+    alive: Probe,
+    ready: Probe,
+    metrics: Callable[[], str],
+    versions: Callable[[], Mapping[str, str]] | None = None,
+) -> web.AppRunner:
+    """Serve in the background; the runner's `cleanup` ends it. Without `versions`, there is no such page.
 
     :raises OSError: when the port is taken.
     """
@@ -32,10 +42,17 @@ async def serve(*, port: int, alive: Probe, ready: Probe, metrics: Callable[[], 
     async def exposition(_: web.Request) -> web.Response:
         return web.Response(text=metrics(), headers={"Content-Type": CONTENT_TYPE})
 
+    async def store(_: web.Request) -> web.Response:
+        return web.Response(
+            body=orjson.dumps(versions() if versions else {}), content_type="application/json"
+        )
+
     app = web.Application()
     app.router.add_get("/healthz", probe(alive))  # type: ignore[arg-type]
     app.router.add_get("/readyz", probe(ready))  # type: ignore[arg-type]
     app.router.add_get("/metrics", exposition)
+    if versions is not None:
+        app.router.add_get("/debug/store", store)
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     await web.TCPSite(runner, port=port).start()

@@ -24,6 +24,7 @@ def test_defaults() -> None:
         resync_seconds=600,
         tunnel=False,
         local_broker="",
+        debug=False,
     )
 
 
@@ -55,6 +56,7 @@ def test_namespaces_are_split() -> None:
         ("KINDLING_LOG_LEVEL", "loud"),
         ("KINDLING_LOG_FORMAT", "xml"),
         ("KINDLING_TUNNEL", "yes"),
+        ("KINDLING_DEBUG", "true"),
         ("KINDLING_PORT", "0"),
         ("KINDLING_LOCAL_BROKER", "pulsar"),
         ("KINDLING_LOCAL_BROKER", "pulsar://pulsar:6650"),

@@ -79,6 +79,13 @@ class Store:
     def __len__(self) -> int:
         return len(self._objects)
 
+    def versions(self) -> dict[str, str]:
+        """Which version is known of each object, and nothing of what is in it."""
+        return {
+            f"{ref.type.label}/{ref.namespace}/{ref.name}": obj["metadata"]["resourceVersion"]
+            for ref, obj in self._objects.items()
+        }
+
     def get(self, ref: Ref) -> Object | None:
         return self._objects.get(ref)
 
