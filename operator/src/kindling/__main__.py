@@ -27,13 +27,15 @@ from kindling.engine.reconciliation import Ports
 from kindling.engine.resync import Resync
 from kindling.engine.store import Key, Store
 from kindling.engine.worker import WORKERS, Reconciler, work
-from kindling.handlers import SELECTOR, Glue, settings_for
+from kindling.handlers import Glue, connections, settings_for
 from kindling.health import Health
+from kindling.kinds.contract import SELECTOR
 from kindling.kinds.registry import kinds
 from kindling.kube.access import Access, NoCredentials, log_in
 from kindling.kube.client import Client
 from kindling.kube.errors import ApiError
-from kindling.kube.resources import ResourceType
+from kindling.kube.follow import Follower
+from kindling.kube.resources import Object, ResourceType
 from kindling.kube.watches import Watches, paths_of
 from kindling.ports.postgres import Postgres
 from kindling.ports.tunnel import Tunnel
@@ -84,7 +86,6 @@ async def operate(config: Config, access: Access) -> None:
     resources = [kind.type for kind in rooms.values()]
     sights = list(dict.fromkeys(type for kind in rooms.values() for type in kind.sights))
     children = list(dict.fromkeys([type for kind in rooms.values() for type in kind.children] + sights))
-    labelled = [type for type in children if type not in sights]
     metrics = Metrics()
     queue: Queue[Key] = Queue()
     store = Store(resources, sights=sights, seeks={label: kind.seeks for label, kind in rooms.items()})
@@ -151,18 +152,43 @@ async def operate(config: Config, access: Access) -> None:
                 metrics.relisted(type.kind)
                 resync.request()
 
-            types = [*resources, *children]
-            paths = paths_of(types, config.watch_namespaces)
+            def see(type: ResourceType, event: str, obj: Object) -> None:
+                change = store.drop if event == "DELETED" else store.put
+                for key in change(type, obj):
+                    queue.add(key)
+
+            paths = paths_of([*resources, *children], config.watch_namespaces)
             watches = Watches(paths, seconds=config.watch_seconds, relisted=relisted)
             health.watches, health.resync = watches, resync
-            glue = Glue(access=access, store=store, queue=queue, watches=watches, types=types)
+            glue = Glue(access=access, store=store, queue=queue, watches=watches, types=resources)
+            session = access.session(limit=connections(watches), observe=watches.observe)
+            await stack.enter_async_context(session)
+            followers = [
+                Follower(
+                    session=session,
+                    url=access.server + path,
+                    type=type,
+                    selector="" if type in sights else SELECTOR,
+                    seconds=config.watch_seconds,
+                    see=see,
+                )
+                for path, type in paths_of(children, config.watch_namespaces).items()
+            ]
+
+            async def work_once_listed() -> None:
+                """A child that is not seen yet is not missing."""
+                for follower in followers:
+                    await follower.listed.wait()
+                await work(reconciler, queue, metrics)
+
             parts = [lease.keep(), resync.run(), events.run()]
-            parts += [work(reconciler, queue, metrics) for _ in range(WORKERS)]
+            parts += [follower.run() for follower in followers]
+            parts += [work_once_listed() for _ in range(WORKERS)]
             await together(
                 parts,
                 config=config,
                 glue=glue,
-                settings=settings_for(labelled, watch_seconds=config.watch_seconds),
+                settings=settings_for(watch_seconds=config.watch_seconds),
                 lease=lease,
             )
         finally:

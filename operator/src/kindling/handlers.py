@@ -1,8 +1,8 @@
-"""All of the glue to kopf: it lists and watches, we take in what it saw and queue whom it concerns.
+"""All of the glue to kopf: it lists and watches the resources, we take in what it saw and queue them.
 
 Indices and on.event alone. Kopf's other handlers react to edges, and write: annotations with the
 whole spec (passwords too), finalizers, three requests a resource. An index is what makes kopf hold
-back events until every kind is listed, so that a restart does not see children as missing.
+back events until every kind is listed. What the resources own or look at, `kube.follow` sees.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import kopf
 
 from kindling.engine.queue import Queue
 from kindling.engine.store import Key, Store
-from kindling.kinds.contract import MANAGED_BY_LABEL, MANAGER
 from kindling.kube.access import Access
 from kindling.kube.client import CONNECT_SECONDS, TIMEOUT_SECONDS
 from kindling.kube.resources import Object, ResourceType
@@ -23,7 +22,6 @@ from kindling.kube.watches import Watches
 
 log = logging.getLogger(__name__)
 
-SELECTOR = f"{MANAGED_BY_LABEL}={MANAGER}"
 GRACE_SECONDS = 10
 """How much longer than asked for a server may keep up a watch before kopf ends it."""
 SPARE = 8
@@ -31,8 +29,8 @@ PAGE = 500
 ERROR_DELAYS = (1, 1, 2, 3, 5, 8, 13)
 
 
-def settings_for(labelled: Sequence[ResourceType], *, watch_seconds: int) -> kopf.OperatorSettings:
-    """Kopf's settings; of the `labelled` types only the objects that bear our label are watched."""
+def settings_for(*, watch_seconds: int) -> kopf.OperatorSettings:
+    """Kopf's settings."""
     settings = kopf.OperatorSettings()
     settings.scanning.disabled = True  # no watch on all CRDs and namespaces
     settings.peering.standalone = True  # the Lease decides who works
@@ -44,11 +42,14 @@ def settings_for(labelled: Sequence[ResourceType], *, watch_seconds: int) -> kop
     settings.watching.chunk_size = PAGE
     settings.queueing.error_delays = ERROR_DELAYS
     settings.process.ultimate_exiting_timeout = 10
-    watched = {(type.group, type.plural) for type in labelled}
     settings.persistence.diffbase_storage = NoDifferences()
     settings.persistence.progress_storage = NoProgress()
-    settings.watching.label_selectors[lambda found: (found.group, found.plural) in watched] = SELECTOR
     return settings
+
+
+def connections(watches: Watches) -> int:
+    """For a session that watches. Each watch keeps one: with fewer than there are, some would never begin."""
+    return len(watches) + SPARE
 
 
 class NoDifferences(kopf.DiffBaseStorage):
@@ -86,7 +87,7 @@ class NoProgress(kopf.ProgressStorage):
 
 
 class Glue:
-    """Registers the handlers of every kind and of their children in a registry of its own."""
+    """Registers the handlers of every kind in a registry of its own."""
 
     def __init__(
         self,
@@ -107,8 +108,7 @@ class Glue:
             self._watch(type)
 
     async def _login(self, **_: Any) -> kopf.AiohttpSession:
-        # Each watch keeps a connection: with fewer than there are watches, some would never begin.
-        session = self._access.session(limit=len(self._watches) + SPARE, observe=self._watches.observe)
+        session = self._access.session(limit=connections(self._watches), observe=self._watches.observe)
         return kopf.AiohttpSession(server=self._access.server, aiohttp_session=session)
 
     def _watch(self, type: ResourceType) -> None:

@@ -22,6 +22,8 @@ NAME_LABEL = "app.kubernetes.io/name"
 INSTANCE_LABEL = "app.kubernetes.io/instance"
 KIND_LABEL = "kindling.dev/kind"
 MANAGER = "kindling"
+SELECTOR = f"{MANAGED_BY_LABEL}={MANAGER}"
+"""What all children are selected by."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,127 @@
+"""Following the children: list, then watch for ever, each event straight to whoever keeps what was seen.
+
+Beside kopf, which follows the resources themselves: an event costs it a worker, a memory, a logger and two
+handlers for each object, and of each resource's events three in four are its children's. Deletions that
+happened while no watch could see them are not noticed here either: the resync, asked for by each list but
+the first, heals those.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+import aiohttp
+import orjson
+
+from kindling.kube.errors import ApiError, error_from
+from kindling.kube.resources import Object, ResourceType
+
+log = logging.getLogger(__name__)
+
+PAGE = 500
+GRACE_SECONDS = 10.0
+"""How much longer than asked for a server may keep up a watch before we end it."""
+FIRST_SECONDS = 0.1
+LONGEST_SECONDS = 10.0
+TURN = 20
+"""Events after which others get their turn: a burst of them must not hold up the Lease."""
+GONE = 410
+
+See = Callable[[ResourceType, str, Object], None]
+"""Told of each object: its type, what happened (ADDED, MODIFIED or DELETED), how it is."""
+
+
+class Follower:
+    """Follows the objects of one type at one path. `listed` is set once all that are there have been seen."""
+
+    def __init__(
+        self,
+        *,
+        session: aiohttp.ClientSession,
+        url: str,
+        type: ResourceType,
+        selector: str,
+        seconds: int,
+        see: See,
+    ) -> None:
+        """A watch begins anew after so many seconds; an empty `selector` selects all."""
+        self.listed = asyncio.Event()
+        self._session, self._url, self._type, self._see = session, url, type, see
+        self._selected = {"labelSelector": selector} if selector else {}
+        self._seconds = seconds
+        self._version: str | None = None
+
+    async def run(self) -> None:
+        """For ever: whatever goes wrong is tried again, from where it was if the server still knows that."""
+        pause = FIRST_SECONDS
+        while True:
+            try:
+                if self._version is None:
+                    self._version = await self._list()
+                    self.listed.set()
+                await self._watch()
+                pause = FIRST_SECONDS
+            except (aiohttp.ClientError, TimeoutError, ApiError) as error:
+                if isinstance(error, ApiError) and error.status == GONE:
+                    self._version = None
+                log.info(f"following {self._type.plural} anew in {pause:.1f} s: {error!r}")
+                pause = min(2 * pause, LONGEST_SECONDS)
+            await asyncio.sleep(pause)
+
+    async def _list(self) -> str:
+        query = {**self._selected, "limit": str(PAGE)}
+        while True:
+            async with self._session.get(self._url, params=query) as response:
+                page = await _answer(response)
+            for number, obj in enumerate(page.get("items") or ()):
+                self._see(self._type, "ADDED", obj)
+                if number % TURN == 0:
+                    await asyncio.sleep(0)
+            token = page["metadata"].get("continue")
+            if not token:
+                return str(page["metadata"]["resourceVersion"])
+            query["continue"] = token
+
+    async def _watch(self) -> None:
+        """Until the server ends it; the next one goes on from the last event or bookmark."""
+        query = {
+            **self._selected,
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": str(self._version),
+            "timeoutSeconds": str(self._seconds),
+        }
+        timeout = aiohttp.ClientTimeout(total=self._seconds + GRACE_SECONDS, sock_connect=GRACE_SECONDS)
+        async with self._session.get(self._url, params=query, timeout=timeout) as response:
+            if response.status != 200:
+                await _answer(response)
+            rest = b""
+            async for piece in response.content.iter_any():
+                *lines, rest = (rest + piece).split(b"\n")
+                for number, line in enumerate(lines):
+                    self._take_in(orjson.loads(line))
+                    if number % TURN == TURN - 1:
+                        await asyncio.sleep(0)
+
+    def _take_in(self, event: Object) -> None:
+        obj: Object = event["object"]
+        if event["type"] == "ERROR":
+            raise error_from(status=int(obj.get("code") or 500), body=obj)
+        if event["type"] != "BOOKMARK":
+            self._see(self._type, event["type"], obj)
+        self._version = obj["metadata"]["resourceVersion"]
+
+
+async def _answer(response: aiohttp.ClientResponse) -> Object:
+    """:raises ApiError: for all but a success."""
+    raw = await response.read()
+    try:
+        body = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        body = {"message": raw[:200].decode(errors="replace")}
+    if response.status != 200:
+        raise error_from(status=response.status, body=body)
+    found: Object = body
+    return found
