@@ -102,3 +102,9 @@ def test_child_seen_before_its_owner_is_found_when_it_is_seen_again(store: Store
     assert store.put(SERVICE, child) == set()
     store.put(TYPE, obj("db", 1, uid="cr"))
     assert store.put(SERVICE, child) == {KEY}
+
+
+def test_what_it_gives_out_is_nobodys_but_the_askers(store: Store) -> None:
+    store.put(SERVICE, {**obj("s", 1, labels=LABELS), "spec": {"a": 1}})
+    store.children(KEY)[Ref(SERVICE, "ns", "s")]["spec"]["a"] = 2
+    assert store.children(KEY)[Ref(SERVICE, "ns", "s")]["spec"] == {"a": 1}

@@ -17,7 +17,7 @@ from kindling.engine.metrics import Metrics
 from kindling.engine.queue import Queue
 from kindling.engine.store import Key, Store, key_of
 from kindling.kube.errors import ApiError
-from kindling.kube.resources import Listing, ResourceType, ref_of, version_of
+from kindling.kube.resources import Listing, ResourceType, ref_of
 
 log = logging.getLogger(__name__)
 
@@ -110,7 +110,7 @@ class Resync:
 
         But a list may come from a server that lags behind: what is newer than the list is not gone.
         """
-        before = {ref: self._store.get(ref) for ref in self._store.refs(type)}
+        before = {ref: self._store.held(ref) for ref in self._store.refs(type)}
         there, version = set(), 0
         for namespace in self._namespaces:
             listing = await self._api.list(type, namespace=namespace, selector=selector)
@@ -120,9 +120,9 @@ class Resync:
                 for key in self._store.put(type, obj):
                     self._queue.add(key)
         for ref, known in before.items():
-            if ref in there or known is None or self._store.get(ref) is not known:
+            if ref in there or known is None or self._store.held(ref) is not known:
                 continue
-            if version_of(known) <= version:
+            if known.version <= version:
                 self._metrics.healed(type.kind)
-                for key in self._store.drop(type, known):
+                for key in self._store.drop(type, known.object):
                     self._queue.add(key)
