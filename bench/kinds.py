@@ -63,7 +63,7 @@ OURS: Mapping[str, Asked] = {
         reachable=False,
     ),
     "pulsarconsumer": _ours(
-        "pulsarconsumer.pulsar.pulsarconsumer.krvarma.com", CONSUMER, {"topic": "invoices"}, reachable=False
+        "pulsarconsumer.pulsar.pulsarconsumer.krvarma.com", CONSUMER, {"topic": "invoices"}
     ),
     "mycustomresource": _ours("mycustomresource.poc.test.domain", {"name": "friend"}, {"name": "other"}),
 }
