@@ -34,8 +34,9 @@ KWOK's, and etcd does not wait for the disk: what is compared is programs. The G
 children as ours, in the manner of kubebuilder's scaffold and example. The floor is a bare client that
 creates the same resources and then applies the same children, with no operator there.</p>
 <p>Postgresql would be ready only with a real server to log in to: of it, the children and the writes are
-measured. A PulsarConsumer is as ready as its Pods are said to be; here none connects to anything. A resource is called ready too early if that version of it is older than the
-version at which its last Pod became ready, or its Deployment said that it is available.
+measured. A PulsarConsumer is as ready as its Pods are said to be; here none connects to anything.
+A resource is called ready too early if that version of it is older than the version at which its last Pod
+became ready, or its Deployment said that it is available.
 Times of a single resource count from the moment at which it was there.</p>
 """
 
