@@ -139,7 +139,8 @@ class Recorder:
 
 
 def _steady(ref: Ref) -> str:
-    return BY_CHANCE.sub("-*", ref.name) if ref.type == POD else ref.name
+    name = ref.name.replace(ref.namespace, "NAMESPACE")
+    return BY_CHANCE.sub("-*", name) if ref.type == POD else name
 
 
 def _normal(type: ResourceType, obj: Json, namespace: str) -> Any:

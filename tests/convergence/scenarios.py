@@ -16,7 +16,7 @@ from tests.apiserver.apiclient import Json
 from tests.apiserver.cluster import ROOMS, Cluster, ref_to
 from tests.apiserver.kinds import LEAST_SPEC, MEMCACHED, MY_CUSTOM_RESOURCE, POSTGRESQL, PULSAR_CONSUMER
 
-NAME, FRIEND, WORD = "it", "friend", "word"
+NAME, WORD = "it", "word"
 FIRST, SECOND = "the first", "the second"
 
 Act = Callable[[Cluster, Ref], None]
@@ -80,12 +80,14 @@ def _change_secret(cluster: Cluster, ref: Ref) -> None:
 
 
 def _friend_comes(cluster: Cluster, ref: Ref) -> None:
-    body = {"metadata": {"name": FRIEND}, "spec": {"containers": [{"name": "one", "image": "image:1"}]}}
+    # By the namespace's name: friends are looked for in all namespaces.
+    name = ref.namespace
+    body = {"metadata": {"name": name}, "spec": {"containers": [{"name": "one", "image": "image:1"}]}}
     cluster.api.create(POD.path(namespace=ref.namespace), body).accepted()
 
 
 def _friend_goes(cluster: Cluster, ref: Ref) -> None:
-    cluster.delete(Ref(POD, ref.namespace, FRIEND))
+    cluster.delete(Ref(POD, ref.namespace, ref.namespace))
 
 
 def _postgresql(namespace: str) -> Json:
@@ -117,7 +119,7 @@ def _stories() -> Iterator[Scenario]:
         ),
         (
             MY_CUSTOM_RESOURCE.id,
-            lambda namespace: {"name": FRIEND},
+            lambda namespace: {"name": namespace},
             {"change": {"name": "another"}},
         ),
     )
