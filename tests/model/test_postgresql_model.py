@@ -257,3 +257,4 @@ def test_password_is_in_secrets_alone() -> None:
         else:
             assert canary not in json.dumps(obj["metadata"])
     assert canary not in repr(world.logins)
+    assert decoded(world, "db-superuser")["password"] not in repr(world.logins)

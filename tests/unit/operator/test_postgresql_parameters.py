@@ -27,6 +27,9 @@ def test_empty_list_is_none_where_alter_system_cannot_say_it() -> None:
     [
         ("work_mem", "a, b", ("a, b",)),
         ("shared_preload_libraries", "a,B ,  $libdir/c", ("a", "B", "$libdir/c")),
+        ("session_preload_libraries", "a, B", ("a", "B")),
+        ("local_preload_libraries", "a, B", ("a", "B")),
+        ("temp_tablespaces", "a, B", ("a", "b")),
         ("search_path", '"$user", Public', ("$user", "public")),
         ("search_path", '"A ""q"", x"', ('A "q", x',)),
         ("search_path", "", ()),
@@ -98,6 +101,17 @@ def test_what_is_bound_to_fail_is_refused_by_name(values: Object, words: list[st
 )
 def test_what_a_server_may_take_is_left_to_it(values: Object) -> None:
     assert refused({"parameters": values, "resources": LIMITED}) is None
+
+
+@pytest.mark.parametrize(
+    "amount", [f"{2**30}B", f"{2**20}kB", "1024MB", "1GB", "1.GB", " 1 GB ", "0.001TB", str(2**17)]
+)
+def test_each_unit_is_as_large_as_postgresql_has_it(amount: str) -> None:
+    """What is as large as the limit does not fit; with a tenth more there is room."""
+    fits = {"resources": {"limits": {"memory": str(2**30 * 11 // 10)}}}
+    tight = {"resources": {"limits": {"memory": str(2**30)}}}
+    assert refused({"parameters": {"shared_buffers": amount}, **fits}) is None
+    assert refused({"parameters": {"shared_buffers": amount}, **tight}) is not None
 
 
 def test_without_a_limit_every_amount_fits_and_the_default_one_counts() -> None:

@@ -10,10 +10,11 @@ from kindling.kinds.contract import After, Answer, Done, Findings, Invalid, Prob
 from kindling.kinds.postgresql.login import Login
 from kindling.kube.resources import POD, SECRET, STATEFUL_SET, Object, Ref
 
-from tests.unit.operator.postgresqls import KIND, observed, postgresql, running, secret
+from tests.unit.operator.postgresqls import KIND, THEN, observed, postgresql, running, secret
 
 GOOD = Findings(settled=True, answer=Answer(ok=True))
 POD_REF = Ref(POD, "ns", "db-0")
+LONG_AGO = "2025-12-31T00:00:00Z"
 CONDITIONS = ("Ready", "Available", "Progressing", "Degraded")
 
 
@@ -230,8 +231,34 @@ def test_server_that_lets_the_user_in_is_available_whatever_else_fails(
     assert truths(report(answered(reason)))[1] == "False"
 
 
-def test_refused_parameter_waits_for_an_edit() -> None:
-    assert report(answered("InvalidParameter", login=True)).outcome == Invalid("InvalidParameter")
+@pytest.mark.parametrize(
+    "reason", ["InvalidSpec", "VersionConflict", "VersionUnavailable", "VersionMismatch", "InvalidParameter"]
+)
+def test_what_only_an_edit_mends_waits_for_one(reason: str) -> None:
+    assert report(answered(reason, login=True)).outcome == Invalid(reason)
+    problem = Findings(settled=False, problem=Problem(reason=reason, message="m"))
+    assert report(problem).outcome == Invalid(reason)
+
+
+@pytest.mark.parametrize(
+    ("findings", "since", "seconds"),
+    [
+        (Findings(settled=False, problem=Problem(reason="Refused", message="m")), THEN, 30.0),
+        (
+            Findings(settled=False, problem=Problem(reason="Terminating", message="m", passing=True)),
+            THEN,
+            5.0,
+        ),
+        (answered("LoginFailed"), THEN, 0.5),
+        (answered("LoginFailed"), LONG_AGO, 10.0),
+        (answered("RestartPending", login=True), LONG_AGO, 10.0),
+        (Findings(settled=True), THEN, 20.0),
+    ],
+)
+def test_looks_again_the_sooner_the_sooner_it_may_change(
+    findings: Findings, since: str, seconds: float
+) -> None:
+    assert report(findings, running(since=since)).outcome == After(seconds)
 
 
 def test_pending_restart_is_shown_until_another_pod_is_there() -> None:
@@ -241,6 +268,8 @@ def test_pending_restart_is_shown_until_another_pod_is_there() -> None:
     after = report(Findings(settled=True), running(ready=False), postgresql(status=before))
     assert after.status["pendingRestart"] == ["a", "b"]
     assert find(after.status, "Ready")["reason"] == "RestartPending"
+    unasked = report(Findings(settled=False), cr=postgresql(status=before))
+    assert unasked.status["pendingRestart"] == ["a", "b"]
     replaced = running()
     replaced[POD_REF]["metadata"]["uid"] = "next"
     assert "pendingRestart" not in report(Findings(settled=True), replaced, postgresql(status=before)).status
