@@ -22,7 +22,7 @@ from tests.apiserver.accounts import log_in, user_name, with_rights
 from tests.apiserver.apiclient import Answer, Api, Json
 from tests.apiserver.audit import Audit, wait_until
 from tests.apiserver.controllers import controllers
-from tests.apiserver.controlplane import ControlPlane, control_plane
+from tests.apiserver.controlplane import ControlPlane, Program, control_plane
 from tests.apiserver.kinds import CRD_COLLECTION, KINDS, LEAST_SPEC, REPOSITORY
 from tests.apiserver.kubelet import kubelet
 
@@ -42,12 +42,13 @@ ROOMS: Mapping[str, Kind] = {f"{room.type.plural}.{room.type.group}": room for r
 
 @dataclass(frozen=True)
 class Cluster:
-    """`plane` is the administrator's way in, `operator_plane` the operator's."""
+    """`plane` is the administrator's way in, `operator_plane` the operator's. `manager`: the controllers."""
 
     plane: ControlPlane
     operator_plane: ControlPlane
     api: Api
     audit: Audit
+    manager: Program
 
     def log_in(self, name: str) -> ControlPlane:
         """The operator's way in by a token of its own, by which the audit log tells replicas apart."""
@@ -170,8 +171,8 @@ def cluster(*, directory: Path) -> Iterator[Cluster]:
                 what=f"{kind.id} being served",
             )
         limited = shipped_rights(plane, api)
-        with controllers(plane), kubelet(plane):
-            yield Cluster(plane, limited, api, Audit(directory))
+        with controllers(plane) as manager, kubelet(plane):
+            yield Cluster(plane, limited, api, Audit(directory), manager)
 
 
 def _served(api: Api, collection: str) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.apiserver.controlplane import ControlPlane, background, tool
+from tests.apiserver.controlplane import ControlPlane, Program, background, tool
 
 # What a resource of ours can meet. Not among them is what needs nodes, disks or a cloud.
 CONTROLLERS = (
@@ -29,7 +29,7 @@ CONTROLLERS = (
 
 
 @contextmanager
-def controllers(plane: ControlPlane) -> Iterator[None]:
+def controllers(plane: ControlPlane) -> Iterator[Program]:
     """Run them, and end them on leaving. CRDs made before this are garbage collected from the start."""
     words: list[str | Path] = [
         tool("kube-controller-manager"),
@@ -43,5 +43,5 @@ def controllers(plane: ControlPlane) -> Iterator[None]:
         "--kube-api-qps=500",
         "--kube-api-burst=1000",
     ]
-    with background(words, log=plane.directory / "kube-controller-manager.log"):
-        yield
+    with background(words, log=plane.directory / "kube-controller-manager.log") as running:
+        yield running

@@ -18,9 +18,9 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from infra.toolchain import Toolchain
@@ -44,11 +44,19 @@ class ControlPlane:
     token: str = field(repr=False)
     ca: Path
     kubeconfig: Path
+    programs: Mapping[str, Program] = field(default_factory=dict, repr=False)
 
     @property
     def directory(self) -> Path:
         """Where the processes' files are, their logs among them."""
         return self.ca.parent.parent
+
+    def restart_api(self) -> None:
+        """Lose the API server, and have it again at the same address; its data are etcd's, and stay."""
+        server = self.programs["kube-apiserver"]
+        server.kill()
+        server.start()
+        _wait_until_ready(self, processes=self.programs, directory=self.directory)
 
 
 def tool(name: str) -> Path:
@@ -116,7 +124,7 @@ def control_plane(*, directory: Path, options: Sequence[str] = ()) -> Iterator[C
             ),
         }
         _wait_until_ready(plane, processes=processes, directory=directory)
-        yield plane
+        yield replace(plane, programs=processes)
 
 
 def _free_ports(count: int) -> list[int]:
@@ -175,38 +183,59 @@ def _signing_key() -> str:
     return f"-----BEGIN EC PRIVATE KEY-----\n{text}-----END EC PRIVATE KEY-----\n"
 
 
-@contextmanager
-def background(words: list[str | Path], *, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A program that runs beside the tests, ended on leaving; what it says goes to `log`."""
-    with log.open("wb") as output:
-        # A session of its own: Ctrl-C ends the tests first, and they end the process.
-        process = subprocess.Popen(
-            [str(word) for word in words],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
+class Program:
+    """A program that runs beside the tests, from its making on; what it says goes to `log`."""
+
+    process: subprocess.Popen[bytes]
+
+    def __init__(self, words: Sequence[str | Path], *, log: Path) -> None:
+        self._words = [str(word) for word in words]
+        self._log = log
+        log.write_bytes(b"")
+        self.start()
+
+    def start(self) -> None:
+        """Also anew, with the same words, once it is no more."""
+        with self._log.open("ab") as output:
+            # A session of its own: Ctrl-C ends the tests first, and they end the process.
+            self.process = subprocess.Popen(
+                self._words,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    def kill(self) -> None:
+        """End it as a lost machine would."""
+        self.process.kill()
+        self.process.wait(timeout=STOP_SECONDS)
+
+    def stop(self) -> None:
+        self.process.terminate()
         try:
-            yield process
-        finally:
-            process.terminate()
-            try:
-                process.wait(timeout=STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait(timeout=STOP_SECONDS)
+            self.process.wait(timeout=STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
 
 
-def _wait_until_ready(
-    plane: ControlPlane, *, processes: dict[str, subprocess.Popen[bytes]], directory: Path
-) -> None:
+@contextmanager
+def background(words: Sequence[str | Path], *, log: Path) -> Iterator[Program]:
+    """Run it, and end it on leaving."""
+    program = Program(words, log=log)
+    try:
+        yield program
+    finally:
+        program.stop()
+
+
+def _wait_until_ready(plane: ControlPlane, *, processes: Mapping[str, Program], directory: Path) -> None:
     deadline = time.monotonic() + START_SECONDS
     while not (_answers(plane, "/readyz") and _answers(plane, "/api/v1/namespaces/default")):
-        for name, process in processes.items():
-            if process.poll() is not None:
+        for name, program in processes.items():
+            if (status := program.process.poll()) is not None:
                 raise RuntimeError(
-                    f"{name} stopped with status {process.returncode}:\n{_tail(directory / f'{name}.log')}"
+                    f"{name} stopped with status {status}:\n{_tail(directory / f'{name}.log')}"
                 )
         if time.monotonic() > deadline:
             words = _tail(directory / "kube-apiserver.log")

@@ -12,6 +12,7 @@ import json
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -26,6 +27,9 @@ NODE = "node"
 ADDRESS = "127.0.0.1"  # Of every Pod: nothing listens there, so whoever asks is told so at once.
 # As long as the quickest of containers takes to start.
 START_SECONDS = 1.0
+PAUSE_SECONDS = 0.1
+# Then all Pods are looked at again: a word may have been lost.
+WATCH_SECONDS = 30
 # Then ready for so long already, so that nobody waits for a young Pod to settle.
 AGE = timedelta(minutes=1)
 
@@ -57,15 +61,14 @@ class _Node:
     def run(self) -> None:
         while not self._stopping:
             try:
-                listed = self._api.get(PODS).accepted()
+                listed = self._ask("GET", PODS)
                 for pod in listed["items"]:
                     self._tend(pod)
                 for event in self._events(listed["metadata"]["resourceVersion"]):
                     if event["type"] in ("ADDED", "MODIFIED"):
                         self._tend(event["object"])
-            except (OSError, http.client.HTTPException, ValueError):
-                if not self._stopping:
-                    self._api.close()  # Opened anew with the next request.
+            except (OSError, http.client.HTTPException, ValueError, KeyError):
+                time.sleep(PAUSE_SECONDS)  # The API server may be away for a while.
 
     def stop(self) -> None:
         self._stopping = True
@@ -79,7 +82,8 @@ class _Node:
         self._watch = http.client.HTTPSConnection(address.hostname, address.port, context=context)
         with closing(self._watch):
             headers = {"Authorization": f"Bearer {self._plane.token}"}
-            self._watch.request("GET", f"{PODS}?watch=true&resourceVersion={version}", headers=headers)
+            query = f"watch=true&timeoutSeconds={WATCH_SECONDS}&resourceVersion={version}"
+            self._watch.request("GET", f"{PODS}?{query}", headers=headers)
             answer = self._watch.getresponse()
             while line := answer.readline():
                 event: Json = json.loads(line)
@@ -108,9 +112,13 @@ class _Node:
             status = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": _running(pod)}
             self._ask("PATCH", f"{path}/status", body=status, content_type=MERGE_PATCH)
 
-    def _ask(self, method: str, path: str, **what: Any) -> None:
+    def _ask(self, method: str, path: str, **what: Any) -> Json:
         with self._one_at_a_time:
-            self._api.request(method, path, **what)
+            try:
+                return self._api.request(method, path, **what).body
+            except (OSError, http.client.HTTPException):
+                self._api.close()  # Opened anew with the next request.
+                raise
 
 
 def _running(pod: Json) -> Json:

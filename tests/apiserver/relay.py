@@ -163,8 +163,10 @@ def relay(plane: ControlPlane, *, directory: Path) -> Iterator[Relay]:
             async def answer(request: web.Request) -> web.StreamResponse:
                 try:
                     return await running._pass_on(request, session, plane.url)
-                except aiohttp.ClientConnectionError as error:
-                    raise ConnectionResetError("the API server is gone") from error
+                except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, ConnectionResetError):
+                    if request.transport is not None:
+                        request.transport.abort()
+                    return web.Response()  # Which nobody reads: the connection is no more.
 
             app = web.Application()
             app.router.add_route("*", "/{path:.*}", answer)

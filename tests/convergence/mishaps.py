@@ -1,0 +1,111 @@
+"""What goes wrong around the operator, at random: kills, a lost API server, cut watches, refused requests.
+
+Apart from the soak, which knows when. The operator stands behind a relay; like a kubelet, `Mishaps` starts
+it anew whenever it has ended, each time as another Pod.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+
+from kindling.kube.resources import ResourceType
+
+from tests.apiserver.audit import wait_until
+from tests.apiserver.cluster import ROOMS, SECONDS, Cluster
+from tests.apiserver.operator_process import OperatorProcess, operator
+from tests.apiserver.relay import Relay
+
+ENVIRONMENT = {"KINDLING_DEBUG": "1", "RES_OPTIONS": "timeout:1 attempts:1"}
+# So many of all requests are refused while it lasts: until the next mishap.
+REFUSALS = ((429, 0.1), (500, 0.1))
+
+
+class Mishaps:
+    """Use as a context manager; `operator` is the one that runs by now."""
+
+    operator: OperatorProcess
+
+    def __init__(self, cluster: Cluster, between: Relay, *, draw: random.Random) -> None:
+        self.done: Counter[str] = Counter()
+        """What went wrong so far, by its name."""
+        self.ended: list[int] = []
+        """The exit statuses of operators that were not killed by us."""
+        self._mortal = True
+        self._cluster = cluster
+        self._between = between
+        self._draw = draw
+        self._stack = ExitStack()
+        self._started = 0
+        self._next: list[Callable[[], None]] = []
+
+    def __enter__(self) -> Mishaps:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def start(self) -> None:
+        """A new operator, in the place of one that has ended."""
+        self._stack.close()
+        self._started += 1
+        running = operator(self._between.plane, identity=f"operator-{self._started}", env=ENVIRONMENT)
+        self.operator = self._stack.enter_context(running)
+
+    def tend(self) -> None:
+        """What the kubelet does."""
+        status = self.operator.process.poll()
+        if status is not None:
+            if status >= 0:
+                self.ended.append(status)
+            self.start()
+
+    def one(self) -> None:
+        """Something goes wrong, each sort in its turn; what went wrong before is over."""
+        self.end()
+        if not self._next:
+            deadly = [self.kill, self.lose_the_control_plane] if self._mortal else []
+            self._next = [*deadly, self.cut_the_watches, self.refuse]
+            self._draw.shuffle(self._next)
+        mishap = self._next.pop()
+        mishap()
+        self.done[mishap.__name__] += 1
+
+    def end(self) -> None:
+        """From now on all is well."""
+        self._between.refuse()
+
+    def spare_the_operator(self) -> None:
+        """From now on nothing goes wrong of which it would end."""
+        self._mortal = False
+        self._next.clear()
+
+    def kill(self) -> None:
+        self.operator.kill()
+
+    def lose_the_control_plane(self) -> None:
+        """The API server and the controllers, as with the node they are on.
+
+        With the controllers left running, the garbage collector could take a resource that was meanwhile
+        made again under its name for the one before, and leave the first one's children alone for good
+        (kubernetes/kubernetes#133565).
+        """
+        self._cluster.manager.kill()
+        self._cluster.plane.restart_api()
+        self._cluster.manager.start()
+        self._cluster.api.close()  # Opened anew with the next request.
+        for room in ROOMS.values():  # Ready as it says it is, it may not serve these yet.
+            wait_until(partial(self._serves, room.type), seconds=SECONDS, what=f"{room.type.plural} served")
+
+    def _serves(self, type: ResourceType) -> bool:
+        return self._cluster.api.get(type.path(namespace=None)).status == 200
+
+    def cut_the_watches(self) -> None:
+        self._between.cut()
+
+    def refuse(self) -> None:
+        self._between.refuse(*REFUSALS)

@@ -1,0 +1,93 @@
+"""Whether a cluster has come to rest as it should: nothing is written, all is true, nothing is left over.
+
+Apart from the soak, which only says when to look. What the operator knows is asked of it, by name and
+version, and held against lists of the API server.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+
+from kindling.handlers import SELECTOR
+from kindling.kube.resources import POD, ResourceType
+
+from tests.apiserver.apiclient import Json
+from tests.apiserver.audit import wait_until
+from tests.apiserver.cluster import ROOMS, Cluster
+from tests.apiserver.kinds import POSTGRESQL, POSTGRESQL_EXAMPLE
+from tests.apiserver.operator_process import OperatorProcess
+
+# Nothing that answers runs in the Pods here, so that is where a database gets.
+READY = {crd: "LoginFailed" if crd in (POSTGRESQL.id, POSTGRESQL_EXAMPLE.id) else "" for crd in ROOMS}
+
+
+def wait_at_rest(cluster: Cluster, *, quiet: float, timeout: float) -> float:
+    """Until every resource is reported as it is now and nothing was written for so long; how long it took."""
+    began = time.monotonic()
+    wait_until(lambda: not unfinished(cluster), seconds=timeout, what=lambda: unfinished(cluster)[:10])
+    cluster.audit.wait_quiet(seconds=quiet, timeout=timeout)
+    return time.monotonic() - began - quiet
+
+
+def unfinished(cluster: Cluster) -> list[str]:
+    """The resources that are not where they should get, and why."""
+    found = []
+    for crd, room in ROOMS.items():
+        for item in _list(cluster, room.type):
+            status = item.get("status") or {}
+            ready: Json = next((c for c in status.get("conditions", ()) if c["type"] == "Ready"), {})
+            good = ready.get("reason") == READY[crd] if READY[crd] else ready.get("status") == "True"
+            if not good or status.get("observedGeneration") != item["metadata"]["generation"]:
+                said = f"{ready.get('reason')}: {ready.get('message')}"
+                found.append(f"{room.type.kind} {item['metadata']['name']}: {said}")
+    return found
+
+
+def left_over(cluster: Cluster) -> list[str]:
+    """Names of objects of ours whose owner is no more, and that are not being removed either."""
+    types = {type for room in ROOMS.values() for type in room.children if type != POD}
+    ours = [item for type in types for item in _list(cluster, type, selector=SELECTOR)]
+    resources = [item for room in ROOMS.values() for item in _list(cluster, room.type)]
+    alive = {item["metadata"]["uid"] for item in [*resources, *ours]}  # A volume owns a Secret.
+    return [
+        item["metadata"]["name"]
+        for item in ours
+        if not alive.issuperset(owner["uid"] for owner in item["metadata"].get("ownerReferences") or ())
+    ]
+
+
+def wait_known(cluster: Cluster, process: OperatorProcess, *, timeout: float) -> int:
+    """Until the operator knows what a list of now shows, no more and no less; returns how many objects."""
+    wait_until(
+        lambda: known(process) == listed(cluster),
+        seconds=timeout,
+        what=lambda: sorted(set(known(process).items()) ^ set(listed(cluster).items()))[:10],
+    )
+    return len(listed(cluster))
+
+
+def known(process: OperatorProcess) -> dict[str, str]:
+    status, text = process.get("/debug/store")
+    assert status == 200, text
+    found: dict[str, str] = json.loads(text)
+    return found
+
+
+def listed(cluster: Cluster) -> dict[str, str]:
+    """Each resource; of others' objects those that some kind looks at; else those that bear our label."""
+    rooms = ROOMS.values()
+    whole = {*(room.type for room in rooms), *(type for room in rooms for type in room.sights)}
+    labelled = {type for room in rooms for type in room.children} - whole
+    found = {}
+    for type, selector in [*((type, "") for type in whole), *((type, SELECTOR) for type in labelled)]:
+        for item in _list(cluster, type, selector=selector):
+            meta = item["metadata"]
+            found[f"{type.label}/{meta['namespace']}/{meta['name']}"] = meta["resourceVersion"]
+    return found
+
+
+def _list(cluster: Cluster, type: ResourceType, *, selector: str = "") -> list[Json]:
+    query = {"labelSelector": selector} if selector else None
+    items: list[Json] = cluster.api.request("GET", type.path(namespace=None), query=query).accepted()["items"]
+    return items
