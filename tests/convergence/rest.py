@@ -13,7 +13,7 @@ from kindling.handlers import SELECTOR
 from kindling.kube.resources import POD, ResourceType
 
 from tests.apiserver.apiclient import Json
-from tests.apiserver.audit import wait_until
+from tests.apiserver.audit import READS, Request, wait_until
 from tests.apiserver.cluster import ROOMS, Cluster
 from tests.apiserver.kinds import POSTGRESQL, POSTGRESQL_EXAMPLE
 from tests.apiserver.operator_process import OperatorProcess
@@ -42,6 +42,12 @@ def unfinished(cluster: Cluster) -> list[str]:
                 said = f"{ready.get('reason')}: {ready.get('message')}"
                 found.append(f"{room.type.kind} {item['metadata']['name']}: {said}")
     return found
+
+
+def written(cluster: Cluster, since: int) -> list[Request]:
+    """What the operator wrote since a mark of the audit log, Events too. Only the Lease is its own affair."""
+    requests = cluster.audit.requests(since)
+    return [asked for asked in requests if asked.verb not in READS and asked.resource != "leases"]
 
 
 def left_over(cluster: Cluster) -> list[str]:
