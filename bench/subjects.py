@@ -54,9 +54,9 @@ def _go(program: Path, *settings: str) -> Start:
             f"--image={IMAGES['memcached']}",
             *settings,
         ]
-        with background(words, log=directory / "go.log") as process:
+        with background(words, log=directory / "go.log") as running:
             _wait_ready(f"http://127.0.0.1:{port}/readyz")
-            yield process.pid
+            yield running.process.pid
 
     return start
 

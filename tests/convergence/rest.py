@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 
-from kindling.handlers import SELECTOR
+from kindling.kinds.contract import SELECTOR
 from kindling.kube.resources import POD, ResourceType
 
 from tests.apiserver.apiclient import Json
