@@ -121,3 +121,29 @@ def test_children_are_repaired_while_a_server_hangs_over_its_answer() -> None:
         queue.close()
 
     asyncio.run(run())
+
+
+def test_a_child_that_is_seen_ahead_of_its_resource_is_not_set_back() -> None:
+    """Each watch is as late as it is: what followed from a new spec can be told before the spec."""
+    world = with_database()
+    cr, workload = Ref(KIND.type, "ns", "db"), Ref(STATEFUL_SET, "ns", "db")
+    before = world.api.objects[workload]
+    spec = {"spec": {"resources": {"limits": {"memory": "1Gi"}}}}
+    world.api.edit(cr, spec)
+    world.settle()
+    after = world.api.objects[workload]
+    assert after["spec"] != before["spec"]
+    world.api.edit(cr, {"spec": {"resources": None}})
+    world.settle()
+
+    world.api.edit(cr, spec)
+    world.api.edit(workload, {"metadata": {"annotations": after["metadata"]["annotations"]}})
+    world.api.put(STATEFUL_SET, after)
+    writes = world.api.writes["apply", "StatefulSet"]
+    for named in world.store.put(STATEFUL_SET, world.api.objects[workload]):
+        world.queue.add(named)
+    world.work()
+    assert world.api.writes["apply", "StatefulSet"] == writes
+    world.wait_long()
+    assert world.api.writes["apply", "StatefulSet"] == writes
+    assert world.api.objects[workload]["spec"] == after["spec"]

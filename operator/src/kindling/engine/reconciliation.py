@@ -21,7 +21,7 @@ from kindling.engine.plan import Action, Apply, Create, Plan, plan
 from kindling.engine.store import Key, Store
 from kindling.kinds.conditions import dated, find
 from kindling.kinds.contract import Answer, Child, Findings, Inquiry, Kind, Observed, Outcome, Problem, Report
-from kindling.kube.errors import ApiError, NotFound, Refused
+from kindling.kube.errors import ApiError, Conflict, NotFound, Refused
 from kindling.kube.resources import SECRET, Object, Ref, ResourceType, ref_of
 
 log = logging.getLogger(__name__)
@@ -133,7 +133,7 @@ class Reconciliation:
                 break
             repairing = taken_up and not written
             if not written:
-                await self._announce(actions)
+                await self._announce()
             for action in actions:
                 try:
                     await self._act(action)
@@ -184,18 +184,23 @@ class Reconciliation:
         except NotFound:
             return None
 
-    async def _announce(self, actions: list[Action]) -> None:
-        """Before the first write: is the resource still there, and does its status own up to the change?"""
+    async def _announce(self) -> None:
+        """Before the first write: is the resource still there, as we know it, and does its status own up to
+        the change?
+
+        A watch that was cut may have hidden its deletion: what we made would be orphaned. And children are
+        watched apart from it: where theirs is ahead, what follows from its new spec looks like damage.
+        """
         meta = self.cr["metadata"]
-        if any(isinstance(action, Create) or getattr(action, "new", False) for action in actions):
-            live = await self._live(Ref(self.kind.type, meta["namespace"], meta["name"]))
-            if live is None or live["metadata"]["uid"] != meta["uid"]:
-                # A watch that was cut may have hidden its deletion: what we made would be orphaned.
-                if live is None:
-                    self.ports.store.drop(self.kind.type, self.cr)
-                raise Gone
-            if "deletionTimestamp" in live["metadata"]:
-                raise Gone
+        live = await self._live(Ref(self.kind.type, meta["namespace"], meta["name"]))
+        if live is None:
+            self.ports.store.drop(self.kind.type, self.cr)
+            raise Gone
+        if live["metadata"]["uid"] != meta["uid"] or "deletionTimestamp" in live["metadata"]:
+            raise Gone
+        if live["metadata"].get("generation") != meta.get("generation"):
+            self.ports.store.put(self.kind.type, live)
+            raise Conflict(status=409, reason="Conflict", message="its spec has changed meanwhile")
         if (self.cr.get("status") or {}).get("observedGeneration") != meta.get("generation"):
             await self._report(self.kind.status(self.cr, self._observed(), Findings(settled=False)))
 
