@@ -203,24 +203,31 @@ def test_after_a_sleep_nothing_may_be_written_any_more() -> None:
 def test_a_term_is_counted_from_before_it_was_asked_for() -> None:
     """A slow answer takes from our own time: others count from when they see the lease renewed."""
     server, clock = Server(), Clock()
-    one = lease(server, clock, "one")
 
-    async def scenario() -> None:
+    async def scenario(seconds: float) -> None:
+        one = lease(server, clock, "one")
         await one.acquire()
-        merge = server.merge
+        merge, version = server.merge, server.version
 
         async def slow(ref: Ref, patch: Object, *, subresource: str | None = None) -> Object:
-            clock.now += DEADLINE_SECONDS - 2
+            clock.now += seconds
+            one._renew_seconds = 600  # What is found is found now, not with the next renewal.
             return await merge(ref, patch, subresource=subresource)
 
         server.merge = slow  # type: ignore[method-assign]
         keeping = asyncio.create_task(one.keep())
-        while server.version < 2:
+        while server.version == version:
             await asyncio.sleep(0.005)
+        server.merge = merge  # type: ignore[method-assign]
+        if seconds > DEADLINE_SECONDS:
+            with pytest.raises(LeaseLost):
+                await asyncio.wait_for(keeping, 1)
+            return
         keeping.cancel()
         one.check()
         clock.now += 3
         with pytest.raises(LeaseLost):
             one.check()
 
-    asyncio.run(scenario())
+    asyncio.run(scenario(DEADLINE_SECONDS - 2))
+    asyncio.run(scenario(DEADLINE_SECONDS + 2))

@@ -123,6 +123,7 @@ class Lease:
                 continue
             if not self.held:
                 raise LeaseLost(f"{holder} holds the lease now")
+            self.check()  # An answer that we slept through tells of a term that is over.
             self._heard_at = self._monotonic()
 
     async def release(self) -> None:
