@@ -111,11 +111,6 @@ class Recorder:
         with self._lock:
             return list(self._versions.get(namespace, ()))
 
-    def forget(self, namespace: str) -> None:
-        with self._lock:
-            for table in (self._objects, self._occasions, self._changed, self._versions):
-                table.pop(namespace, None)
-
     def take(self, type: ResourceType, event: Json) -> None:
         meta = event["object"]["metadata"]
         namespace = meta.get("namespace", "")

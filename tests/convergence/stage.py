@@ -38,7 +38,7 @@ NAMESPACES = "/api/v1/namespaces"
 
 @dataclass(frozen=True)
 class Telling:
-    """A story being told in a namespace. `base` is how many writes had been made there before its act."""
+    """A story being told in a namespace of its own."""
 
     scenario: Scenario
     namespace: str
@@ -70,14 +70,12 @@ class Stage:
     files: Files
     env: Mapping[str, str]
     learnt: dict[str, Undisturbed] = field(default_factory=dict)
-    starts: int = 0
     _process: OperatorProcess | None = None
     _stack: ExitStack = field(default_factory=ExitStack)
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def start(self) -> None:
         """Start the operator; whoever wants to see it at work waits for what it does."""
-        self.starts += 1
         self._process = self._stack.enter_context(operator(self.proxy.plane, env=self.env))
 
     def kill(self) -> None:
@@ -86,7 +84,7 @@ class Stage:
         os.kill(self._process.process.pid, signal.SIGKILL)
 
     def restart(self, env: Mapping[str, str] | None = None) -> None:
-        """With no time to tidy up; told otherwise what to do, where `env` is given."""
+        """With no time to tidy up; from now on with that environment, where it is given."""
         assert self._process is not None
         if env is not None:
             self.env = {**ALWAYS, **env}

@@ -16,7 +16,7 @@ from tests.apiserver.audit import wait_until
 from tests.apiserver.cluster import ROOMS
 from tests.convergence.proxy import Fault
 from tests.convergence.scenarios import SAMPLE, SCENARIOS, Scenario
-from tests.convergence.stage import Progress, Stage, Telling
+from tests.convergence.stage import STILL_SECONDS, Progress, Stage, Telling
 from tests.convergence.streams import EVERY, Event
 
 CHUNK = 60
@@ -91,9 +91,10 @@ def writes(made: Stage, scenarios: Sequence[Scenario], faults: Sequence[str]) ->
     ]
 
 
-def sweep(made: Stage, what: str, todo: Sequence[Point]) -> None:
+def sweep(made: Stage, what: str, todo: Sequence[Point], *, env: Mapping[str, str] = ENVIRONMENT) -> None:
     """Many stories at once, each with its own harm."""
-    made.restart(OFTEN)
+    made.restart(env)
+    rest_seconds = 1.3 * RESYNC_SECONDS if env is OFTEN else STILL_SECONDS
     progress = Progress(what, len(todo))
     wrong: list[str] = []
     missed = 0
@@ -104,7 +105,7 @@ def sweep(made: Stage, what: str, todo: Sequence[Point]) -> None:
         for telling in chunk.values():
             made.act(telling)
         told = {telling: str(point) for point, telling in chunk.items()}
-        wrong += made.verdict(told, rest_seconds=RESYNC_SECONDS * 1.3)
+        wrong += made.verdict(told, rest_seconds=rest_seconds)
         missed += sum(not befell() for befell in fired)
         made.close(list(chunk.values()))
         progress.step(len(chunk), wrong, f", {missed} not met")
@@ -214,9 +215,8 @@ def test_a_few_lost_events_and_refused_writes_change_nothing_in_the_end(made: St
     quick = [name for name in FAULTS if not FAULTS[name].hangs]
     lost, cut = events(made, SAMPLE, "lost"), events(made, SAMPLE, "cut")
     refused = writes(made, SAMPLE, quick)
-    sweep(
-        made, "sample", [*lost[:: len(lost) // 12], *cut[:: len(cut) // 6], *refused[:: len(refused) // 12]]
-    )
+    sweep(made, "lost events", lost[:: len(lost) // 12], env=OFTEN)
+    sweep(made, "cuts and refusals", [*cut[:: len(cut) // 6], *refused[:: len(refused) // 12]])
 
 
 def test_watches_that_fail_at_once_change_nothing_in_the_end(made: Stage) -> None:
@@ -230,10 +230,10 @@ def test_a_few_older_views_change_nothing_in_the_end(made: Stage) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("what", ["lost", "cut"])
-def test_any_lost_event_changes_nothing_in_the_end(made: Stage, what: str) -> None:
+@pytest.mark.parametrize(("what", "env"), [("lost", OFTEN), ("cut", ENVIRONMENT)])
+def test_any_lost_event_changes_nothing_in_the_end(made: Stage, what: str, env: Mapping[str, str]) -> None:
     made.learn(SCENARIOS)
-    sweep(made, what, events(made, SCENARIOS, what))
+    sweep(made, what, events(made, SCENARIOS, what), env=env)
 
 
 @pytest.mark.thorough
