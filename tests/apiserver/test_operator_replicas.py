@@ -24,7 +24,7 @@ from tests.apiserver.audit import READS, Request, wait_until
 from tests.apiserver.cluster import ACCOUNT, NAMESPACE, ROOMS, SECONDS, Cluster, ref_to
 from tests.apiserver.kinds import MEMCACHED
 from tests.apiserver.operator_process import OperatorProcess, operator
-from tests.apiserver.relay import Relay, relay
+from tests.convergence.proxy import Proxy, proxy
 
 ROOM = ROOMS[MEMCACHED.id]
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{ACCOUNT}"
@@ -49,7 +49,7 @@ class Pair:
     """
 
     cluster: Cluster
-    between: Relay
+    between: Proxy
     leader: OperatorProcess
     standby: OperatorProcess
     credentials: tuple[str, str]
@@ -102,7 +102,7 @@ def pair(running_cluster: Cluster, tmp_path: Path) -> Iterator[Pair]:
     mark = running_cluster.audit.mark()
     one, two = running_cluster.log_in("one"), running_cluster.log_in("two")
     credentials = (_credential(one.token), _credential(two.token))
-    with relay(one, directory=tmp_path) as between, operator(between.plane, identity="one") as leader:
+    with proxy(one, directory=tmp_path) as between, operator(between.plane, identity="one") as leader:
         wait_until(lambda: leader.get("/readyz")[0] == 200 and leader.leads, seconds=SECONDS, what=leader.log)
         with operator(two, identity="two") as standby:
             standby.wait_ready()

@@ -1,6 +1,6 @@
 """What goes wrong around the operator, at random: kills, a lost API server, cut watches, refused requests.
 
-Apart from the soak, which knows when. The operator stands behind a relay; like a kubelet, `Mishaps` starts
+Apart from the soak, which knows when. The operator stands behind the proxy; like a kubelet, `Mishaps` starts
 it anew whenever it has ended, each time as another Pod.
 """
 
@@ -17,7 +17,7 @@ from kindling.kube.resources import ResourceType
 from tests.apiserver.audit import wait_until
 from tests.apiserver.cluster import ROOMS, SECONDS, Cluster
 from tests.apiserver.operator_process import OperatorProcess, operator
-from tests.apiserver.relay import Relay
+from tests.convergence.proxy import Proxy
 
 ENVIRONMENT = {"KINDLING_DEBUG": "1", "RES_OPTIONS": "timeout:1 attempts:1"}
 # So many of all requests are refused while it lasts: until the next mishap.
@@ -29,7 +29,7 @@ class Mishaps:
 
     operator: OperatorProcess
 
-    def __init__(self, cluster: Cluster, between: Relay, *, draw: random.Random) -> None:
+    def __init__(self, cluster: Cluster, between: Proxy, *, draw: random.Random) -> None:
         self.done: Counter[str] = Counter()
         """What went wrong so far, by its name."""
         self.ended: list[int] = []

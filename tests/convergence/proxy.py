@@ -2,17 +2,18 @@
 
 Apart from the tests, because a fault between the operator and the API server is nothing that either of
 the two can be told to have. It answers with the API server's own certificate. What can go wrong with a
-watch, or with an older view, is in `streams`; here is what can go wrong with a write.
+watch, or with an older view, is in `streams`; here is what can go wrong with a write, or with any request.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import random
 import ssl
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -104,6 +105,8 @@ class Proxy:
     _writes: defaultdict[str, list[Write | None]] = field(default_factory=lambda: defaultdict(list))
     _faults: dict[tuple[str, int], Fault] = field(default_factory=dict)
     _fired: set[tuple[str, int]] = field(default_factory=set)
+    _shares: Sequence[tuple[int, float]] = ()
+    _held: Sequence[tuple[str, str]] = ()
 
     def silence(self, path: str) -> None:
         """From now on no watch on this path brings anything, nor ends: as when a firewall forgot it."""
@@ -112,6 +115,19 @@ class Proxy:
     def expire(self, path: str) -> None:
         """End the silence as an API server does that has forgotten what happened meanwhile: 410 Gone."""
         self.streams.expire(path)
+
+    def cut(self) -> None:
+        """End every watch here and now, with whatever was on its way."""
+        self.streams.cut()
+
+    def refuse(self, *shares: tuple[int, float]) -> None:
+        """From now on answer that share of all requests with that status; with no shares, none."""
+        self._shares = shares
+
+    def hold(self, *which: tuple[str, str]) -> None:
+        """Keep back the answers to these, a method and a part of the path each; with none, no longer."""
+        self._held = which
+        self.streams.tell()
 
     def writes(self, namespace: str) -> list[Write]:
         """Those that were answered, in order."""
@@ -137,6 +153,8 @@ class Proxy:
         split = urlsplit(request.raw_path)
         asked = Asked(method=request.method, path=split.path, query=parse_qs(split.query))
         self.asked.append(asked)
+        if (status := self._share()) is not None:
+            return _refusal(status, retry_after=1)
         if asked.path.endswith("/portforward") and self.database is not None:
             return await self.database.forward(request)
         if asked.writes:
@@ -152,10 +170,11 @@ class Proxy:
         async with session.request(
             asked.method, self._upstream + target, data=body, headers=_passed(request)
         ) as found:
+            await self._release(asked)
             response = web.StreamResponse(status=found.status, headers=_head(found))
             await response.prepare(request)
             if asked.watches and found.status == 200:
-                await self.streams.carry(asked.path, asked.plural, found, request, response)
+                await self.streams.carry(asked.path, asked.plural, found, response)
             else:
                 await response.write(await found.read())
         return response
@@ -168,19 +187,35 @@ class Proxy:
         place = asked.namespace, len(written)
         fault = self._faults.get(place)
         if fault is None:
-            return await self._commit(request, session, asked, place)
+            committed = await self._commit(request, session, asked, place)
+            await self._release(asked)
+            return committed
         self._fired.add(place)
         answer: web.StreamResponse | None = None
         if fault.commits:
             answer = await self._commit(request, session, asked, place)
         fault.first()
         if fault.answer is not None:
-            return _refusal(fault)
+            return _refusal(fault.answer, retry_after=fault.retry_after)
         if fault.hangs:
             await asyncio.Event().wait()  # until the client goes
         if request.transport is not None:
             request.transport.abort()
         return answer or web.Response(status=502)
+
+    def _share(self) -> int | None:
+        """The status to refuse a request with, if it has drawn one."""
+        drawn = random.random()
+        for status, share in self._shares:
+            drawn -= share
+            if drawn < 0:
+                return status
+        return None
+
+    async def _release(self, asked: Asked) -> None:
+        """Once nothing keeps the answer back any longer."""
+        while any(asked.method == method and part in asked.path for method, part in self._held):
+            await self.streams.told()
 
     async def _commit(
         self, request: web.Request, session: aiohttp.ClientSession, asked: Asked, place: tuple[str, int]
@@ -218,12 +253,11 @@ def _version(raw: bytes) -> str:
         return ""
 
 
-def _refusal(fault: Fault) -> web.Response:
-    assert fault.answer is not None
-    reason = {409: "Conflict", 429: "TooManyRequests", 500: "InternalError"}[fault.answer]
-    body = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": fault.answer}
-    headers = {"Retry-After": str(fault.retry_after)} if fault.retry_after is not None else {}
-    return web.json_response({**body, "message": "as told"}, status=fault.answer, headers=headers)
+def _refusal(status: int, *, retry_after: int | None) -> web.Response:
+    reason = {409: "Conflict", 429: "TooManyRequests", 500: "InternalError"}[status]
+    body = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": status}
+    headers = {"Retry-After": str(retry_after)} if retry_after is not None else {}
+    return web.json_response({**body, "message": "as told"}, status=status, headers=headers)
 
 
 @contextmanager
@@ -245,7 +279,12 @@ def proxy(plane: ControlPlane, *, directory: Path, database: Door | None = None)
         ) as session:
 
             async def answer(request: web.Request) -> web.StreamResponse:
-                return await running._pass_on(request, session)
+                try:
+                    return await running._pass_on(request, session)
+                except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, ConnectionResetError):
+                    if request.transport is not None:
+                        request.transport.abort()
+                    return web.Response()  # Which nobody reads: the connection is no more.
 
             app = web.Application(client_max_size=LONGEST_LINE)
             app.router.add_route("*", "/{path:.*}", answer)

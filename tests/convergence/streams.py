@@ -47,6 +47,7 @@ class Streams:
     _gone: set[str] = field(default_factory=set)
     _watched: set[str] = field(default_factory=set)
     _lost: set[tuple[str, str, str]] = field(default_factory=set)
+    _ends: int = 0
     _loop: asyncio.AbstractEventLoop | None = None
     _change: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -56,18 +57,28 @@ class Streams:
 
     def silence(self, path: str) -> None:
         self._silent.add(path)
-        self._tell()
+        self.tell()
 
     def speak(self, path: str) -> None:
         """End the silence: what was held back comes now."""
         self._silent.discard(path)
-        self._tell()
+        self.tell()
 
     def expire(self, path: str) -> None:
         self._gone |= self._watched if path == EVERY else {path}
         self.speak(path)
 
-    def _tell(self) -> None:
+    def cut(self) -> None:
+        """End every watch, with whatever was on its way."""
+        self._ends += 1
+        self.tell()
+
+    async def told(self) -> None:
+        """Until something is told once more, to this or by way of `tell`."""
+        await self._change.wait()
+
+    def tell(self) -> None:
+        """Have all that waits look again."""
         assert self._loop is not None
         self._loop.call_soon_threadsafe(self._pulse)
 
@@ -88,16 +99,19 @@ class Streams:
         path: str,
         plural: str,
         source: aiohttp.ClientResponse,
-        request: web.Request,
         sink: web.StreamResponse,
     ) -> None:
-        """Pass on what the watch brings, as far as it may, until either side ends it."""
+        """Pass on what the watch brings, as far as it may, until either side ends it.
+
+        Raises `ConnectionResetError` where it is cut.
+        """
+        ends = self._ends
         lines: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
         reading = asyncio.create_task(_read(source, lines))
         self._watched.add(path)
         try:
             while True:
-                at, line = await self._next(path, lines)
+                at, line = await self._next(path, lines, ends=ends)
                 if not line:
                     return
                 if path not in self._gone and self.delay_seconds:
@@ -108,23 +122,26 @@ class Streams:
                     await sink.write(json.dumps(GONE).encode() + b"\n")
                     return
                 event = self._event(plural, line)
-                if event in self.cuts and request.transport is not None:
+                if event in self.cuts and event is not None:
                     self.cuts.discard(event)
                     self.fired.add(event)
                     self.seen[event.namespace, event.plural] -= 1
-                    request.transport.abort()
-                    return
+                    raise ConnectionResetError("cut")
                 if event is not None:
                     await sink.write(line)
         finally:
             reading.cancel()
 
-    async def _next(self, path: str, lines: asyncio.Queue[tuple[float, bytes]]) -> tuple[float, bytes]:
+    async def _next(
+        self, path: str, lines: asyncio.Queue[tuple[float, bytes]], *, ends: int
+    ) -> tuple[float, bytes]:
         """The next line once it may be heard; any at all, where 410 is to be said in its place."""
         getting = asyncio.create_task(lines.get())
         changing: asyncio.Task[object] | None = None
         try:
             while True:
+                if ends != self._ends:
+                    raise ConnectionResetError("cut")
                 if path in self._gone:
                     return (0.0, b"-")
                 if getting.done() and not self._quiet(path):

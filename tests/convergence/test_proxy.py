@@ -172,3 +172,41 @@ def test_a_list_is_as_it_was(between: Proxy, truth: Api, api: Api) -> None:
     assert api.get(f"{WHERE}/b").status == 200
     between.streams.version = None
     assert names(api) == ["a", "b"]
+
+
+def test_every_watch_is_cut_at_once_and_a_new_one_is_not(between: Proxy, truth: Api) -> None:
+    since = version(truth)
+    watches = [Watch(between.plane, since=since) for _ in range(2)]
+    truth.create(WHERE, body("a")).accepted()
+    for watch in watches:
+        watch.wait("a")
+    between.cut()
+    wait_until(lambda: all(watch.ended for watch in watches), seconds=SECONDS, what="cut")
+    Watch(between.plane, since=since).wait("a")
+
+
+def test_a_share_of_all_requests_is_refused_and_no_later_one(between: Proxy, truth: Api, api: Api) -> None:
+    between.refuse((429, 0.5), (500, 0.5))
+    assert {api.create(WHERE, body("a")).status for _ in range(40)} == {429, 500}
+    assert names(truth) == []
+    between.refuse()
+    assert api.create(WHERE, body("a")).status == 201
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_an_answer_is_kept_back_until_it_may_go(between: Proxy, truth: Api, api: Api, method: str) -> None:
+    between.hold((method, WHERE))
+    answers: list[int] = []
+
+    def ask() -> None:
+        answer = api.create(WHERE, body("a")) if method == "POST" else api.get(WHERE)
+        answers.append(answer.status)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    wait_until(lambda: names(truth) == (["a"] if method == "POST" else []), seconds=SECONDS, what="made")
+    thread.join(0.5)
+    assert answers == []
+    between.hold()
+    thread.join(SECONDS)
+    assert answers == [201 if method == "POST" else 200]

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from tests.apiserver.cluster import Cluster, cluster
-from tests.apiserver.relay import relay
 from tests.convergence.edits import Crowd
 from tests.convergence.mishaps import Mishaps
+from tests.convergence.proxy import proxy
 from tests.convergence.rest import left_over, wait_at_rest, wait_known, written
 
 MIB = 1 << 20
@@ -66,7 +66,7 @@ def test_all_comes_to_rest(place: Cluster, tmp_path: Path, measure: Measure) -> 
     say = Say()
     crowd = Crowd(place, place.namespace("soak"), count=measure.resources, draw=draw)
     with (
-        relay(place.operator_plane, directory=tmp_path) as between,
+        proxy(place.operator_plane, directory=tmp_path) as between,
         Mishaps(place, between, draw=draw) as mishaps,
     ):
         mishaps.operator.wait_ready()
