@@ -1,8 +1,17 @@
-"""What all suites share: `--thorough`, which asks for all that takes too long to be run each time."""
+"""What all suites share: `--thorough`, which asks for all that takes too long to be run each time, and lanes.
+
+Run by several workers (`-n 2`, as `infra test` does), a suite or a file stays with one of them: what the
+session or a module shares is set up once, and the one cluster has one user.
+"""
 
 from __future__ import annotations
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
+
+ALONE = "tests/cluster/"
+"""Of this folder, whose stack is one per machine, everything is done by one worker, which begins with it."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -19,7 +28,24 @@ def thorough(pytestconfig: pytest.Config) -> bool:
     return bool(pytestconfig.getoption("thorough"))
 
 
+class Lanes(LoadScopeScheduling):  # type: ignore[misc]
+    """Hands out whole files, in the order of the collection, and one folder as if it were one file."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return ALONE if nodeid.startswith(ALONE) else nodeid.partition("::")[0]
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    """A hook of pytest-xdist."""
+    config.option.loadscopereorder = False
+    return Lanes(config, log)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):
+        # One of several workers: what takes longest begins first, so that none is left with it at the end.
+        suites = list(config.getini("testpaths"))
+        items.sort(key=lambda item: -suites.index("/".join(item.nodeid.split("/")[:2])))
     if not config.getoption("thorough"):
         skip = pytest.mark.skip(reason="takes long: --thorough")
         for item in items:

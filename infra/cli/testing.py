@@ -7,6 +7,7 @@ and the development packages. Linting comes first because it takes seconds; a fa
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from infra import paths, processes
@@ -22,6 +23,9 @@ from infra.toolchain import Toolchain, venv
 STACK = "test"
 TOOLS = (*looking.UP_TOOLS, "etcd", "kube-apiserver", "kube-controller-manager")
 REQUIREMENTS = "requirements-dev.txt"
+WORKERS = ("-n", "2")
+"""For a run of everything: most of its time is waiting. More would be in each other's way on two cores."""
+
 # Their settings stand in pyproject.toml.
 LINTERS = (("ruff", "check"), ("ruff", "format", "--check"), ("mypy",), ("lint-imports",))
 
@@ -42,7 +46,19 @@ def run(command: Command) -> int:
                 why="its findings stand above",
                 remedy="mend them; the tests run when the linters are content.",
             )
-    return processes.attach([python, "-m", "pytest", *command.rest], env=environment, cwd=paths.REPOSITORY)
+    words = [*workers(command.rest), *command.rest]
+    return processes.attach([python, "-m", "pytest", *words], env=environment, cwd=paths.REPOSITORY)
+
+
+def workers(rest: Sequence[str]) -> Sequence[str]:
+    """Several, unless a file or folder is named, or how many, or the terminal is wanted (`-s`, `--pdb`)."""
+    alone = any(
+        word in ("-s", "--pdb", "--lf", "--last-failed")
+        or word.startswith(("-n", "--numprocesses"))
+        or (paths.REPOSITORY / word.partition("::")[0]).exists()
+        for word in rest
+    )
+    return () if alone else WORKERS
 
 
 def _provision(toolchain: Toolchain, progress: Progress) -> tuple[Path, dict[str, str]]:

@@ -98,27 +98,6 @@ def test_delete_policy_leaves_nothing(environment: Environment) -> None:
     assert environment.get(kinds, "-l", "app.kubernetes.io/instance=fleeting")["items"] == []
 
 
-def test_passwords_stand_in_secrets_alone(environment: Environment) -> None:
-    """The canary is the sample's password; the resource's own spec, where its author put it, is set aside."""
-    logs = environment.kubectl(
-        "logs", "-n", "kindling-system", "deployment/kindling-operator", "--all-pods=true", "--tail=-1"
-    )
-    pods = environment.kubectl("logs", "mydb-0", "--all-containers")
-    seen = environment.kubectl("get", "events,pods,statefulsets,configmaps,services,pvc", "-A", "-o", "json")
-    resource = environment.get(f"{GROUPS['mydb']}/mydb")
-    status = json.dumps(resource["status"]) + json.dumps(resource["metadata"].get("annotations", {}))
-    for text in (logs, pods, seen, status):
-        assert "password123" not in text
-    assert "kindling.engine" in logs  # They are the operator's logs, not empty.
-
-
-def test_no_trace_of_the_framework_on_any_resource(environment: Environment) -> None:
-    for name, resource in GROUPS.items():
-        metadata = environment.get(f"{resource}/{name}")["metadata"]
-        assert not [key for key in metadata.get("annotations", {}) if "kopf" in key]
-        assert not metadata.get("finalizers")
-
-
 @pytest.fixture
 def made(environment: Environment) -> Iterator[Callable[..., str]]:
     """Makes a Postgresql of this spec, waits for it to be Ready, and deletes it with its data at the end."""
