@@ -39,8 +39,9 @@ BUILT_IN = (DEPLOYMENT, STATEFUL_SET, DISRUPTION_BUDGET)
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 WATCH_SECONDS = 86400
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
-# What a ReplicaSet gives each of its Pods: a hash that follows from the template, and letters by chance.
-BY_CHANCE = re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5}$")
+# A ReplicaSet's hash, which is another where the name was still taken by one that is on its way out
+# (`collisionCount`), and what each of its Pods gets by chance. The template itself is compared.
+BY_CHANCE = re.compile(r"(?:-[bcdfghjklmnpqrstvwxz2456789]{5,10}){1,2}(?=$|\")")
 # Given by the server, or counting how often something was written, or a hash of what has a uid in it.
 GIVEN = frozenset(
     {
@@ -50,6 +51,8 @@ GIVEN = frozenset(
         "creationTimestamp",
         "clusterIP",
         "clusterIPs",
+        "collisionCount",
+        "pod-template-hash",
         APPLIED,
     }
 )
@@ -135,7 +138,7 @@ class Recorder:
 
 def _steady(ref: Ref) -> str:
     name = ref.name.replace(ref.namespace, "NAMESPACE")
-    return BY_CHANCE.sub("-*", name) if ref.type == POD else name
+    return BY_CHANCE.sub("-*", name) if ref.type in (POD, REPLICA_SET) else name
 
 
 def _normal(type: ResourceType, obj: Json, namespace: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -83,6 +84,16 @@ async def broken(request: web.Request) -> web.StreamResponse:
     assert request.transport is not None
     request.transport.abort()
     return web.Response()
+
+
+def cut_after(piece: bytes) -> Answer:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = await watch(piece)(request)
+        assert request.transport is not None
+        request.transport.abort()
+        return response
+
+    return answer
 
 
 def followed(*answers: Answer, selector: str = "") -> Server:
@@ -167,6 +178,25 @@ def test_a_fault_loses_neither_the_place_nor_the_list(fault: Answer) -> None:
     assert server.seen == [("ADDED", "a", "4")]
     assert len([asked for asked in server.asked if "watch" not in asked]) == 2
     assert server.asked[-1]["resourceVersion"] == "4"
+
+
+def test_cut_off_again_and_again_it_keeps_up_as_long_as_something_comes() -> None:
+    """Found by the sweep of cut watches: sixty cuts of one watch, and it came ten seconds late to each."""
+    cuts = [cut_after(event("ADDED", f"s{number}", 10 + number)) for number in range(12)]
+    assert (
+        len(followed(page(), *cuts).seen) == 12
+    )  # within SECONDS: with growing pauses it would take a minute
+
+
+def test_pauses_grow_while_nothing_comes(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow, "FIRST_SECONDS", 0.1)
+    caplog.set_level(logging.INFO)
+    followed(*[refusal(500)] * 4, page(), refusal(500))
+    told = [record.getMessage() for record in caplog.records if record.name == follow.__name__]
+    waits = [float(message.partition("anew in ")[2].split()[0]) for message in told]
+    assert waits == [0.1, 0.2, 0.4, 0.8, 1.6]
 
 
 def test_no_items_may_be_null() -> None:

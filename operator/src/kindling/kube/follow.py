@@ -52,23 +52,27 @@ class Follower:
         self._selected = {"labelSelector": selector} if selector else {}
         self._seconds = seconds
         self._version: str | None = None
+        self._pause = FIRST_SECONDS
 
     async def run(self) -> None:
-        """For ever: whatever goes wrong is tried again, from where it was if the server still knows that."""
-        pause = FIRST_SECONDS
+        """For ever: whatever goes wrong is tried again, from where it was if the server still knows that.
+
+        The pauses grow as long as nothing comes of it. A watch that brought something before it broke off
+        begins the count anew: cut off again and again, it must not fall behind.
+        """
         while True:
             try:
                 if self._version is None:
                     self._version = await self._list()
                     self.listed.set()
                 await self._watch()
-                pause = FIRST_SECONDS
+                self._pause = FIRST_SECONDS
             except (aiohttp.ClientError, TimeoutError, ApiError) as error:
                 if isinstance(error, ApiError) and error.status == GONE:
                     self._version = None
-                log.info(f"following {self._type.plural} anew in {pause:.1f} s: {error!r}")
-                pause = min(2 * pause, LONGEST_SECONDS)
-            await asyncio.sleep(pause)
+                log.info(f"following {self._type.plural} anew in {self._pause:.1f} s: {error!r}")
+            await asyncio.sleep(self._pause)
+            self._pause = min(2 * self._pause, LONGEST_SECONDS)
 
     async def _list(self) -> str:
         query = {**self._selected, "limit": str(PAGE)}
@@ -112,6 +116,7 @@ class Follower:
         if event["type"] != "BOOKMARK":
             self._see(self._type, event["type"], obj)
         self._version = obj["metadata"]["resourceVersion"]
+        self._pause = FIRST_SECONDS
 
 
 async def _answer(response: aiohttp.ClientResponse) -> Object:
