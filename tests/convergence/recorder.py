@@ -41,7 +41,7 @@ WATCH_SECONDS = 86400
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 # A ReplicaSet's hash, which is another where the name was still taken by one that is on its way out
 # (`collisionCount`), and what each of its Pods gets by chance. The template itself is compared.
-BY_CHANCE = re.compile(r"(?:-[bcdfghjklmnpqrstvwxz2456789]{5,10}){1,2}(?=$|\")")
+BY_CHANCE = re.compile(r"(?:-[bcdfghjklmnpqrstvwxz2456789]{5,10}){1,2}(?=-?$|\")")
 # Given by the server, or counting how often something was written, or a hash of what has a uid in it.
 GIVEN = frozenset(
     {
