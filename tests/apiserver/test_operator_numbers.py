@@ -81,7 +81,9 @@ def test_new_resource_takes_a_write_for_each_child_and_two_at_most(
     try:
         writes = running_cluster.audit.writes(mark, namespace=namespace)
         status = _expect(running_cluster, ref, writes)
-        said = [request for request in running_cluster.audit.requests(mark) if request.resource == "events"]
+        asked = running_cluster.audit.requests(mark)
+        assert not [r for r in asked if r.verb == "get" and (r.resource, r.name) == (ref.type.plural, name)]
+        said = [request for request in asked if request.resource == "events"]
         print(
             f"{ref.type.label}: {len(writes) - status} children, {status} of the status, {len(said)} Events;"
             f" Ready is {running_cluster.ready(ref).get('reason')}"

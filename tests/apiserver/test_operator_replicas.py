@@ -18,7 +18,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from kindling.engine.worker import WORKERS
+from kindling.kube.client import POOL
 
 from tests.apiserver.audit import READS, Request, wait_until
 from tests.apiserver.cluster import ACCOUNT, NAMESPACE, ROOMS, SECONDS, Cluster, ref_to
@@ -34,8 +34,6 @@ NUMBERS = itertools.count(1)
 NAP_SECONDS = 4.0
 # So much work that nobody is done with it in a second.
 RESOURCES = 60
-# What is asked last before the first write for a new resource: whether it is still there.
-QUESTION = ("GET", f"/{ROOM.type.plural}/")
 RENEWAL = ("PATCH", "/leases/")
 # From the first write of the leader on, so many of its writes until it is hit.
 WRITES = 40
@@ -139,11 +137,13 @@ def test_the_standby_takes_over_from_one_that_was_killed(pair: Pair, new_namespa
 
 def test_a_leader_that_was_asleep_writes_nothing_more(pair: Pair, new_namespace: str) -> None:
     """It falls asleep over questions, and the answers are there when it wakes up, the lease's among them."""
-    pair.between.hold(QUESTION, RENEWAL)
+    # What is asked before the first write for a new resource: whether others' objects have its names.
+    question = ("GET", f"/namespaces/{new_namespace}/")
+    pair.between.hold(question, RENEWAL)
     now = len(pair.between.asked)
     pair.make(new_namespace)
     wait_until(
-        lambda: pair.asked(QUESTION) >= WORKERS and pair.asked(RENEWAL, since=now) > 0,
+        lambda: pair.asked(question) >= POOL and pair.asked(RENEWAL, since=now) > 0,
         seconds=SECONDS,
         what=pair.leader.log,
     )

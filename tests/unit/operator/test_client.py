@@ -169,6 +169,29 @@ def test_a_write_that_must_not_be_is_not_sent_nor_tried_again() -> None:
     assert len(seen) == 1
 
 
+def test_a_write_that_waits_for_its_turn_is_asked_when_it_comes() -> None:
+    """A process that slept meanwhile must not send what was right before."""
+    release = asyncio.Event()
+    asked: list[str] = []
+
+    async def handler(_: web.Request) -> web.Response:
+        await release.wait()
+        return web.json_response({})
+
+    async def use(client: Client) -> None:
+        first, second = (asyncio.create_task(client.merge(REF, {"a": number})) for number in range(2))
+        async with asyncio.timeout(5):
+            while not asked:
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.1)
+            assert asked == ["asked"]
+            release.set()
+            await asyncio.gather(first, second)
+        assert asked == ["asked", "asked"]
+
+    call(handler, use, limit=1, before_write=lambda: asked.append("asked"))
+
+
 def test_no_server_is_unreachable() -> None:
     async def run() -> None:
         access = Access(info=kopf.ConnectionInfo(server="http://127.0.0.1:9"))

@@ -172,7 +172,11 @@ def test_what_the_server_has_forgotten_is_listed_anew(forgotten: Answer) -> None
     assert len([asked for asked in server.asked if "watch" not in asked]) == 2
 
 
-@pytest.mark.parametrize("fault", [broken, refusal(500), refusal(429, message="slow"), refusal(403)], ids=str)
+@pytest.mark.parametrize(
+    "fault",
+    [broken, refusal(500), refusal(429, message="slow"), refusal(403)],
+    ids=["broken off", "500", "429", "403"],
+)
 def test_a_fault_loses_neither_the_place_nor_the_list(fault: Answer) -> None:
     server = followed(fault, page(version=3), fault, watch(event("ADDED", "a", 4)), fault)
     assert server.seen == [("ADDED", "a", "4")]

@@ -192,7 +192,11 @@ class Reconciliation:
         watched apart from it: where theirs is ahead, what follows from its new spec looks like damage.
         """
         meta = self.cr["metadata"]
-        live = await self._live(Ref(self.kind.type, meta["namespace"], meta["name"]))
+        live: Object | None = None
+        if (self.cr.get("status") or {}).get("observedGeneration") != meta.get("generation"):
+            # What is answered is the resource as it is: nobody need be asked besides.
+            live = await self._report(self.kind.status(self.cr, self._observed(), Findings(settled=False)))
+        live = live or await self._live(Ref(self.kind.type, meta["namespace"], meta["name"]))
         if live is None:
             self.ports.store.drop(self.kind.type, self.cr)
             raise Gone
@@ -201,8 +205,6 @@ class Reconciliation:
         if live["metadata"].get("generation") != meta.get("generation"):
             self.ports.store.put(self.kind.type, live)
             raise Conflict(status=409, reason="Conflict", message="its spec has changed meanwhile")
-        if (self.cr.get("status") or {}).get("observedGeneration") != meta.get("generation"):
-            await self._report(self.kind.status(self.cr, self._observed(), Findings(settled=False)))
 
     async def _act(self, action: Action) -> None:
         if isinstance(action, (Apply, Create)):
@@ -261,13 +263,16 @@ class Reconciliation:
                 await self._gather()
                 await self._converge()
 
-    async def _report(self, report: Report) -> None:
-        """One status patch, if anything differs; from then on the resource says so here too."""
+    async def _report(self, report: Report) -> Object | None:
+        """One status patch, if anything differs; from then on the resource says so here too.
+
+        Returns the resource as it was answered, which may be newer than ours in all else.
+        """
         known = self.cr.get("status") or {}
         status = dated(report.status, known=known, now=self.ports.clock())
         patch = merge_patch(known=known, wanted=status)
         if not patch:
-            return
+            return None
         meta = self.cr["metadata"]
         ref = Ref(self.kind.type, meta["namespace"], meta["name"])
         try:
@@ -281,6 +286,7 @@ class Reconciliation:
         ready = find(status, "Ready")
         self._log(logging.INFO, f"status: Ready={ready.get('status')} {ready.get('reason')}")
         self.cr = {**self.cr, "status": status}
+        return written
 
     def _log(self, level: int, message: str) -> None:
         log.log(level, message, extra={"key": str(self.key)})

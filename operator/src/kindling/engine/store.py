@@ -140,7 +140,8 @@ class Store:
         concerned = {self._owner[ref]} if ref in self._owner else set()
         self._forget(ref)
         bare = type in self._sights and type.label not in self._resources and not _ours(obj)
-        text = orjson.dumps(project(type, obj, bare=bare))
+        # A copy, since orjson leaves what it writes in a block of up to three times its size.
+        text = bytes(memoryview(orjson.dumps(project(type, obj, bare=bare))))
         self._objects[ref] = Held(version, obj["metadata"]["uid"], text)
         if type in self._sights:
             self._named[type, ref.name].add(ref)
