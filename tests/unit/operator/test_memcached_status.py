@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kindling.kinds.conditions import find
 from kindling.kinds.contract import After, Done, Findings, Problem, Report
+from kindling.kinds.pods import PATIENCE_SECONDS
 from kindling.kube.resources import POD, Object, Ref
 
 from tests.unit.operator.memcacheds import KIND, SPECS, deployment, memcached, observed, pod, running
@@ -193,6 +194,16 @@ def test_trouble_beside_one_that_serves() -> None:
             "RolloutStuck",
             "kubectl describe pods",
         ),
+        (
+            {
+                "type": "Progressing",
+                "status": "False",
+                "reason": "ReplicaSetCreateError",
+                "message": "policy",
+            },
+            "PodsRefused",
+            "policy",
+        ),
         ({"type": "Progressing", "status": "True", "reason": "NewReplicaSetCreated"}, "Reconciling", "wait"),
     ],
 )
@@ -216,6 +227,19 @@ def test_passing_obstacle_is_no_fault() -> None:
     assert truths(report({}, findings=Findings(settled=False, problem=problem))) == (
         "False", "False", "True", "False",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("problem", "seconds"),
+    [
+        (Problem(reason="Terminating", message="Wait.", passing=True), 5.0),
+        (Problem(reason="Refused", message="Mend it."), 30.0),
+        (None, PATIENCE_SECONDS),
+    ],
+)
+def test_looks_again_the_sooner_the_sooner_it_may_change(problem: Problem | None, seconds: float) -> None:
+    made = report({}, findings=Findings(settled=problem is None, problem=problem))
+    assert made.outcome == After(seconds)
 
 
 def test_every_message_ends_and_every_reason_is_one_word() -> None:

@@ -27,13 +27,16 @@ class Rollout:
 
 
 def refused(deployment: Object | None) -> Problem | None:
-    """What the cluster says where it refuses the Deployment its Pods (a quota, a policy)."""
+    """What the cluster says where it refuses the Deployment its ReplicaSet or Pods (a quota, a policy)."""
     for item in ((deployment or {}).get("status") or {}).get("conditions") or ():
-        if item.get("type") == "ReplicaFailure" and item.get("status") == "True":
+        pods = item.get("type") == "ReplicaFailure" and item.get("status") == "True"
+        # Until the ReplicaSet is there, the controller neither counts nor tells of a deadline.
+        replica_set = item.get("type") == "Progressing" and item.get("reason") == "ReplicaSetCreateError"
+        if pods or replica_set:
             said = str(item.get("message", "no reason given"))[:LONGEST_SAID]
             return Problem(
                 reason="PodsRefused",
-                message=f"The cluster refuses a Pod: {said}. Allow it, or ask for less; it is tried again.",
+                message=f"The cluster refuses Pods: {said}. Allow it, or ask for less; it is tried again.",
             )
     return None
 

@@ -56,8 +56,7 @@ def obstacle(type: ResourceType, cr: Object, observed: Observed) -> Problem | No
         return problem
     status = (deployment(cr, observed) or {}).get("status") or {}
     conditions = {item.get("type"): item for item in status.get("conditions") or ()}
-    progressing = conditions.get("Progressing", {})
-    if progressing.get("status") == "False" and progressing.get("reason") == "ProgressDeadlineExceeded":
+    if conditions.get("Progressing", {}).get("reason") == "ProgressDeadlineExceeded":
         meta = cr["metadata"]
         return Problem(
             reason="RolloutStuck",
