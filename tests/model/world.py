@@ -71,6 +71,7 @@ class World:
             store=self.store,
             ask=self._ask,
             tell=self._tell,
+            named_again=self.queue.named_again,
             repaired=self._repaired,
             clock=lambda: self.now,
         )

@@ -99,7 +99,8 @@ def in_world(story: Callable[[World], Any]) -> None:
         def tell(type: ResourceType, cr: Object, before: Object, after: Object) -> None:
             world.told.append(after)
 
-        ports = Ports(api=world.api, store=world.store, ask=ask, tell=tell)
+        again = world.queue.named_again
+        ports = Ports(api=world.api, store=world.store, ask=ask, tell=tell, named_again=again)
         reconciler = Reconciler(ports=ports, kinds={KIND.type.label: KIND})
         metrics = Faults()
         workers = [asyncio.create_task(work(reconciler, world.queue, metrics)) for _ in range(8)]

@@ -18,20 +18,12 @@ from kindling.kube.resources import Object
 APPLIED = "kindling.dev/applied"
 """Annotation with the hash of what was last applied: tells that a field has gone from the desired state."""
 
-# Lists that the API merges by key, by the name of the field that holds them. Others may add elements
-# to these, and defaults appear inside them; every other list is atomic: equal, or not.
-LIST_KEYS: dict[str, tuple[str, ...]] = {
-    "containers": ("name",),
-    "initContainers": ("name",),
-    "volumes": ("name",),
-    "env": ("name",),
-    "volumeMounts": ("mountPath",),
-    "ports": ("containerPort", "port", "protocol"),
-    "ownerReferences": ("uid",),
-    "hostAliases": ("ip",),
-    "imagePullSecrets": ("name",),
-    "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
-}
+# Lists that the API merges by a key of their elements, by the name of the field that holds them. Others may
+# add elements to these, and defaults appear inside them; every other list is atomic: equal, or not.
+MERGED = frozenset({
+    "containers", "initContainers", "volumes", "env", "volumeMounts", "ports", "ownerReferences",
+    "hostAliases", "imagePullSecrets", "topologySpreadConstraints",
+})  # fmt: skip
 LARGEST = Decimal(2**63 - 1)
 QUANTITIES = frozenset({"requests", "limits", "sizeLimit"})
 # Switches that are on where they are left out.
@@ -82,18 +74,12 @@ def _stored(value: object) -> int:
 def _list_holds(desired: list[Any], observed: Any, *, field: str, whole: bool) -> bool:
     if not isinstance(observed, list):
         return False
-    keys = LIST_KEYS.get(field)
-    if keys is None or whole:
+    if field not in MERGED or whole:
         return len(desired) == len(observed) and all(
             holds(left, right, field=field, whole=True) for left, right in zip(desired, observed, strict=True)
         )
-    return all(
-        any(
-            all(item.get(key) == other.get(key) for key in keys if key in item) and holds(item, other)
-            for other in observed
-        )
-        for item in desired
-    )
+    # The key is among what an element holds.
+    return all(any(holds(item, other) for other in observed) for item in desired)
 
 
 def merge_patch(*, known: Object, wanted: Object) -> Object:

@@ -52,10 +52,6 @@ Repaired = Callable[[ResourceType, Object, Apply], None]
 """Told of each write that undid what somebody else had done to a child."""
 
 
-async def never(key: Key) -> None:
-    await asyncio.Event().wait()
-
-
 @dataclass(frozen=True, kw_only=True)
 class Ports:
     """The world outside, as a pass reaches it. `named_again` waits until an event names the key."""
@@ -64,8 +60,8 @@ class Ports:
     store: Store
     ask: Ask
     tell: Tell
+    named_again: Callable[[Key], Awaitable[None]]
     repaired: Repaired = lambda type, cr, action: None
-    named_again: Callable[[Key], Awaitable[None]] = never
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 
 

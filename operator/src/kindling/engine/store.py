@@ -50,7 +50,7 @@ class Held(NamedTuple):
         return found
 
 
-def project(type: ResourceType, obj: Object, *, bare: bool = False) -> Object:
+def project(type: ResourceType, obj: Object, *, bare: bool) -> Object:
     """What is kept of an object: no managedFields, no copy of a spec in an annotation, no Secret's data.
 
     If `bare`, who it is and no more: it may be any Pod of the cluster.

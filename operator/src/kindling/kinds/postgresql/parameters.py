@@ -44,8 +44,9 @@ def read(cr: Object) -> dict[str, str]:
     """By name, in order. An empty list of libraries or tablespaces is none: ALTER SYSTEM cannot say it."""
     given = (cr.get("spec") or {}).get("parameters") or {}
     values = {name: str(value) for name, value in sorted(given.items()) if value is not None}
-    empty = {name for name in (*LIBRARIES, "temp_tablespaces") if elements(name, values.get(name, "")) == ()}
-    return {name: value for name, value in values.items() if name not in empty}
+    return {
+        name: value for name, value in values.items() if name == "search_path" or elements(name, value) != ()
+    }
 
 
 def elements(name: str, value: str) -> tuple[str, ...] | None:

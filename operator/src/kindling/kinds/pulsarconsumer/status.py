@@ -45,7 +45,7 @@ def report(
     found = pods.pods_of(type, cr, observed)
     settled = findings.settled and findings.problem is None
     ready = settled and progress.complete and all(pods.pod_ready(pod) for pod in found)
-    fault = None if ready else findings.problem
+    fault = findings.problem
     if settled and not ready:
         fault = _fault(cr, deployment, found, observed, local_broker=local_broker)
 
