@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
 from kindling.engine.metrics import Metrics
 from kindling.engine.queue import Queue
 from kindling.engine.reconciliation import ANSWER_SECONDS
@@ -13,9 +14,20 @@ from kindling.engine.store import Key
 from kindling.engine.worker import Reconciler, work
 from kindling.kinds.conditions import find
 from kindling.kinds.contract import Answer
-from kindling.kube.resources import CONFIG_MAP, SECRET, SERVICE, STATEFUL_SET, Object, Ref
+from kindling.kube.resources import (
+    CONFIG_MAP,
+    DEPLOYMENT,
+    POD,
+    SECRET,
+    SERVICE,
+    STATEFUL_SET,
+    Object,
+    Ref,
+    ResourceType,
+    ref_of,
+)
 
-from tests.model.world import KINDS, World, resource
+from tests.model.world import KINDS, ROOMS, World, resource
 
 KIND = KINDS[0]
 
@@ -32,7 +44,9 @@ def ready(world: World) -> Object:
     return find(world.status(KIND, "db"), "Ready")
 
 
-def test_a_refused_change_does_not_keep_the_others_from_being_repaired() -> None:
+def test_a_refused_change_does_not_keep_the_others_from_being_repaired(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     world = with_database()
     world.api.refuse = CONFIG_MAP
     world.api.edit(Ref(CONFIG_MAP, "ns", "db-config"), {"data": {"pg_hba.conf": "host all all all trust"}})
@@ -40,6 +54,7 @@ def test_a_refused_change_does_not_keep_the_others_from_being_repaired() -> None
     world.settle()
     assert world.api.objects[Ref(STATEFUL_SET, "ns", "db")]["spec"]["replicas"] == 1
     assert ready(world)["reason"] == "Refused"
+    assert "does not stay as it was applied" not in caplog.text
     world.api.refuse = None
     world.resync()
     world.settle()
@@ -147,3 +162,94 @@ def test_a_child_that_is_seen_ahead_of_its_resource_is_not_set_back() -> None:
     world.wait_long()
     assert world.api.writes["apply", "StatefulSet"] == writes
     assert world.api.objects[workload]["spec"] == after["spec"]
+
+
+@pytest.mark.parametrize("fate", ["deleted", "being deleted", "made anew"])
+def test_nothing_is_written_for_a_resource_whose_end_the_watch_has_hidden(fate: str) -> None:
+    """What was made for it would be nobody's, or its namesake's."""
+    world, cr = with_database(), Ref(KIND.type, "ns", "db")
+    if fate == "being deleted":
+        world.api.edit(cr, {"metadata": {"deletionTimestamp": "2026-01-02T00:00:00Z"}})
+    else:
+        world.api.remove(cr, collect=False)
+    if fate == "made anew":
+        world.api.put(KIND.type, resource(KIND, "db"))
+    world.forget(KIND.type)
+    world.api.remove(Ref(SERVICE, "ns", "db"), collect=False)
+    writes = world.api.writes.total()
+    world.deliver()
+    world.work()
+    assert (world.api.writes.total(), world.failures) == (writes, 0)
+    assert Ref(SERVICE, "ns", "db") not in world.api.objects
+
+
+def test_a_resource_that_is_being_deleted_is_left_alone() -> None:
+    world = with_database()
+    world.api.edit(Ref(KIND.type, "ns", "db"), {"metadata": {"deletionTimestamp": "2026-01-02T00:00:00Z"}})
+    world.api.set_status(Ref(POD, "ns", "db-0"), {})
+    writes, asked = world.api.writes.total(), len(world.logins)
+    world.now += timedelta(seconds=ANSWER_SECONDS)
+    world.settle(pods=False)
+    assert (world.api.writes.total(), len(world.logins)) == (writes, asked)
+
+
+def test_of_a_refused_spec_nothing_is_asked() -> None:
+    """A login by a name that the operator keeps to itself, say."""
+    world = with_database()
+    asked = len(world.logins)
+    world.now += timedelta(seconds=ANSWER_SECONDS)
+    world.api.edit(Ref(KIND.type, "ns", "db"), {"spec": {"defaultUser": "kindling"}})
+    world.settle()
+    assert ready(world)["reason"] == "InvalidSpec"
+    assert len(world.logins) == asked
+
+
+def test_a_pass_asks_for_its_resource_once_however_many_rounds_it_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, asked = World(), list[Ref]()
+    get = world.faulty.get
+
+    async def counted(ref: Ref) -> Object:
+        asked.append(ref)
+        return await get(ref)
+
+    monkeypatch.setattr(world.faulty, "get", counted)
+    world.api.put(KIND.type, resource(KIND, "db"))  # its volume first, then what waits for the volume's uid
+    world.deliver()
+    world.work()
+    assert Ref(STATEFUL_SET, "ns", "db") in world.api.objects
+    assert asked.count(Ref(KIND.type, "ns", "db")) == 1
+
+
+def test_a_webhook_that_changes_what_is_applied_is_told_of_and_not_fought(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World()
+    apply = world.api.apply
+
+    async def changed(type: ResourceType, body: Object) -> Object:
+        spec = {"spec": {**body["spec"], "replicas": 2}} if type == STATEFUL_SET else {}
+        return await apply(type, {**body, **spec})
+
+    monkeypatch.setattr(world.api, "apply", changed)
+    world.answer = Answer(ok=False, reason="LoginFailed", message="m")
+    world.api.put(KIND.type, resource(KIND, "db"))
+    world.settle()
+    assert "does not stay as it was applied" in caplog.text
+    assert world.logins  # what comes after the children goes on
+
+
+def test_an_edit_is_owned_up_to_before_anything_is_written_for_it() -> None:
+    """Whoever waits for Ready after an edit is not to be told of what was there before it."""
+    world, memcached = World(), ROOMS["memcached.cache.example.com"]
+    cr, workload = Ref(memcached.type, "ns", "m"), Ref(DEPLOYMENT, "ns", "m")
+    world.api.put(memcached.type, resource(memcached, "m"))
+    world.settle()
+    assert find(world.status(memcached, "m"), "Ready")["status"] == "True"
+    world.api.edit(cr, {"spec": {"memoryMB": 128}})
+    seen = len(world.api.events)
+    world.settle(pods=False)
+    (_, type, first), *later = world.api.events[seen:]
+    assert (ref_of(type, first), find(first["status"], "Ready")["status"]) == (cr, "False")
+    assert workload in [ref_of(type, obj) for _, type, obj in later]

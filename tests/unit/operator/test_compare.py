@@ -72,7 +72,9 @@ def test_held(desired: Any, observed: Any) -> None:
         ({"a": {}}, {"a": "b"}),
         ({"command": ["x", "y"]}, {"command": ["x", "y", "z"]}),
         ({"command": ["x", "y"]}, {"command": ["y", "x"]}),
+        ({"command": ["x", "y"]}, {"command": "x y"}),
         ({"limits": {"cpu": "1"}}, {"limits": {"cpu": "1001m"}}),
+        ({"limits": {"cpu": "1"}}, {"limits": {"cpu": "much"}}),  # no quantity; somebody else's doing
         ({"data": {"cpu": "1"}}, {"data": {"cpu": "1000m"}}),  # a number only where the API says so
         ({"containers": [{"name": "a"}]}, {"containers": []}),
         ({"containers": [{"name": "a", "image": "x"}]}, {"containers": [{"name": "a", "image": "y"}]}),
@@ -133,6 +135,115 @@ def test_within_a_list_that_is_replaced_as_a_whole_nothing_is_merged() -> None:
 def test_a_switch_that_is_on_unless_said_is_not_off_when_left_out(field: str) -> None:
     assert not holds({field: False}, {})
     assert holds({field: False}, {field: False})
+
+
+# Two elements of each list that the API merges by a key: as applied, and as the API server stores them.
+MERGED: dict[str, list[tuple[Object, Object]]] = {
+    "containers": [
+        (
+            {"name": "server", "image": "a"},
+            {"name": "server", "image": "a", "terminationMessagePolicy": "File"},
+        ),
+        ({"name": "sidecar", "image": "b"}, {"name": "sidecar", "image": "b", "resources": {}}),
+    ],
+    "initContainers": [
+        ({"name": "one", "image": "a"}, {"name": "one", "image": "a", "imagePullPolicy": "IfNotPresent"}),
+        ({"name": "two", "image": "a"}, {"name": "two", "image": "a", "imagePullPolicy": "IfNotPresent"}),
+    ],
+    "volumes": [
+        (
+            {"name": "config", "configMap": {"name": "a"}},
+            {"name": "config", "configMap": {"name": "a", "defaultMode": 420}},
+        ),
+        ({"name": "scratch", "emptyDir": {}}, {"name": "scratch", "emptyDir": {}}),
+    ],
+    "env": [
+        ({"name": "A", "value": "1"}, {"name": "A", "value": "1"}),
+        (
+            {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+            {"name": "B", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}},
+        ),
+    ],
+    "volumeMounts": [
+        ({"name": "data", "mountPath": "/a"}, {"name": "data", "mountPath": "/a", "readOnly": True}),
+        ({"name": "data", "mountPath": "/b"}, {"name": "data", "mountPath": "/b"}),
+    ],
+    "ports": [
+        ({"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "UDP", "targetPort": 53}),
+        ({"port": 53, "protocol": "TCP"}, {"port": 53, "protocol": "TCP", "targetPort": 53}),
+    ],
+    "ownerReferences": [
+        ({"name": "a", "uid": "1"}, {"name": "a", "uid": "1", "blockOwnerDeletion": True}),
+        ({"name": "a", "uid": "2"}, {"name": "a", "uid": "2"}),
+    ],
+    "hostAliases": [
+        ({"ip": "::1", "hostnames": ["a"]}, {"ip": "::1", "hostnames": ["a"]}),
+        ({"ip": "127.0.0.1", "hostnames": ["a"]}, {"ip": "127.0.0.1", "hostnames": ["a"]}),
+    ],
+    "imagePullSecrets": [({"name": "a"}, {"name": "a"}), ({"name": "b"}, {"name": "b"})],
+    "topologySpreadConstraints": [
+        (
+            {"topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway", "maxSkew": 1},
+            {"topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway", "maxSkew": 1, "minDomains": 1},
+        ),
+        (
+            {"topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "maxSkew": 1},
+            {"topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "maxSkew": 1},
+        ),
+    ],
+}
+
+
+@pytest.mark.parametrize("field", MERGED)
+def test_elements_of_a_merged_list_are_found_in_any_order_with_defaults_and_beside_others(field: str) -> None:
+    ours, stored = (list(side) for side in zip(*MERGED[field], strict=True))
+    theirs = dict.fromkeys(ours[0], "another's")
+    assert holds({field: ours}, {field: [theirs, *reversed(stored)]})
+    assert not holds({field: ours}, {field: [theirs, stored[0]]})
+    for name in ours[1]:
+        assert not holds({field: ours}, {field: [stored[0], {**stored[1], name: "edited"}]})
+
+
+@pytest.mark.parametrize(
+    ("field", "ours"),
+    [
+        ("command", ["postgres", "-c"]),
+        ("tolerations", [{"key": "a", "operator": "Exists"}, {"key": "b", "operator": "Exists"}]),
+        ("accessModes", ["ReadWriteOnce", "ReadOnlyMany"]),
+        ("policyTypes", ["Ingress", "Egress"]),
+    ],
+)
+def test_any_other_list_is_equal_or_not(field: str, ours: list[Any]) -> None:
+    assert holds({field: ours}, {field: [*ours]})
+    assert not holds({field: ours}, {field: ours[::-1]})
+    assert not holds({field: ours}, {field: [*ours, ours[0]]})
+
+
+SELECTOR = {"matchLabels": {"app": "a"}}
+
+
+@pytest.mark.parametrize(
+    "ours",
+    [
+        {"spec": {"selector": {"app": "a"}}},  # a Service
+        {"spec": {"selector": SELECTOR}},  # a Deployment
+        {"spec": {"podSelector": SELECTOR}},  # a NetworkPolicy, and whom it lets in
+        {"spec": {"ingress": [{"from": [{"podSelector": SELECTOR}, {"namespaceSelector": SELECTOR}]}]}},
+        {"spec": {"nodeSelector": {"app": "a"}}},  # a Pod
+        {"spec": {"topologySpreadConstraints": [{"topologyKey": "zone", "labelSelector": SELECTOR}]}},
+    ],
+)
+def test_a_selector_with_a_label_more_is_another_wherever_it_stands(ours: Object) -> None:
+    def with_one_more(value: Any) -> Any:
+        if isinstance(value, list):
+            return [with_one_more(inner) for inner in value]
+        if not isinstance(value, dict):
+            return value
+        more = {"more": "b"} if "app" in value else {}
+        return {**{name: with_one_more(inner) for name, inner in value.items()}, **more}
+
+    assert holds(ours, copy.deepcopy(ours))
+    assert not holds(ours, with_one_more(ours))
 
 
 def test_a_label_more_selects_something_else() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from kindling.kinds.conditions import condition, dated, find
+import pytest
+from kindling.kinds.conditions import condition, dated, find, standard
 
 THEN, NOW = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 2, 2, tzinfo=UTC)
 
@@ -31,3 +32,34 @@ def test_condition_without_a_time_gets_one() -> None:
 def test_a_message_fits_what_the_crds_admit() -> None:
     made = condition("Ready", False, reason="Refused", message="x" * 5000, generation=1)
     assert len(made["message"]) == 4096
+
+
+@pytest.mark.parametrize(
+    ("ready", "available", "broken", "truths", "reasons"),
+    [
+        (True, True, False, "True True False False", "Why Serving Why AsExpected"),
+        (True, False, False, "True False False False", "Why Why Why AsExpected"),  # none is wanted
+        (False, True, False, "False True True False", "Why Serving Why AsExpected"),
+        (False, False, False, "False False True False", "Why Why Why AsExpected"),
+        (False, True, True, "False True False True", "Why Serving Why Why"),
+        (False, False, True, "False False False True", "Why Why Why Why"),
+    ],
+)
+def test_each_of_the_four_says_why_it_is_as_it_is(
+    ready: bool, available: bool, broken: bool, truths: str, reasons: str
+) -> None:
+    """What holds has a reason of its own to hold; what does not has Ready's."""
+    found = standard(
+        ready=ready,
+        available=available,
+        broken=broken,
+        reason="Why",
+        message="why",
+        serving="it serves",
+        generation=7,
+    )
+    assert [item["type"] for item in found] == ["Ready", "Available", "Progressing", "Degraded"]
+    assert [item["status"] for item in found] == truths.split()
+    assert [item["reason"] for item in found] == reasons.split()
+    assert [item["message"] == "why" for item in found] == [reason == "Why" for reason in reasons.split()]
+    assert {item["observedGeneration"] for item in found} == {7}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 
+import pytest
 from kindling.engine.compare import APPLIED
 from kindling.engine.plan import Apply, Create, Delete, plan
 from kindling.kinds.contract import Child, labels_of, owner_of
@@ -11,6 +12,7 @@ from kindling.kube.resources import CONFIG_MAP, SECRET, SERVICE, Object, Ref, Re
 
 TYPE = ResourceType("example.com", "v1", "Toy", "toys")
 CR: Object = {"metadata": {"namespace": "ns", "name": "x", "uid": "cr"}}
+FOREIGN = {"apiVersion": "apps/v1", "kind": "Other", "name": "x", "uid": "else", "controller": True}
 
 
 def child(
@@ -111,7 +113,6 @@ def test_labelled_but_owned_by_none_is_not_deleted() -> None:
 def test_strangers() -> None:
     meta = {"namespace": "ns", "name": "s", "uid": "u", "resourceVersion": "1"}
     mine = labels_of(TYPE, CR)
-    foreign = {"apiVersion": "apps/v1", "kind": "Other", "name": "x", "uid": "else", "controller": True}
     assert conflict({"metadata": meta}) == "NameConflict"
     assert (
         conflict({"metadata": {**meta, "labels": {**mine, "kindling.dev/kind": "toy.other.com"}}})
@@ -125,7 +126,25 @@ def test_strangers() -> None:
         conflict({"metadata": {**meta, "labels": {**mine, "app.kubernetes.io/managed-by": "Helm"}}})
         == "NameConflict"
     )
-    assert conflict({"metadata": {**meta, "labels": mine, "ownerReferences": [foreign]}}) == "NameConflict"
+    assert conflict({"metadata": {**meta, "labels": mine, "ownerReferences": [FOREIGN]}}) == "NameConflict"
+
+
+@pytest.mark.parametrize(
+    ("of", "words"),
+    [
+        ({}, "was not made by Kindling"),
+        ({"labels": {"kindling.dev/kind": "toy.other.com"}}, "belongs to the toy.other.com of this name"),
+        ({"labels": labels_of(TYPE, CR), "ownerReferences": [FOREIGN]}, "belongs to Other x"),
+        ({"ownerReferences": [{**FOREIGN, "controller": False}]}, "was not made by Kindling"),
+    ],
+)
+def test_a_conflict_says_whose_it_is_and_what_to_do(of: Object, words: str) -> None:
+    meta = {"namespace": "ns", "name": "s", "uid": "u", "resourceVersion": "1", **of}
+    found = {Ref(SERVICE, "ns", "s"): {"metadata": meta}}
+    problem = plan(type=TYPE, cr=CR, desired=[child("s")], observed=found).problem
+    assert problem is not None
+    assert words in problem.message
+    assert "Rename this Toy, or remove that Service" in problem.message
 
 
 def test_an_earlier_incarnation_and_the_dying_are_waited_for() -> None:

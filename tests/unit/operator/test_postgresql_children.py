@@ -215,6 +215,7 @@ def test_mounts_have_their_volumes_and_probes_their_programs() -> None:
         ("db", {"defaultUser": "template1"}, ["'template1'"]),
         ("db", {"defaultUser": "a", "defaultuser": "b"}, ["spec.defaultUser", "spec.defaultuser"]),
         ("db", {"defaultUser": "é" * 32}, ["63 bytes"]),
+        ("db", {"defaultUser": "a" * 64}, ["63 bytes"]),
         ("db", {"password": ""}, ["spec.password"]),
         ("db", {"password": "secret\0word"}, ["spec.password"]),
         ("a" * 53, {}, ["metadata.name", "52"]),
@@ -229,6 +230,11 @@ def test_refuses_by_field_and_value_never_the_password(name: str, spec: Object, 
     assert "secret" not in problem.message
     for word in words:
         assert word in problem.message
+
+
+@pytest.mark.parametrize("user", ["a" * 63, "é" * 31 + "a", "Kindling", "pgadmin"])
+def test_takes_a_user_that_postgresql_can_have(user: str) -> None:
+    assert KIND.refuse(postgresql(defaultUser=user), observed()) is None
 
 
 # What the strategy draws though the CRD's rules would not let it through, or the cluster lacks.

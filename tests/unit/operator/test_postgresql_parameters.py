@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +11,9 @@ from kindling.kinds.postgresql import parameters
 from kindling.kube.resources import CONFIG_MAP, Object, Ref
 
 from tests.unit.operator.postgresqls import KIND, observed, postgresql, volume
+from tests.unit.schema import worlds
+
+CRDS = {label: crd for label, crd in worlds.CRDS.items() if label.startswith("postgresql.")}
 
 
 def test_numbers_are_taken_as_they_are_written() -> None:
@@ -85,6 +90,26 @@ def test_what_is_bound_to_fail_is_refused_by_name(values: Object, words: list[st
     message = refused({"parameters": values, "resources": LIMITED})
     assert message is not None
     assert [word for word in words if word not in message] == []
+
+
+@pytest.mark.parametrize("crd", CRDS)
+def test_reserved_is_what_the_crd_refuses_at_the_door(crd: str) -> None:
+    """What the rule lets in is not refused afterwards; and it all holds where the rule was taken away."""
+    schema = CRDS[crd]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    rules = [
+        rule["rule"]
+        for rule in schema["properties"]["parameters"]["x-kubernetes-validations"]
+        if "name in [" in rule["rule"]
+    ]
+    (rule,) = rules
+    names = re.findall(r"'(\w+)'", rule.partition("[")[2].partition("]")[0])
+    prefixes = re.findall(r"name\.startsWith\('(\w+)'\)", rule)
+    assert set(names) == parameters.RESERVED
+    assert set(parameters.RESERVED_PREFIXES) == set(prefixes)
+    for name in [*names, *(f"{prefix}x" for prefix in prefixes)]:
+        message = refused({"parameters": {name: "x"}})
+        assert message is not None
+        assert name in message
 
 
 @pytest.mark.parametrize(

@@ -168,11 +168,13 @@ def test_plaintext_password_is_flagged_and_only_then() -> None:
     assert find(report(GOOD).status, "PlaintextPassword") == {}
 
 
-def test_every_message_ends_and_every_reason_is_one_word() -> None:
-    for findings in (GOOD, Findings(settled=False)):
-        for item in report(findings).status["conditions"]:
-            assert item["reason"].isalpha()
-            assert item["message"].endswith(".")
+@pytest.mark.parametrize(
+    "findings", [GOOD, Findings(settled=False), Findings(settled=True, paused=True)], ids=repr
+)
+def test_every_message_ends_and_every_reason_is_one_word(findings: Findings) -> None:
+    for item in report(findings, cr=postgresql(password="x")).status["conditions"]:
+        assert item["reason"].isalpha()
+        assert item["message"].endswith(".")
 
 
 def test_asks_a_ready_pod_of_the_current_revision_alone() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from kindling.kinds.conditions import find
 from kindling.kinds.contract import Answer, Findings
 from kindling.kube.resources import SECRET, VOLUME_CLAIM, Object, Ref
@@ -45,19 +46,22 @@ def test_durable_data_has_its_claim() -> None:
         }
 
 
-def test_growing_is_told_while_it_lasts_and_does_not_make_it_unready() -> None:
+@pytest.mark.parametrize("step", ["Resizing", "FileSystemResizePending"])
+def test_growing_is_told_while_it_lasts_and_does_not_make_it_unready(step: str) -> None:
+    """First the volume grows, then the file system in it: a claim has one condition after the other."""
     known = running()
     claim = known[Ref(VOLUME_CLAIM, "ns", "db-data")]
     claim["spec"]["resources"]["requests"]["storage"] = "5Gi"
     claim["status"] = {
         "capacity": {"storage": "1Gi"},
-        "conditions": [{"type": "FileSystemResizePending", "status": "True"}],
+        "conditions": [{"type": step, "status": "True"}],
     }
     status = KIND.status(postgresql(), observed(known), GOOD).status
     assert find(status, "Ready")["status"] == "True"
     progressing = find(status, "Progressing")
     assert (progressing["status"], progressing["reason"]) == ("True", "Resizing")
     assert "from 1Gi to 5Gi" in progressing["message"]
-    claim["status"]["conditions"] = None
-    status = KIND.status(postgresql(), observed(known), GOOD).status
-    assert find(status, "Progressing")["status"] == "False"
+    for over in (None, [], [{"type": step, "status": "False"}]):
+        claim["status"]["conditions"] = over
+        status = KIND.status(postgresql(), observed(known), GOOD).status
+        assert find(status, "Progressing")["status"] == "False"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kindling.kinds.conditions import find
-from kindling.kinds.contract import After, Done, Findings, Problem, Report
+from kindling.kinds.contract import After, Done, Findings, Outcome, Problem, Report
 from kindling.kinds.pulsarconsumer import PulsarConsumer
-from kindling.kinds.pulsarconsumer.status import NEXT_STEPS
+from kindling.kinds.pulsarconsumer.status import CONNECT_PATIENCE_SECONDS, NEXT_STEPS
 from kindling.kube.resources import DEPLOYMENT, Object, Ref
+from pulsar_consumer import client as consumers
 
 from tests.unit.operator.pulsarconsumers import (
     BROKER,
@@ -23,6 +27,7 @@ from tests.unit.operator.pulsarconsumers import (
     rolled_out,
 )
 
+GUIDE = Path(__file__).resolve().parents[3] / "docs" / "guides" / "pulsarconsumer.md"
 SETTLED = Findings(settled=True)
 CONDITIONS = ("Ready", "Available", "Progressing", "Degraded")
 UNCONNECTED = {**rolled_out(1, available=0), **pod(ready=False)}
@@ -145,7 +150,23 @@ def test_passing_obstacle_is_no_fault() -> None:
     passing = Problem(reason="Terminating", message="m.", passing=True)
     made = report({}, findings=Findings(settled=False, problem=passing))
     assert truths(made) == ("False", "False", "True", "False")
-    assert made.outcome == After(5.0)
+
+
+@pytest.mark.parametrize(
+    ("children", "problem", "outcome"),
+    [
+        ({**rolled_out(), **pod()}, None, Done()),
+        ({}, Problem(reason="Terminating", message="m.", passing=True), After(5.0)),
+        ({}, None, After(CONNECT_PATIENCE_SECONDS)),
+        ({}, Problem(reason="Refused", message="m."), After(30.0)),
+        (UNCONNECTED, None, After(30.0)),
+    ],
+)
+def test_looks_again_the_sooner_the_sooner_it_may_change(
+    children: dict[Ref, Object], problem: Problem | None, outcome: Outcome
+) -> None:
+    findings = Findings(settled=problem is None, problem=problem)
+    assert report(children, findings=findings).outcome == outcome
 
 
 def test_running_without_a_broker_is_told_after_a_while_and_heals() -> None:
@@ -188,6 +209,15 @@ def test_unreachable_says_what_localhost_is(server: str, kind: PulsarConsumer, w
     made = report(UNCONNECTED, cr=consumer(serverAddress=server), kind=kind)
     assert reason(made) == "BrokerUnreachable"
     assert [word for word in words if word not in message(made)] == []
+
+
+def test_every_reason_that_the_consumer_gives_has_a_next_step_and_is_in_the_guide() -> None:
+    """One that the operator does not know is lost: the Pod is said to crash."""
+    given = {reason for reason, _ in consumers.REASONS.values()} | {"InvalidSetting"}  # told by its __main__
+    assert set(NEXT_STEPS) == given
+    assert all(step.endswith(".") for step in NEXT_STEPS.values())  # the consumer's words follow
+    rows = [line for line in GUIDE.read_text().splitlines() if line.startswith("| `")]
+    assert given <= {word for row in rows for word in re.findall(r"`(\w+)`", row.split("|")[1])}
 
 
 @pytest.mark.parametrize("said", sorted(NEXT_STEPS))

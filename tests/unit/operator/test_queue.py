@@ -75,3 +75,18 @@ def test_backoff_doubles_is_bounded_and_forgets() -> None:
         queue.close()
 
     asyncio.run(run())
+
+
+def test_oldest_tells_how_long_the_longest_waiting_has_waited() -> None:
+    async def run() -> None:
+        queue: Queue[str] = Queue()
+        assert queue.oldest_seconds == 0.0
+        queue.add("a")
+        await asyncio.sleep(0.05)
+        queue.add("b")
+        queue.add("a")  # waits on as before
+        assert 0.05 <= queue.oldest_seconds < 5
+        assert await queue.get() == "a"
+        assert queue.oldest_seconds < 0.05
+
+    asyncio.run(run())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from typing import Any
 
@@ -14,7 +15,7 @@ from kindling.engine.resync import Resync
 from kindling.engine.store import Key, Store
 from kindling.engine.worker import work
 from kindling.kinds.contract import After, Done, Invalid
-from kindling.kube.errors import ServerError
+from kindling.kube.errors import Conflict, Refused, ServerError, Unreachable
 from kindling.kube.resources import SERVICE, Listing, Object, Ref, ResourceType
 
 KEY = Key("toy.example.com", "ns", "x")
@@ -66,6 +67,36 @@ def test_outcomes(first: Any, passes: int) -> None:
         queue.close()
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("error", "level", "counted"),
+    [
+        (Conflict(status=409, reason="Conflict", message="m"), "INFO", "Conflict"),
+        (Unreachable("m"), "INFO", "Unreachable"),
+        (ServerError(status=500, reason="", message="m"), "WARNING", "ServerError"),
+        (Refused(status=403, reason="Forbidden", message="m"), "WARNING", "Refused"),
+        (KeyError("m"), "ERROR", "Bug"),
+    ],
+)
+def test_a_pass_given_up_is_told_and_counted_by_what_it_means(
+    error: Exception, level: str, counted: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What passes by itself is no warning; what is our own fault is told from the API server's."""
+
+    async def run() -> str:
+        queue, metrics = Queue[Key](), Metrics()
+        working = asyncio.create_task(work(Scripted(error), queue, metrics))  # type: ignore[arg-type]
+        queue.add(KEY)
+        await asyncio.sleep(0.01)
+        working.cancel()
+        queue.close()
+        return metrics.render()
+
+    with caplog.at_level(logging.INFO, logger="kindling.engine.worker"):
+        shown = asyncio.run(run())
+    assert [(record.levelname, vars(record)["key"]) for record in caplog.records] == [(level, str(KEY))]
+    assert f'kindling_errors_total{{error="{counted}"}} 1.0' in shown
 
 
 def test_a_lost_lease_ends_the_worker() -> None:
