@@ -7,6 +7,7 @@ order. Left alone is what no test should hold fast: words for people (messages, 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +38,15 @@ class Mutant:
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line}: {self.fault}"
+
+    @property
+    def lasting(self) -> str:
+        """Its text without the line, which moves when others are edited; it may be that of several places."""
+        return lasting(str(self))
+
+
+def lasting(text: str) -> str:
+    return re.sub(r":\d+: ", ": ", text, count=1)
 
 
 def mutants(path: str, *, root: Path) -> list[Mutant]:

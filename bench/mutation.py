@@ -7,6 +7,7 @@ module by an import hook and runs the tests that are nearest first, the model la
 
 A sample is tried, the same with each seed, so that scores can be compared. `bench/mutation.json` has the
 score and the survivors, which are for reading: what changes nothing that can be seen is no fault of a test.
+`--again` says which of those the tests notice by now.
 """
 
 from __future__ import annotations
@@ -21,19 +22,21 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_loader
 from pathlib import Path
 from types import ModuleType
 
-from bench.mutants import Mutant, compiled, mutants
+from bench.mutants import Mutant, compiled, lasting, mutants
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "operator" / "src"
 UNIT = ROOT / "tests" / "unit" / "operator"
 ENGINE = ("compare", "overwrite", "plan", "queue", "reconciliation", "resync", "store", "worker")
+REPORT = ROOT / "bench" / "mutation.json"
 SAMPLE = 600
 PROCESSES = 2
 PATIENCE_SECONDS = 180
@@ -43,6 +46,66 @@ SLOW_IMPORTS = (
     "pytest", "hypothesis.stateful", "yaml", "kopf", "aiohttp.web", "asyncpg", "orjson", "uvloop",
     "prometheus_client", "_pytest.assertion.rewrite", "_hypothesis_pytestplugin",
 )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What `bench/mutation.json` holds."""
+
+    mutants: int
+    tried: int
+    seed: int
+    noticed: float
+    results: dict[str, int]
+    modules: dict[str, dict[str, int]]
+    survivors: list[str]
+
+    @classmethod
+    def read(cls) -> Report:
+        return cls(**json.loads(REPORT.read_text()))
+
+    @classmethod
+    def of(cls, results: Mapping[Mutant, str], *, mutants: int, seed: int) -> Report:
+        survivors, tried = _survivors(results), Counter(one.path for one in results)
+        return cls._made(tried, Counter(results.values()), survivors, mutants=mutants, seed=seed)
+
+    def again(self, results: Mapping[Mutant, str], *, mutants: int) -> Report:
+        """`results` of all places that bear a survivor's text; of several, as many are left as there were."""
+        were, there = Counter(map(lasting, self.survivors)), {one.lasting for one in results}
+        survivors: list[Mutant] = []
+        for one in _survivors(results):
+            if were[one.lasting] > sum(one.lasting == other.lasting for other in survivors):
+                survivors.append(one)
+        gone = [text.partition(":")[0] for text in were.elements() if text not in there]
+        tried = Counter({path: counts["tried"] for path, counts in self.modules.items()}) - Counter(gone)
+        found = Counter(self.results) - Counter(survived=len(self.survivors))
+        found += Counter(
+            survived=len(survivors),
+            gone=len(gone),
+            noticed=len(self.survivors) - len(survivors) - len(gone),
+        )
+        return self._made(tried, found, survivors, mutants=mutants, seed=self.seed)
+
+    @classmethod
+    def _made(
+        cls,
+        tried: Counter[str],
+        results: Counter[str],
+        survivors: Sequence[Mutant],
+        *,
+        mutants: int,
+        seed: int,
+    ) -> Report:
+        left = Counter(one.path for one in survivors)
+        return cls(
+            mutants=mutants,
+            tried=tried.total(),
+            seed=seed,
+            noticed=round(1 - left.total() / tried.total(), 4),
+            results=dict(sorted(results.items())),
+            modules={path: {"tried": tried[path], "survived": left[path]} for path in sorted(tried)},
+            survivors=list(map(str, survivors)),
+        )
 
 
 class OneModule(MetaPathFinder, Loader):
@@ -71,27 +134,23 @@ class OneModule(MetaPathFinder, Loader):
 def main() -> int:
     options = _options()
     every = [mutant for path in _core() for mutant in mutants(path, root=SOURCE)]
-    chosen = random.Random(options.seed).sample(every, min(options.sample, len(every)))
+    before = Report.read() if options.again else None
+    if before is None:
+        chosen = random.Random(options.seed).sample(every, min(options.sample, len(every)))
+    else:
+        sought = set(map(lasting, before.survivors))
+        chosen = [one for one in every if one.lasting in sought]
     with tempfile.TemporaryDirectory(prefix="kindling-mutation-") as folder:
         _prepare(Path(folder))
         results = _try(chosen)
-    survivors = sorted(
-        (one for one in chosen if results[one] == "survived"), key=lambda one: (one.path, one.line)
-    )
-    tried, left = (Counter(one.path for one in some) for some in (chosen, survivors))
-    noticed = 1 - len(survivors) / len(chosen)
-    report = {
-        "mutants": len(every),
-        "tried": len(chosen),
-        "seed": options.seed,
-        "noticed": round(noticed, 4),
-        "results": dict(sorted(Counter(results.values()).items())),
-        "modules": {path: {"tried": tried[path], "survived": left[path]} for path in sorted(tried)},
-        "survivors": list(map(str, survivors)),
-    }
-    (ROOT / "bench" / "mutation.json").write_text(json.dumps(report, indent=2) + "\n")
-    print("\n".join(map(str, survivors)))
-    print(f"{len(chosen)} of {len(every)} mutants tried, {noticed:.1%} noticed, {len(survivors)} survived")
+    if before is None:
+        report = Report.of(results, mutants=len(every), seed=options.seed)
+    else:
+        report = before.again(results, mutants=len(every))
+    REPORT.write_text(json.dumps(asdict(report), indent=2) + "\n")
+    print("\n".join(report.survivors))
+    left = len(report.survivors)
+    print(f"{report.tried} of {report.mutants} mutants tried, {report.noticed:.1%} noticed, {left} survived")
     return 0
 
 
@@ -99,7 +158,18 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Break the core in one place at a time and run its tests.")
     parser.add_argument("--sample", type=int, default=SAMPLE, help="how many mutants to try")
     parser.add_argument("--seed", type=int, default=1, help="which of them")
+    parser.add_argument(
+        "--again",
+        action="store_true",
+        help="try only the survivors that bench/mutation.json lists, wherever their text is found by now, "
+        "and bring its score and list up to date; what is found nowhere any more counts as never tried",
+    )
     return parser.parse_args()
+
+
+def _survivors(results: Mapping[Mutant, str]) -> list[Mutant]:
+    survived = (one for one, result in results.items() if result == "survived")
+    return sorted(survived, key=lambda one: (one.path, one.line, one.number))
 
 
 def _core() -> list[str]:
@@ -116,7 +186,7 @@ def _tests(path: str) -> list[str]:
     elif module.parent.parent.name == "kinds":
         globs = [f"test_{module.parent.name}*.py", "test_recorded_children.py"]
     else:
-        near = (*ENGINE, "quantity", "mycustomresource_reconcile")
+        near = (*ENGINE, "config", "quantity", "mycustomresource_reconcile")
         globs = [f"test_{module.stem}*.py", *(f"test_{name}*.py" for name in near)]
     nearest = dict.fromkeys(str(test) for glob in globs for test in sorted(UNIT.glob(glob)))
     return [*nearest, "tests/model", *(["tests/unit/schema/test_every_kind.py"] if "kinds" in path else [])]
