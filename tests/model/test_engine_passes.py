@@ -21,6 +21,7 @@ from kindling.kube.resources import (
     SECRET,
     SERVICE,
     STATEFUL_SET,
+    VOLUME_CLAIM,
     Object,
     Ref,
     ResourceType,
@@ -204,9 +205,10 @@ def test_of_a_refused_spec_nothing_is_asked() -> None:
     assert len(world.logins) == asked
 
 
-def test_a_pass_asks_for_its_resource_once_however_many_rounds_it_takes(
+def test_a_new_resource_is_not_asked_for_and_a_damaged_one_once_in_all_rounds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """The answer to a new one's first status tells how it is."""
     world, asked = World(), list[Ref]()
     get = world.faulty.get
 
@@ -215,7 +217,11 @@ def test_a_pass_asks_for_its_resource_once_however_many_rounds_it_takes(
         return await get(ref)
 
     monkeypatch.setattr(world.faulty, "get", counted)
-    world.api.put(KIND.type, resource(KIND, "db"))  # its volume first, then what waits for the volume's uid
+    world.api.put(KIND.type, resource(KIND, "db"))
+    world.settle()
+    assert asked.count(Ref(KIND.type, "ns", "db")) == 0
+    world.api.remove(Ref(VOLUME_CLAIM, "ns", "db-data"))  # It comes first, then what waits for its uid.
+    world.api.remove(Ref(STATEFUL_SET, "ns", "db"))
     world.deliver()
     world.work()
     assert Ref(STATEFUL_SET, "ns", "db") in world.api.objects
