@@ -23,8 +23,8 @@ from infra.toolchain import Toolchain, venv
 STACK = "test"
 TOOLS = (*looking.UP_TOOLS, "etcd", "kube-apiserver", "kube-controller-manager")
 REQUIREMENTS = "requirements-dev.txt"
-WORKERS = ("-n", "2")
-"""For a run of everything: most of its time is waiting. More would be in each other's way on two cores."""
+WORKERS = ("-n", "3")
+"""For a run of everything: most of its time is waiting, also on two cores."""
 
 # Their settings stand in pyproject.toml.
 LINTERS = (("ruff", "check"), ("ruff", "format", "--check"), ("mypy",), ("lint-imports",))

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 import pytest
-from kindling.kube.resources import CONFIG_MAP, DISRUPTION_BUDGET, EVENT, LEASE, SERVICE, Ref
+from kindling.kube.resources import CONFIG_MAP, DISRUPTION_BUDGET, EVENT, LEASE, NETWORK_POLICY, SERVICE, Ref
 
 from tests.apiserver.audit import Request, wait_until
 from tests.apiserver.cluster import ACCOUNT, NAMESPACE, ROOMS, Cluster, cluster, ref_to
@@ -49,6 +49,12 @@ class Scenario:
         self._budget = Ref(DISRUPTION_BUDGET, self._namespace, self._refs[MEMCACHED.id].name)
         self._service = Ref(SERVICE, self._namespace, self._refs[POSTGRESQL_EXAMPLE.id].name)
         self._config = Ref(CONFIG_MAP, self._namespace, f"{self._refs[POSTGRESQL.id].name}-config")
+        # Their specs do not change: so what is set right there is damage, before which they are asked for.
+        self._damaged = {
+            crd: ref_to(room, self._namespace, f"d{n}")
+            for n, (crd, room) in enumerate(ROOMS.items())
+            if NETWORK_POLICY in room.children
+        }
         self._ready: Callable[[], bool] = lambda: False
         self.changed = False
 
@@ -60,22 +66,28 @@ class Scenario:
         for crd, ref in self._refs.items():
             two = {"size": 2} if crd == MEMCACHED.id else {}
             self._cluster.create(ROOMS[crd], self._namespace, ref.name, {**LEAST_SPEC[crd], **two})
+        for crd, ref in self._damaged.items():
+            self._cluster.create(ROOMS[crd], self._namespace, ref.name, LEAST_SPEC[crd])
 
     def change(self) -> None:
-        """One cache where there were two, an edited child, and one that is gone."""
+        """One cache where there were two, an edited child, and some that are gone."""
         self.changed = True
         self._cluster.merge(self._refs[MEMCACHED.id], {"spec": {"size": 1}})
         if self._cluster.get(self._service) is not None:
             self._cluster.merge(self._service, {"spec": {"selector": {"edited": "yes"}}})
         if self._cluster.get(self._config) is not None:
             self._cluster.delete(self._config)
+        for crd, ref in self._damaged.items():
+            for child in self._cluster.children(ROOMS[crd], ref.namespace, ref.name):
+                if child.type == NETWORK_POLICY:
+                    self._cluster.delete(child)
 
     def facts(self) -> set[str]:
         found = {"it is ready"} if self._ready() else set()
         lease = self._cluster.get(LEADER)
         if lease is not None and lease["spec"].get("holderIdentity"):
             found.add("the lease is held")
-        for crd, ref in self._refs.items():
+        for crd, ref in self._all():
             resource = self._cluster.get(ref) or {}
             status = resource.get("status") or {}
             if status.get("observedGeneration") == resource["metadata"]["generation"]:
@@ -94,12 +106,15 @@ class Scenario:
         return {fact.replace(f" {self._namespace}/", " ") for fact in found}
 
     def wait_settled(self) -> None:
-        self._cluster.wait_settled(*self._refs.values())
+        self._cluster.wait_settled(*(ref for _, ref in self._all()))
 
     def end(self) -> None:
         """All but the namespace: in one that ends, nothing may be made, and that is refused in like words."""
-        for ref in self._refs.values():
+        for _, ref in self._all():
             self._cluster.delete(ref)
+
+    def _all(self) -> list[tuple[str, Ref]]:
+        return [*self._refs.items(), *self._damaged.items()]
 
 
 @pytest.fixture(scope="module")
