@@ -17,6 +17,7 @@ from kindling.kinds.contract import Answer
 from kindling.kube.resources import (
     CONFIG_MAP,
     DEPLOYMENT,
+    DISRUPTION_BUDGET,
     POD,
     SECRET,
     SERVICE,
@@ -31,6 +32,7 @@ from kindling.kube.resources import (
 from tests.model.world import KINDS, ROOMS, World, resource
 
 KIND = KINDS[0]
+MEMCACHED = ROOMS["memcached.cache.example.com"]
 
 
 def with_database() -> World:
@@ -248,14 +250,33 @@ def test_a_webhook_that_changes_what_is_applied_is_told_of_and_not_fought(
 
 def test_an_edit_is_owned_up_to_before_anything_is_written_for_it() -> None:
     """Whoever waits for Ready after an edit is not to be told of what was there before it."""
-    world, memcached = World(), ROOMS["memcached.cache.example.com"]
-    cr, workload = Ref(memcached.type, "ns", "m"), Ref(DEPLOYMENT, "ns", "m")
-    world.api.put(memcached.type, resource(memcached, "m"))
+    cr, workload = Ref(MEMCACHED.type, "ns", "m"), Ref(DEPLOYMENT, "ns", "m")
+    world = World()
+    world.api.put(MEMCACHED.type, resource(MEMCACHED, "m"))
     world.settle()
-    assert find(world.status(memcached, "m"), "Ready")["status"] == "True"
+    assert find(world.status(MEMCACHED, "m"), "Ready")["status"] == "True"
     world.api.edit(cr, {"spec": {"memoryMB": 128}})
     seen = len(world.api.events)
     world.settle(pods=False)
     (_, type, first), *later = world.api.events[seen:]
     assert (ref_of(type, first), find(first["status"], "Ready")["status"]) == (cr, "False")
     assert workload in [ref_of(type, obj) for _, type, obj in later]
+
+
+@pytest.mark.parametrize("meanwhile", [False, True], ids=["by us", "by somebody else meanwhile"])
+def test_a_child_that_is_no_longer_wanted_is_deleted(meanwhile: bool) -> None:
+    """One replica needs no PodDisruptionBudget, and must not keep that of three."""
+    cr, budget = Ref(MEMCACHED.type, "ns", "m"), Ref(DISRUPTION_BUDGET, "ns", "m")
+    world = World()
+    world.api.put(MEMCACHED.type, resource(MEMCACHED, "m", size=3))
+    world.settle()
+    assert budget in world.api.objects
+    world.api.edit(cr, {"spec": {"size": 1}})
+    if meanwhile:
+        # Its status first, then its Deployment, then the budget.
+        world.faulty.writes.extend([None, None, lambda: world.api.remove(budget)])
+    world.settle()
+    assert budget not in world.api.objects
+    assert not world.faulty.writes
+    assert world.failures == 0
+    assert find(world.status(MEMCACHED, "m"), "Ready")["status"] == "True"
