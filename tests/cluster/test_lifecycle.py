@@ -105,6 +105,7 @@ def test_damage_by_hand_is_told_and_healed(environment: Environment) -> None:
     drift(environment, status=0)
 
 
+@pytest.mark.thorough
 def test_setting_of_the_cluster_makes_another_in_its_place(environment: Environment, settings: Path) -> None:
     before = incarnation(environment)
     with socket.socket() as probe:
@@ -117,6 +118,7 @@ def test_setting_of_the_cluster_makes_another_in_its_place(environment: Environm
     drift(environment, status=0)
 
 
+@pytest.mark.thorough
 def test_cluster_deleted_by_hand_is_noticed_and_made_anew(environment: Environment) -> None:
     before = incarnation(environment)
     environment.ok("exec", "--stack", STACK, "kind", "delete", "cluster")

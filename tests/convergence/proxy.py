@@ -105,6 +105,7 @@ class Proxy:
     _writes: defaultdict[str, list[Write | None]] = field(default_factory=lambda: defaultdict(list))
     _faults: dict[tuple[str, int], Fault] = field(default_factory=dict)
     _fired: set[tuple[str, int]] = field(default_factory=set)
+    _dice: random.Random = field(default_factory=random.Random)
     _shares: Sequence[tuple[int, float]] = ()
     _held: Sequence[tuple[str, str]] = ()
 
@@ -205,7 +206,7 @@ class Proxy:
 
     def _share(self) -> int | None:
         """The status to refuse a request with, if it has drawn one."""
-        drawn = random.random()
+        drawn = self._dice.random()
         for status, share in self._shares:
             drawn -= share
             if drawn < 0:
