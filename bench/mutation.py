@@ -142,6 +142,10 @@ def main() -> int:
         chosen = [one for one in every if one.lasting in sought]
     with tempfile.TemporaryDirectory(prefix="kindling-mutation-") as folder:
         _prepare(Path(folder))
+        tests = dict.fromkeys(test for path in _core() for test in _tests(path))
+        if os.waitpid(_start(None, list(tests)), 0)[1] != 0:
+            print("The tests fail as it is, and would notice anything: mend that first.", file=sys.stderr)
+            return 1
         results = _try(chosen)
     if before is None:
         report = Report.of(results, mutants=len(every), seed=options.seed)
@@ -193,7 +197,10 @@ def _tests(path: str) -> list[str]:
 
 
 def _prepare(folder: Path) -> None:
-    """Import what takes long, but nothing of ours; no failing example is kept, or made smaller."""
+    """Import what takes long, but nothing of ours.
+
+    No failing example is kept or made smaller, and none fails for being slow: it may be the machine that is.
+    """
     os.chdir(ROOT)
     sys.path[:0] = [str(ROOT), str(SOURCE)]
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
@@ -202,7 +209,8 @@ def _prepare(folder: Path) -> None:
     from hypothesis import Phase, configuration, settings
 
     configuration.set_hypothesis_home_dir(folder)
-    settings.register_profile("mutation", phases=(Phase.explicit, Phase.generate), database=None)
+    phases = (Phase.explicit, Phase.generate)
+    settings.register_profile("mutation", phases=phases, database=None, deadline=None)
     settings.load_profile("mutation")
 
 
@@ -213,7 +221,7 @@ def _try(chosen: Sequence[Mutant]) -> dict[Mutant, str]:
     while waiting or running:
         while waiting and len(running) < PROCESSES:
             mutant = waiting.pop()
-            running[_start(mutant)] = mutant
+            running[_start(mutant, _tests(mutant.path))] = mutant
         pid, status = os.wait()
         mutant = running.pop(pid)
         results[mutant] = _meaning(status)
@@ -224,8 +232,8 @@ def _try(chosen: Sequence[Mutant]) -> dict[Mutant, str]:
     return results
 
 
-def _start(mutant: Mutant) -> int:
-    """The process that runs the tests over the mutant."""
+def _start(mutant: Mutant | None, tests: Sequence[str]) -> int:
+    """The process that runs the tests over the mutant, or over what is there."""
     if pid := os.fork():
         return pid
     signal.alarm(PATIENCE_SECONDS)
@@ -234,9 +242,10 @@ def _start(mutant: Mutant) -> int:
     os.dup2(silent, 2)
     import pytest
 
-    sys.meta_path.insert(0, OneModule(mutant))
+    if mutant is not None:
+        sys.meta_path.insert(0, OneModule(mutant))
     words = ["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=1", "--tb=no"]
-    os._exit(int(pytest.main([*words, *_tests(mutant.path)])))
+    os._exit(int(pytest.main([*words, *tests])))
 
 
 def _meaning(status: int) -> str:
