@@ -268,6 +268,11 @@ def test_refused_pods_are_told_with_the_servers_words() -> None:
     assert "exceeded quota: few" in message(made)
 
 
+def test_what_is_well_is_said_in_whole_sentences_too() -> None:
+    for made in (report({**rolled_out(), **pod()}), report(rolled_out(0), cr=consumer(replicas=0))):
+        assert all(item["message"].endswith(".") for item in made.status["conditions"])
+
+
 STATUSES = st.sampled_from([{}, {"conditions": None, "containerStatuses": None}, {"containerStatuses": [{}]}])
 
 

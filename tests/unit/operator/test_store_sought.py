@@ -133,7 +133,8 @@ def test_graves_are_given_up_oldest_first(monkeypatch: pytest.MonkeyPatch) -> No
     """A churn of Pods must not cost memory; what is forgotten, the next resync mends."""
     monkeypatch.setattr(module, "GRAVES", 2)
     store = new_store()
-    for number, name in enumerate(["old", "mid", "new"], start=1):
+    # One that dies again under its name is the youngest.
+    for number, name in enumerate(["mid", "old", "mid", "new"], start=1):
         store.drop(POD, obj(name, number))
     for name in ("old", "mid", "new"):
         store.put(POD, obj(name, 1))
