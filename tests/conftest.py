@@ -12,8 +12,6 @@ from xdist.scheduler import LoadScopeScheduling
 
 ALONE = "tests/cluster/"
 """Of this folder, whose stack is one per machine, everything is done by one worker, which begins with it."""
-BESIDE = "tests/cluster/test_existing.py"
-"""But this, which has a cluster of its own."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -34,8 +32,7 @@ class Lanes(LoadScopeScheduling):  # type: ignore[misc]
     """Hands out whole files, in the order of the collection, and one folder as if it were one file."""
 
     def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.partition("::")[0]
-        return ALONE if file.startswith(ALONE) and file != BESIDE else file
+        return ALONE if nodeid.startswith(ALONE) else nodeid.partition("::")[0]
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
