@@ -25,6 +25,7 @@ OUTAGE_SECONDS = 120
 HEAL_SECONDS = 240
 CLIENTS = 4
 MANAGED = "app.kubernetes.io/managed-by=kindling"
+DNS = ("-n", "kube-system", "-l", "k8s-app=kube-dns")
 
 # Each client counts its own rows. What it has no answer for it does not log, and it ends there.
 INSERT = """\
@@ -239,15 +240,18 @@ def test_a_restarted_node_brings_every_sample_back_with_its_data(
     began = datetime.now(UTC).replace(microsecond=0)
     node.restart()
 
-    def started() -> bool:
-        pods = environment.get("pods", "-l", MANAGED)["items"]
+    def started(*which: str) -> bool:
+        pods = environment.get("pods", *which)["items"]
         states = [status["state"] for pod in pods for status in pod["status"].get("containerStatuses", [])]
         return bool(states) and all(
             "running" in state and datetime.fromisoformat(state["running"]["startedAt"]) >= began
             for state in states
         )
 
-    within(HEAL_SECONDS, started)
+    within(HEAL_SECONDS, lambda: started("-l", MANAGED))
+    # Clients find the servers by name.
+    within(HEAL_SECONDS, lambda: started(*DNS))
+    environment.kubectl("wait", "pod", *DNS, "--for=condition=Ready", f"--timeout={HEAL_SECONDS:.0f}s")
     environment.wait_ready(*map(resource, SAMPLES), seconds=HEAL_SECONDS)
     for name in names:
         assert environment.psql(name, "SELECT word FROM kept") == word

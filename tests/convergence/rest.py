@@ -23,11 +23,18 @@ READY = {crd: "LoginFailed" if crd in (POSTGRESQL.id, POSTGRESQL_EXAMPLE.id) els
 
 
 def wait_at_rest(cluster: Cluster, *, quiet: float, timeout: float) -> float:
-    """Until every resource is reported as it is now and nothing was written for so long; how long it took."""
+    """Until every resource is reported as it is now and nothing was written for so long; how long it took.
+
+    Events come after what they tell of, a few at a time: these are waited for, too.
+    """
     began = time.monotonic()
     wait_until(lambda: not unfinished(cluster), seconds=timeout, what=lambda: unfinished(cluster)[:10])
-    cluster.audit.wait_quiet(seconds=quiet, timeout=timeout)
-    return time.monotonic() - began - quiet
+    while True:
+        mark = cluster.audit.mark()
+        time.sleep(quiet)
+        if not (late := written(cluster, mark)):
+            return time.monotonic() - began - quiet
+        assert time.monotonic() < began + 2 * timeout, f"still writing: {late[-10:]}"
 
 
 def unfinished(cluster: Cluster) -> list[str]:
