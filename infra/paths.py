@@ -28,6 +28,11 @@ def state_dir() -> Path:
     return _root("KINDLING_STATE", "XDG_STATE_HOME", ".local/state")
 
 
+def tests_dir() -> Path:
+    """State and kubeconfig of the stack that the tests bring up, beside a developer's own."""
+    return state_dir() / "tests"
+
+
 def _root(own: str, xdg: str, fallback: str) -> Path:
     if value := os.environ.get(own):
         return Path(value).expanduser().absolute()

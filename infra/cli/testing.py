@@ -7,7 +7,8 @@ and the development packages. Linting comes first because it takes seconds; a fa
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from infra import paths, processes
@@ -61,9 +62,27 @@ def workers(rest: Sequence[str]) -> Sequence[str]:
     return () if alone else WORKERS
 
 
+@contextmanager
+def _own_state() -> Iterator[None]:
+    """As the tests' stack sees the machine: what a run that was interrupted left behind is its own.
+
+    It is cleared up when the next one begins with its stack.
+    """
+    before = os.environ.get("KINDLING_STATE")
+    os.environ["KINDLING_STATE"] = str(paths.tests_dir() / "state")
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["KINDLING_STATE"]
+        else:
+            os.environ["KINDLING_STATE"] = before
+
+
 def _provision(toolchain: Toolchain, progress: Progress) -> tuple[Path, dict[str, str]]:
     """Everything in place; the development environment's interpreter and the variables to run it with."""
-    machine = looking.look(STACK, toolchain=toolchain, tools=TOOLS, requirements=REQUIREMENTS)
+    with _own_state():
+        machine = looking.look(STACK, toolchain=toolchain, tools=TOOLS, requirements=REQUIREMENTS)
     progress.say(f"{survey.table(machine.parts)}\n")
     for blocker in machine.blockers:
         raise blocker

@@ -17,7 +17,7 @@ from tests.cluster.stack import STACK, Environment
 @pytest.fixture(scope="session")
 def environment() -> Iterator[Environment]:
     """Stack `test`, up; destroyed at the end, whatever happened."""
-    home = paths.state_dir() / "tests"
+    home = paths.tests_dir()
     home.mkdir(parents=True, exist_ok=True)
     made = Environment(home)
     made.ok("destroy", STACK)  # What an earlier, killed run left.

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from infra import paths
+from infra.cli import arguments, testing
+from infra.cli import machine as looking
 from infra.cli.testing import WORKERS, workers
 
 
@@ -26,3 +31,27 @@ def test_a_run_of_everything_has_several_workers(rest: tuple[str, ...]) -> None:
 )
 def test_what_is_named_or_watched_runs_in_one_process(rest: tuple[str, ...]) -> None:
     assert workers(rest) == ()
+
+
+@pytest.mark.parametrize("own", [None, "/somebody/kindling"])
+def test_what_an_interrupted_run_left_is_its_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, own: str | None
+) -> None:
+    """A cluster that bears the mark of another state directory is somebody else's, and in the way."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    if own is None:
+        monkeypatch.delenv("KINDLING_STATE", raising=False)
+    else:
+        monkeypatch.setenv("KINDLING_STATE", own)
+    before = paths.state_dir()
+    seen: list[Path] = []
+
+    def look(stack: str, **_: object) -> object:
+        seen.append(paths.state_dir())
+        raise LookupError(stack)
+
+    monkeypatch.setattr(looking, "look", look)
+    with pytest.raises(LookupError):
+        testing.run(arguments.parse(["test"]))
+    assert seen == [before / "tests" / "state"]
+    assert paths.state_dir() == before
