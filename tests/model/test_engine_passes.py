@@ -186,6 +186,21 @@ def test_nothing_is_written_for_a_resource_whose_end_the_watch_has_hidden(fate: 
     assert Ref(SERVICE, "ns", "db") not in world.api.objects
 
 
+@pytest.mark.parametrize("edited", [False, True])
+def test_a_resource_whose_end_the_watch_has_hidden_is_forgotten(edited: bool) -> None:
+    """Whichever request finds out: the question whether it is there, or the patch of its status."""
+    world, cr = with_database(), Ref(KIND.type, "ns", "db")
+    if edited:
+        world.api.edit(cr, {"spec": {"users": ["ada"]}})
+        world.deliver()
+    world.api.remove(Ref(SERVICE, "ns", "db"), collect=False)
+    world.api.remove(cr, collect=False)
+    world.forget(KIND.type)
+    world.deliver()
+    world.work()
+    assert world.store.resource(Key(KIND.type.label, "ns", "db")) is None
+
+
 def test_a_resource_that_is_being_deleted_is_left_alone() -> None:
     world = with_database()
     world.api.edit(Ref(KIND.type, "ns", "db"), {"metadata": {"deletionTimestamp": "2026-01-02T00:00:00Z"}})

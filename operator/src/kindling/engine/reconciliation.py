@@ -194,8 +194,7 @@ class Reconciliation:
             live = await self._report(self.kind.status(self.cr, self._observed(), Findings(settled=False)))
         live = live or await self._live(Ref(self.kind.type, meta["namespace"], meta["name"]))
         if live is None:
-            self.ports.store.drop(self.kind.type, self.cr)
-            raise Gone
+            raise self._gone()
         if live["metadata"]["uid"] != meta["uid"] or "deletionTimestamp" in live["metadata"]:
             raise Gone
         if live["metadata"].get("generation") != meta.get("generation"):
@@ -276,13 +275,18 @@ class Reconciliation:
             body = {"metadata": {"uid": meta["uid"]}, "status": patch}
             written = await self.ports.api.merge(ref, body, subresource="status")
         except NotFound:
-            raise Gone from None
+            raise self._gone() from None
         self.ports.store.put(self.kind.type, written)
         self.ports.tell(self.kind.type, self.cr, known, status)
         ready = find(status, "Ready")
         self._log(logging.INFO, f"status: Ready={ready.get('status')} {ready.get('reason')}")
         self.cr = {**self.cr, "status": status}
         return written
+
+    def _gone(self) -> Gone:
+        """No watch may ever tell of it: it is forgotten here, or would be taken for there until a resync."""
+        self.ports.store.drop(self.kind.type, self.cr)
+        return Gone()
 
     def _log(self, level: int, message: str) -> None:
         log.log(level, message, extra={"key": str(self.key)})
