@@ -91,7 +91,7 @@ def _for_people(parent: ast.AST, child: ast.AST) -> bool:
             return True
         case ast.Assign(targets=[ast.Name(id="log" | "message" | "__all__")]) | ast.AnnAssign(value=None):
             return True
-        case ast.Assign(value=ast.Subscript()) | ast.Assign(value=ast.Call(func=ast.Name(id="TypeVar"))):
+        case ast.Assign(value=ast.Subscript()):
             return isinstance(parent, ast.Module)
         case ast.ClassDef():
             return any(isinstance(base, ast.Name) and base.id == "Protocol" for base in child.bases)
@@ -139,11 +139,11 @@ def _of(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
         case ast.IfExp(test=test):
             yield f"{_short(node)}: always the first", node.body
             yield f"{_short(node)}: always the other", node.orelse
-        case ast.Expr(value=ast.Call() | ast.Await()) | ast.AugAssign() | ast.Raise() | ast.Delete():
-            yield f"{_short(node)}: left out", ast.Pass()
-        case ast.Break() | ast.Continue():
-            yield f"{_short(node)}: left out", ast.Pass()
-        case ast.Assign(targets=[ast.Attribute() | ast.Subscript()]):
+        case (
+            ast.Expr(value=ast.Call() | ast.Await())
+            | ast.Assign(targets=[ast.Attribute() | ast.Subscript()])
+            | ast.AugAssign() | ast.Raise() | ast.Delete() | ast.Break() | ast.Continue()
+        ):  # fmt: skip
             yield f"{_short(node)}: left out", ast.Pass()
 
 

@@ -100,16 +100,23 @@ class Audit:
             if request.write and namespace in (None, request.namespace)
         ]
 
-    def wait_quiet(self, *, seconds: float = 1.0, timeout: float = 60.0) -> None:
-        """Until nothing was written for so long."""
+    def wait_quiet(
+        self,
+        *,
+        seconds: float = 1.0,
+        timeout: float = 60.0,
+        written: Callable[[int], list[Request]] | None = None,
+    ) -> None:
+        """Until nothing was written for so long; `written` tells what was since a mark (`writes`)."""
+        written = written or self.writes
         deadline = time.monotonic() + timeout
         mark = self.mark()
         since = time.monotonic()
         while time.monotonic() - since < seconds:
-            assert time.monotonic() < deadline, f"still writing after {timeout:g} s: {self.writes(mark)[-5:]}"
+            assert time.monotonic() < deadline, f"still writing after {timeout:g} s: {written(mark)[-5:]}"
             time.sleep(0.05)
             now = self.mark()
-            if now > mark and self.writes(mark):
+            if now > mark and written(mark):
                 since = time.monotonic()
             mark = now
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+from functools import partial
 
 from kindling.kinds.contract import SELECTOR
 from kindling.kube.resources import POD, ResourceType
@@ -29,12 +30,8 @@ def wait_at_rest(cluster: Cluster, *, quiet: float, timeout: float) -> float:
     """
     began = time.monotonic()
     wait_until(lambda: not unfinished(cluster), seconds=timeout, what=lambda: unfinished(cluster)[:10])
-    while True:
-        mark = cluster.audit.mark()
-        time.sleep(quiet)
-        if not (late := written(cluster, mark)):
-            return time.monotonic() - began - quiet
-        assert time.monotonic() < began + 2 * timeout, f"still writing: {late[-10:]}"
+    cluster.audit.wait_quiet(seconds=quiet, timeout=timeout, written=partial(written, cluster))
+    return time.monotonic() - began - quiet
 
 
 def unfinished(cluster: Cluster) -> list[str]:

@@ -83,7 +83,7 @@ def find(status: Object, type: str) -> Object:
     """The condition of that type, empty when there is none."""
     found: Object
     for found in status.get("conditions") or ():
-        if found["type"] == type:
+        if found.get("type") == type:
             return found
     return {}
 

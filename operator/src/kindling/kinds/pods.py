@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from kindling.kinds.conditions import find
 from kindling.kinds.contract import INSTANCE_LABEL, KIND_LABEL, Observed, Problem
 from kindling.kube.resources import POD, Object, ResourceType
 
@@ -32,11 +33,7 @@ def pod_ready(pod: Object) -> bool:
 
 
 def pod_condition(pod: Object, type: str) -> Object:
-    found: Object
-    for found in (pod.get("status") or {}).get("conditions") or ():
-        if found.get("type") == type:
-            return found
-    return {}
+    return find(pod.get("status") or {}, type)
 
 
 def seconds_since(moment: object, *, now: datetime) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kindling.kinds.conditions import find
 from kindling.kinds.contract import Observed, Problem
 from kindling.kinds.memcached.workload import PORT_ANNOTATION
 from kindling.kinds.pods import pod_ready, pods_of, trouble
@@ -55,8 +56,7 @@ def obstacle(type: ResourceType, cr: Object, observed: Observed) -> Problem | No
     if problem := refused(deployment(cr, observed)):
         return problem
     status = (deployment(cr, observed) or {}).get("status") or {}
-    conditions = {item.get("type"): item for item in status.get("conditions") or ()}
-    if conditions.get("Progressing", {}).get("reason") == "ProgressDeadlineExceeded":
+    if find(status, "Progressing").get("reason") == "ProgressDeadlineExceeded":
         meta = cr["metadata"]
         return Problem(
             reason="RolloutStuck",
