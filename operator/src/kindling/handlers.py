@@ -8,13 +8,14 @@ back events until every kind is listed. What the resources own or look at, `kube
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 import kopf
 
 from kindling.engine.queue import Queue
 from kindling.engine.store import Key, Store
+from kindling.kinds.conditions import taken_up
 from kindling.kube.access import Access
 from kindling.kube.client import CONNECT_SECONDS, TIMEOUT_SECONDS
 from kindling.kube.resources import Object, ResourceType
@@ -26,6 +27,8 @@ GRACE_SECONDS = 10
 """How much longer than asked for a server may keep up a watch before kopf ends it."""
 SPARE = 8
 PAGE = 500
+IDLE_SECONDS = 0.2
+"""How long kopf keeps an object's worker, which takes as much room as the object does."""
 ERROR_DELAYS = (1, 1, 2, 3, 5, 8, 13)
 
 
@@ -41,6 +44,7 @@ def settings_for(*, watch_seconds: int) -> kopf.OperatorSettings:
     settings.watching.client_timeout = watch_seconds + GRACE_SECONDS
     settings.watching.chunk_size = PAGE
     settings.queueing.error_delays = ERROR_DELAYS
+    settings.queueing.idle_timeout = IDLE_SECONDS
     settings.process.ultimate_exiting_timeout = 10
     settings.persistence.diffbase_storage = NoDifferences()
     settings.persistence.progress_storage = NoProgress()
@@ -120,12 +124,18 @@ class Glue:
             owed.update(self._store.put(type, dict(body)))
 
         async def notice(event: kopf.RawEvent, **_: Any) -> None:
-            obj: Object = dict(event["object"])
-            change = self._store.drop if event["type"] == "DELETED" else self._store.put
-            for key in change(type, obj) | owed:
-                self._queue.add(key)
+            self.notice(type, event["type"], dict(event["object"]), owed=owed)
             owed.clear()
 
         name = type.label.replace(".", "-")
         kopf.index(*selector, id=f"index-{name}", registry=self.registry)(take_in)
         kopf.on.event(*selector, id=f"event-{name}", registry=self.registry)(notice)
+
+    def notice(
+        self, type: ResourceType, event: str | None, obj: Object, *, owed: Set[Key] = frozenset()
+    ) -> None:
+        """Take in what happened to a resource. `owed` are those whom it concerns as we know already."""
+        change = self._store.drop if event == "DELETED" else self._store.put
+        urgent = not taken_up(obj)
+        for key in change(type, obj) | owed:
+            self._queue.add(key, urgent=urgent)

@@ -1,11 +1,14 @@
-"""client-go's queue semantics: one worker a key, nothing lost while it works, back-off that forgets."""
+"""client-go's queue semantics: one worker a key, nothing lost while it works, back-off that forgets.
+
+And whose turn it is: what users have changed first, and nobody never.
+"""
 
 from __future__ import annotations
 
 import asyncio
 
 import pytest
-from kindling.engine.queue import FIRST_SECONDS, LONGEST_SECONDS, Queue
+from kindling.engine.queue import FIRST_SECONDS, LONGEST_SECONDS, SHARE, Queue
 
 
 def test_many_adds_are_one_pass() -> None:
@@ -88,5 +91,80 @@ def test_oldest_tells_how_long_the_longest_waiting_has_waited() -> None:
         assert 0.05 <= queue.oldest_seconds < 5
         assert await queue.get() == "a"
         assert queue.oldest_seconds < 0.05
+
+    asyncio.run(run())
+
+
+async def order(queue: Queue[str]) -> list[str]:
+    """In which order the keys that wait now are given out."""
+    found = []
+    while not queue.idle:
+        found.append(await queue.get())
+        queue.done(found[-1])
+    return found
+
+
+def test_what_a_user_has_changed_comes_first() -> None:
+    async def run() -> None:
+        queue: Queue[str] = Queue()
+        queue.add("settling")
+        queue.add("new", urgent=True)
+        queue.add("newer", urgent=True)
+        queue.add("new")  # its children's events put it back no place
+        assert await order(queue) == ["new", "newer", "settling"]
+
+    asyncio.run(run())
+
+
+def test_a_settling_key_that_is_changed_goes_over_to_the_urgent_and_waits_on_as_long() -> None:
+    async def run() -> None:
+        queue: Queue[str] = Queue()
+        for key in ("other", "changed"):
+            queue.add(key)
+        await asyncio.sleep(0.05)
+        queue.add("changed", urgent=True)
+        assert len(queue) == 2
+        assert await queue.get() == "changed"
+        assert queue.oldest_seconds >= 0.05
+
+    asyncio.run(run())
+
+
+def test_changed_while_worked_on_is_urgent_afterwards_whatever_else_names_it() -> None:
+    async def run() -> None:
+        queue: Queue[str] = Queue()
+        queue.add("a")
+        await queue.get()
+        queue.add("a", urgent=True)
+        queue.add("a")
+        queue.add("b")
+        queue.done("a")
+        assert await order(queue) == ["a", "b"]
+
+    asyncio.run(run())
+
+
+def test_the_settling_get_their_share_however_much_is_urgent() -> None:
+    async def run() -> None:
+        queue: Queue[str] = Queue()
+        for number in range(8):
+            queue.add(f"settling {number}")
+            queue.add(f"new {number}", urgent=True)
+        turns = await order(queue)
+        assert [key.split()[0] for key in turns[:8]].count("settling") == 8 // SHARE
+        assert turns[-1] == "settling 7"
+
+    asyncio.run(run())
+
+
+def test_oldest_looks_at_both_kinds_of_keys() -> None:
+    async def run() -> None:
+        queue: Queue[str] = Queue()
+        queue.add("settling")
+        await asyncio.sleep(0.05)
+        queue.add("new", urgent=True)
+        assert queue.oldest_seconds >= 0.05
+        assert await queue.get() == "new"
+        assert queue.oldest_seconds >= 0.05
 
     asyncio.run(run())

@@ -1,7 +1,8 @@
 """The work queue: each key is worked on by one worker at a time, once, however many events named it.
 
 client-go's workqueue in small: *dirty* keys wait, *processing* keys are being worked on, a key added
-meanwhile waits for its worker to be done. No kopf here: its own queues keep every event.
+meanwhile waits for its worker to be done. What a user has changed comes before what is merely settling,
+as in controller-runtime's priority queue. No kopf here: its own queues keep every event.
 """
 
 from __future__ import annotations
@@ -17,38 +18,50 @@ K = TypeVar("K", bound=Hashable)
 
 FIRST_SECONDS = 0.05
 LONGEST_SECONDS = 60.0
+SHARE = 4
+"""Of so many turns the settling get one at least, however much is urgent."""
 
 
 class Queue(Generic[K]):
     """Keys to reconcile. All methods but `get` return at once; not safe across threads."""
 
     def __init__(self) -> None:
-        self._ready: OrderedDict[K, float] = OrderedDict()  # dirty key -> when it came (monotonic)
-        self._again: dict[K, float] = {}  # dirty while processing
+        # dirty key -> when it came (monotonic), by whether it is urgent; each key in one of them
+        self._urgent: OrderedDict[K, float] = OrderedDict()
+        self._settling: OrderedDict[K, float] = OrderedDict()
+        self._turn = 0
+        self._again: dict[K, bool] = {}  # dirty while processing -> urgent
         self._processing: dict[K, asyncio.Event] = {}  # set when the key is named meanwhile
         self._failures: dict[K, int] = {}
         self._timers: dict[K, asyncio.TimerHandle] = {}
         self._wake = asyncio.Event()
 
     def __len__(self) -> int:
-        return len(self._ready) + len(self._again)
+        return len(self._urgent) + len(self._settling) + len(self._again)
 
     @property
     def idle(self) -> bool:
         """Nothing waits and nothing is being worked on (timers aside)."""
-        return not (self._ready or self._again or self._processing)
+        return not (len(self) or self._processing)
 
     @property
     def oldest_seconds(self) -> float:
         """How long the longest waiting key has waited."""
-        return time.monotonic() - next(iter(self._ready.values())) if self._ready else 0.0
+        now = time.monotonic()
+        return max(
+            (now - next(iter(lane.values())) for lane in (self._urgent, self._settling) if lane), default=0.0
+        )
 
-    def add(self, key: K) -> None:
+    def add(self, key: K, *, urgent: bool = False) -> None:
+        """A key that waits already keeps its place, unless it is urgent only now."""
         if key in self._processing:
-            self._again.setdefault(key, time.monotonic())
+            self._again[key] = self._again.get(key, False) or urgent
             self._processing[key].set()
-        elif key not in self._ready:
-            self._ready[key] = time.monotonic()
+        elif urgent:
+            self._urgent.setdefault(key, self._settling.pop(key, time.monotonic()))
+            self._wake.set()
+        elif key not in self._urgent:
+            self._settling.setdefault(key, time.monotonic())
             self._wake.set()
 
     def add_after(self, key: K, seconds: float) -> None:
@@ -75,18 +88,20 @@ class Queue(Generic[K]):
         self._failures.pop(key, None)
 
     async def get(self) -> K:
-        """The longest waiting key; it must be given back with `done`."""
-        while not self._ready:
+        """The longest waiting key of the urgent, or of the settling; it must be given back with `done`."""
+        while not (self._urgent or self._settling):
             self._wake.clear()
             await self._wake.wait()
-        key, _ = self._ready.popitem(last=False)
+        self._turn += 1
+        settling = self._settling and (not self._urgent or self._turn % SHARE == 0)
+        key, _ = (self._settling if settling else self._urgent).popitem(last=False)
         self._processing[key] = asyncio.Event()
         return key
 
     def done(self, key: K) -> None:
         self._processing.pop(key, None)
-        if self._again.pop(key, None) is not None:
-            self.add(key)
+        if (urgent := self._again.pop(key, None)) is not None:
+            self.add(key, urgent=urgent)
 
     async def named_again(self, key: K) -> None:
         """Until something names this key, which is being worked on; it gets another turn in any case."""

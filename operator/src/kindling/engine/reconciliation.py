@@ -19,7 +19,7 @@ from kindling.engine import overwrite
 from kindling.engine.compare import merge_patch
 from kindling.engine.plan import Action, Apply, Create, Plan, plan
 from kindling.engine.store import Key, Store
-from kindling.kinds.conditions import dated, find
+from kindling.kinds.conditions import dated, find, taken_up
 from kindling.kinds.contract import Answer, Child, Findings, Inquiry, Kind, Observed, Outcome, Problem, Report
 from kindling.kube.errors import ApiError, Conflict, NotFound, Refused
 from kindling.kube.resources import SECRET, Object, Ref, ResourceType, ref_of
@@ -116,8 +116,7 @@ class Reconciliation:
         """Write what differs until nothing does; returns what hinders, and the refusal if that is it."""
         written: list[Action] = []
         refusal: Refused | None = None
-        known = (self.cr.get("status") or {}).get("observedGeneration")
-        taken_up = known == self.cr["metadata"].get("generation")
+        was_taken_up = taken_up(self.cr)
         for _ in range(ROUNDS):
             decided = await self._decide()
             if decided.problem is not None:
@@ -127,7 +126,7 @@ class Reconciliation:
                 if decided.actions and refusal is None:  # a mutating webhook, say: what we can have, we have
                     self._log(logging.WARNING, "a child does not stay as it was applied")
                 break
-            repairing = taken_up and not written
+            repairing = was_taken_up and not written
             if not written:
                 await self._announce()
             for action in actions:
@@ -189,7 +188,7 @@ class Reconciliation:
         """
         meta = self.cr["metadata"]
         live: Object | None = None
-        if (self.cr.get("status") or {}).get("observedGeneration") != meta.get("generation"):
+        if not taken_up(self.cr):
             # What is answered is the resource as it is: nobody need be asked besides.
             live = await self._report(self.kind.status(self.cr, self._observed(), Findings(settled=False)))
         live = live or await self._live(Ref(self.kind.type, meta["namespace"], meta["name"]))

@@ -79,6 +79,11 @@ def dated(status: Object, *, known: Object, now: datetime) -> Object:
     return {**status, "conditions": conditions}
 
 
+def taken_up(cr: Object) -> bool:
+    """Whether its status is of the present spec: until it is, a user waits for us."""
+    return bool((cr.get("status") or {}).get("observedGeneration") == cr["metadata"].get("generation"))
+
+
 def find(status: Object, type: str) -> Object:
     """The condition of that type, empty when there is none."""
     found: Object

@@ -18,8 +18,9 @@ from kindling.kube.access import Access
 from kindling.kube.errors import Unreachable, error_from
 from kindling.kube.resources import FIELD_MANAGER, Listing, Object, Ref, ResourceType
 
-POOL = 16
-"""Connections at most. Each costs a quarter of a MiB, its TLS buffer, and more make no server faster."""
+POOL = 32
+"""Connections at most: one for each worker, so that a request that hangs takes nobody else's turn. Each costs
+a quarter of a MiB, its TLS buffer."""
 TIMEOUT_SECONDS = 30.0
 CONNECT_SECONDS = 5.0
 PATIENCE_SECONDS = 10.0
