@@ -139,6 +139,7 @@ def test_no_committed_row_is_lost_by_a_killed_server(
         assert_kept(environment, acknowledged(environment, load, round=round), round=round)
 
 
+@pytest.mark.thorough
 def test_a_killed_broker_is_there_again_and_its_consumers_ready(environment: Environment, node: Node) -> None:
     """In the same Pod: what the killed one left on disk must not be in its way."""
     [pod] = environment.get("pods", "-n", "pulsar")["items"]
@@ -175,7 +176,7 @@ def reconciles(environment: Environment, *, size: int) -> float:
     return within(60, done)
 
 
-@pytest.mark.parametrize("signal", ["KILL", "STOP"])
+@pytest.mark.parametrize("signal", ["KILL", pytest.param("STOP", marks=pytest.mark.thorough)])
 def test_another_writes_within_seconds_of_a_leader_that_died_or_froze(
     environment: Environment, node: Node, signal: str
 ) -> None:
