@@ -6,7 +6,7 @@ Apart from the API itself, whose users and controllers are served well, so that 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from enum import Enum
 from typing import TypeVar
 
@@ -69,8 +69,10 @@ class FaultyApi:
     async def delete(self, ref: Ref, *, uid: str, resource_version: str | None = None) -> None:
         await self._write(lambda: self._api.delete(ref, uid=uid, resource_version=resource_version))
 
-    async def list(self, type: ResourceType, *, namespace: str | None, selector: str = "") -> Listing:
-        return await self._api.list(type, namespace=namespace, selector=selector)
+    def pages(
+        self, type: ResourceType, *, namespace: str | None, selector: str = ""
+    ) -> AsyncIterator[Listing]:
+        return self._api.pages(type, namespace=namespace, selector=selector)
 
     async def _write(self, write: Callable[[], Awaitable[T]]) -> T:
         fate = self.writes.popleft() if self.writes else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Container
+from collections.abc import AsyncIterator, Container
 from typing import Any
 
 from kindling.kube.errors import Conflict, NotFound, Refused
@@ -94,7 +94,9 @@ class MemoryApi:
             raise Conflict(status=409, reason="Conflict", message="the object has been modified")
         self.remove(ref)
 
-    async def list(self, type: ResourceType, *, namespace: str | None, selector: str = "") -> Listing:
+    async def pages(
+        self, type: ResourceType, *, namespace: str | None, selector: str = ""
+    ) -> AsyncIterator[Listing]:
         label, _, value = selector.partition("=")
         items = [
             copy.deepcopy(obj)
@@ -103,7 +105,9 @@ class MemoryApi:
             and namespace in (None, ref.namespace)
             and (not selector or (obj["metadata"].get("labels") or {}).get(label) == value)
         ]
-        return Listing(self.version, items)
+        half = len(items) // 2
+        yield Listing(self.version, items[:half])
+        yield Listing(self.version, items[half:])
 
     def _next(self) -> int:
         self.version += 1

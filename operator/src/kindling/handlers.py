@@ -18,7 +18,7 @@ from kindling.engine.store import Key, Store
 from kindling.kinds.conditions import taken_up
 from kindling.kube.access import Access
 from kindling.kube.client import CONNECT_SECONDS, TIMEOUT_SECONDS
-from kindling.kube.resources import Object, ResourceType
+from kindling.kube.resources import PAGE, Object, ResourceType
 from kindling.kube.watches import Watches
 
 log = logging.getLogger(__name__)
@@ -26,7 +26,6 @@ log = logging.getLogger(__name__)
 GRACE_SECONDS = 10
 """How much longer than asked for a server may keep up a watch before kopf ends it."""
 SPARE = 8
-PAGE = 500
 IDLE_SECONDS = 0.2
 """How long kopf keeps an object's worker, which takes as much room as the object does."""
 ERROR_DELAYS = (1, 1, 2, 3, 5, 8, 13)

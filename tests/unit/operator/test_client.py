@@ -23,7 +23,7 @@ from kindling.kube.errors import (
     Unauthorized,
     Unreachable,
 )
-from kindling.kube.resources import SECRET, SERVICE, STATEFUL_SET, Ref
+from kindling.kube.resources import SECRET, SERVICE, STATEFUL_SET, Listing, Ref
 
 REF = Ref(STATEFUL_SET, "ns", "db")
 Handler = Callable[[web.Request], Awaitable[web.Response]]
@@ -103,13 +103,17 @@ def test_status_patch_and_delete_carry_preconditions() -> None:
 
 def test_list_follows_pages() -> None:
     handler, seen = answering(
-        (200, {"metadata": {"continue": "more"}, "items": [1]}, {}),
+        (200, {"metadata": {"resourceVersion": "7", "continue": "more"}, "items": [1]}, {}),
         (200, {"metadata": {"resourceVersion": "7"}, "items": None}, {}),
     )
-    assert call(handler, lambda c: c.list(SERVICE, namespace=None, selector="a=b")) == (7, [1])
+
+    async def pages(client: Client) -> list[Listing]:
+        return [page async for page in client.pages(SERVICE, namespace=None, selector="a=b")]
+
+    assert call(handler, pages) == [(7, [1]), (7, [])]
     assert [where for _, where, _, _ in seen] == [
-        "/api/v1/services?limit=500&labelSelector=a%3Db",
-        "/api/v1/services?limit=500&labelSelector=a%3Db&continue=more",
+        "/api/v1/services?limit=100&labelSelector=a%3Db",
+        "/api/v1/services?limit=100&labelSelector=a%3Db&continue=more",
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import pytest
 from kindling.engine import resync as module
@@ -27,12 +28,14 @@ class Server:
         self.version, self.items = 1, [LISTED]
         self.asked = asyncio.Event()
 
-    async def list(self, type: ResourceType, *, namespace: str | None, selector: str = "") -> Listing:
+    async def pages(
+        self, type: ResourceType, *, namespace: str | None, selector: str = ""
+    ) -> AsyncIterator[Listing]:
         if self.failures:
             self.failures -= 1
             raise ServerError(status=500, reason="", message="down")
         self.asked.set()
-        return Listing(self.version, self.items)
+        yield Listing(self.version, self.items)
 
 
 class Clock:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -127,13 +128,17 @@ def test_resync_heals_ghosts_and_spares_what_is_newer() -> None:
         store.put(SERVICE, obj("there", 3))
 
         class Server:
-            async def list(self, type: ResourceType, *, namespace: str | None, selector: str = "") -> Listing:
+            async def pages(
+                self, type: ResourceType, *, namespace: str | None, selector: str = ""
+            ) -> AsyncIterator[Listing]:
                 if type == TYPE:
                     x = {"metadata": {"namespace": "ns", "name": "x", "uid": "cr", "resourceVersion": "1"}}
-                    return Listing(9, [x])
+                    yield Listing(9, [x])
+                    return
                 assert selector == "a=b"
                 store.put(SERVICE, obj("made-meanwhile", 9))
-                return Listing(9, [obj("there", 3), obj("unseen", 4)])
+                yield Listing(9, [obj("there", 3)])
+                yield Listing(9, [obj("unseen", 4)])
 
         resync = Resync(
             api=Server(),

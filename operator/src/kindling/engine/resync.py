@@ -10,7 +10,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Protocol
 
 from kindling.engine.metrics import Metrics
@@ -28,7 +28,9 @@ OVERDUE_PERIODS = 3
 
 
 class Lister(Protocol):
-    async def list(self, type: ResourceType, *, namespace: str | None, selector: str = "") -> Listing: ...
+    def pages(
+        self, type: ResourceType, *, namespace: str | None, selector: str = ""
+    ) -> AsyncIterator[Listing]: ...
 
 
 class Resync:
@@ -111,18 +113,18 @@ class Resync:
         But a list may come from a server that lags behind: what is newer than the list is not gone.
         """
         before = {ref: self._store.held(ref) for ref in self._store.refs(type)}
-        there, version = set(), 0
+        there, versions = set(), set[int]()
         for namespace in self._namespaces:
-            listing = await self._api.list(type, namespace=namespace, selector=selector)
-            version = min(version or listing.version, listing.version)
-            for obj in listing.items:
-                there.add(ref_of(type, obj))
-                for key in self._store.put(type, obj):
-                    self._queue.add(key)
+            async for page in self._api.pages(type, namespace=namespace, selector=selector):
+                versions.add(page.version)
+                for obj in page.items:
+                    there.add(ref_of(type, obj))
+                    for key in self._store.put(type, obj):
+                        self._queue.add(key)
         for ref, known in before.items():
             if ref in there or known is None or self._store.held(ref) is not known:
                 continue
-            if known.version <= version:
+            if known.version <= min(versions):
                 self._metrics.healed(type.kind)
                 for key in self._store.drop(type, known.object):
                     self._queue.add(key)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from types import TracebackType
 
 import aiohttp
@@ -16,7 +16,7 @@ import orjson
 
 from kindling.kube.access import Access
 from kindling.kube.errors import Unreachable, error_from
-from kindling.kube.resources import FIELD_MANAGER, Listing, Object, Ref, ResourceType
+from kindling.kube.resources import FIELD_MANAGER, PAGE, Listing, Object, Ref, ResourceType
 
 POOL = 32
 """Connections at most: one for each worker, so that a request that hangs takes nobody else's turn. Each costs
@@ -68,16 +68,17 @@ class Client:
     async def get(self, ref: Ref) -> Object:
         return await self._call("GET", ref.type.path(namespace=ref.namespace, name=ref.name))
 
-    async def list(self, type: ResourceType, *, namespace: str | None, selector: str = "") -> Listing:
-        """All objects, consistent as of one moment, page by page."""
-        items: list[Object] = []
-        query = {"limit": "500"} | ({"labelSelector": selector} if selector else {})
+    async def pages(
+        self, type: ResourceType, *, namespace: str | None, selector: str = ""
+    ) -> AsyncIterator[Listing]:
+        """All objects, consistent as of one moment, page by page: thousands at once would not be small."""
+        query = {"limit": str(PAGE)} | ({"labelSelector": selector} if selector else {})
         while True:
             page = await self._call("GET", type.path(namespace=namespace), query=query)
-            items += page.get("items") or []
+            yield Listing(int(page["metadata"].get("resourceVersion") or 0), page.get("items") or [])
             token = page["metadata"].get("continue")
             if not token:
-                return Listing(int(page["metadata"].get("resourceVersion") or 0), items)
+                return
             query["continue"] = token
 
     async def served(self, type: ResourceType) -> bool:

@@ -16,11 +16,10 @@ import aiohttp
 import orjson
 
 from kindling.kube.errors import ApiError, error_from
-from kindling.kube.resources import Object, ResourceType
+from kindling.kube.resources import PAGE, Object, ResourceType
 
 log = logging.getLogger(__name__)
 
-PAGE = 500
 GRACE_SECONDS = 10.0
 """How much longer than asked for a server may keep up a watch before we end it."""
 FIRST_SECONDS = 0.1

@@ -52,8 +52,12 @@ class Ref(NamedTuple):
         return f"{self.type.kind} {self.namespace}/{self.name}"
 
 
+PAGE = 100
+"""Objects listed at once. Parsed, each takes dozens of KiB, and several types are listed at the same time."""
+
+
 class Listing(NamedTuple):
-    """What was there at a version of the API server's store; each object's own is comparable with it."""
+    """A page of what was there at a version of the server's store, with which each object's own compares."""
 
     version: int
     items: list[Object]
