@@ -45,14 +45,23 @@ class FaultyApi:
         """`claimed` is told of each resource whose status was written."""
         self.reads: deque[Fault | None] = deque()
         self.writes: deque[Fault | Meanwhile | None] = deque()
+        self.asked = 0
+        """How many objects were read, one by one."""
+        self.refused = 0
+        """How many applies of something new met what was there."""
         self._api = api
         self._claimed = claimed
 
     async def get(self, ref: Ref) -> Object:
+        self.asked += 1
         return await _fated(self.reads.popleft() if self.reads else None, lambda: self._api.get(ref))
 
-    async def apply(self, type: ResourceType, body: Object) -> Object:
-        return await self._write(lambda: self._api.apply(type, body))
+    async def apply(self, type: ResourceType, body: Object, *, new: bool = False) -> Object:
+        try:
+            return await self._write(lambda: self._api.apply(type, body, new=new))
+        except Conflict:
+            self.refused += new
+            raise
 
     async def create(self, type: ResourceType, body: Object) -> Object:
         return await self._write(lambda: self._api.create(type, body))

@@ -53,11 +53,13 @@ class MemoryApi:
             raise NotFound(status=404, reason="NotFound", message=f"{ref} not found")
         return copy.deepcopy(self.objects[ref])
 
-    async def apply(self, type: ResourceType, body: Object) -> Object:
+    async def apply(self, type: ResourceType, body: Object, *, new: bool = False) -> Object:
         body = copy.deepcopy(body)
-        self._gate(type, "apply")
         ref = ref_of(type, {"metadata": {"namespace": "ns", **body["metadata"]}})
         known = self.objects.get(ref)
+        if new and known is not None:
+            raise Conflict(status=409, reason="Conflict", message="the object has been modified")
+        self._gate(type, "apply")
         uid = body["metadata"].pop("uid", None)
         if uid is not None and (known is None or known["metadata"]["uid"] != uid):
             raise Conflict(status=409, reason="Conflict", message="uid does not match")

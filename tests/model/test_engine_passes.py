@@ -18,6 +18,7 @@ from kindling.kube.resources import (
     CONFIG_MAP,
     DEPLOYMENT,
     DISRUPTION_BUDGET,
+    NETWORK_POLICY,
     POD,
     SECRET,
     SERVICE,
@@ -29,6 +30,7 @@ from kindling.kube.resources import (
     ref_of,
 )
 
+from tests.model.faults import Fault
 from tests.model.world import KINDS, ROOMS, World, resource
 
 KIND = KINDS[0]
@@ -222,10 +224,9 @@ def test_of_a_refused_spec_nothing_is_asked() -> None:
     assert len(world.logins) == asked
 
 
-def test_a_new_resource_is_not_asked_for_and_a_damaged_one_once_in_all_rounds(
+def test_a_resource_is_asked_for_once_before_all_rounds_of_writing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The answer to a new one's first status tells how it is."""
     world, asked = World(), list[Ref]()
     get = world.faulty.get
 
@@ -236,13 +237,13 @@ def test_a_new_resource_is_not_asked_for_and_a_damaged_one_once_in_all_rounds(
     monkeypatch.setattr(world.faulty, "get", counted)
     world.api.put(KIND.type, resource(KIND, "db"))
     world.settle()
-    assert asked.count(Ref(KIND.type, "ns", "db")) == 0
+    assert asked.count(Ref(KIND.type, "ns", "db")) == 1
     world.api.remove(Ref(VOLUME_CLAIM, "ns", "db-data"))  # It comes first, then what waits for its uid.
     world.api.remove(Ref(STATEFUL_SET, "ns", "db"))
     world.deliver()
     world.work()
     assert Ref(STATEFUL_SET, "ns", "db") in world.api.objects
-    assert asked.count(Ref(KIND.type, "ns", "db")) == 1
+    assert asked.count(Ref(KIND.type, "ns", "db")) == 2
 
 
 def test_a_webhook_that_changes_what_is_applied_is_told_of_and_not_fought(
@@ -251,9 +252,9 @@ def test_a_webhook_that_changes_what_is_applied_is_told_of_and_not_fought(
     world = World()
     apply = world.api.apply
 
-    async def changed(type: ResourceType, body: Object) -> Object:
+    async def changed(type: ResourceType, body: Object, *, new: bool = False) -> Object:
         spec = {"spec": {**body["spec"], "replicas": 2}} if type == STATEFUL_SET else {}
-        return await apply(type, {**body, **spec})
+        return await apply(type, {**body, **spec}, new=new)
 
     monkeypatch.setattr(world.api, "apply", changed)
     world.answer = Answer(ok=False, reason="LoginFailed", message="m")
@@ -276,6 +277,71 @@ def test_an_edit_is_owned_up_to_before_anything_is_written_for_it() -> None:
     (_, type, first), *later = world.api.events[seen:]
     assert (ref_of(type, first), find(first["status"], "Ready")["status"]) == (cr, "False")
     assert workload in [ref_of(type, obj) for _, type, obj in later]
+
+
+def test_a_new_resource_costs_no_look_at_what_may_be_there() -> None:
+    """The server refuses to create over it. Asked is once, whether the resource is still there."""
+    world = World()
+    world.api.put(MEMCACHED.type, resource(MEMCACHED, "m"))
+    world.settle()
+    assert find(world.status(MEMCACHED, "m"), "Ready")["status"] == "True"
+    assert (world.faulty.asked, world.api.writes.total()) == (1, 5)
+
+
+def test_children_of_all_come_before_the_status_of_any() -> None:
+    world = World()
+    for name in ("a", "b", "c"):
+        world.api.put(MEMCACHED.type, resource(MEMCACHED, name))
+    seen = len(world.api.events)
+    world.settle(pods=False)
+    types = [type for _, type, _ in world.api.events[seen:]]
+    assert types == [NETWORK_POLICY, SERVICE, DEPLOYMENT] * 3 + [MEMCACHED.type] * 3
+
+
+def test_a_new_resource_whose_children_fail_again_and_again_says_that_it_is_on_its_way() -> None:
+    """A webhook that is down, say: the server answers 500 for the child, and would take a status."""
+    world = World()
+    world.api.put(MEMCACHED.type, resource(MEMCACHED, "m"))
+    world.faulty.writes.append(Fault.SERVER_ERROR)
+    world.settle(pods=False)
+    assert world.failures == 1
+    assert find(world.status(MEMCACHED, "m"), "Ready")["reason"] == "Reconciling"
+
+
+def test_nothing_is_laid_over_a_strangers_object_of_a_childs_name() -> None:
+    """Whatever is made before it turns up stays; from then on nothing is tried that could not be."""
+    cr, taken = Ref(MEMCACHED.type, "ns", "m"), Ref(SERVICE, "ns", "m")
+    world = World()
+    world.api.put(SERVICE, {"metadata": {"namespace": "ns", "name": "m"}, "spec": {"mine": True}})
+    stranger = world.api.objects[taken]
+    world.api.put(MEMCACHED.type, resource(MEMCACHED, "m"))
+    world.settle()
+    assert find(world.status(MEMCACHED, "m"), "Ready")["reason"] == "NameConflict"
+    assert world.api.objects[taken] == stranger
+    refused = world.faulty.refused
+    world.wait_long()
+    assert (world.writes_at_rest(), world.faulty.refused, world.failures) == (0, refused, 0)
+    world.api.remove(taken)
+    world.resync()
+    world.wait_long()
+    assert find(world.status(MEMCACHED, "m"), "Ready")["status"] == "True"
+    world.api.remove(cr)
+    assert not world.api.objects
+
+
+def test_a_child_that_no_watch_told_of_is_taken_up_again() -> None:
+    """After a crash, say: it is there, it is ours, and only the server knows."""
+    world = World()
+    world.api.put(MEMCACHED.type, resource(MEMCACHED, "m"))
+    world.deliver()
+    world.faulty.writes.extend([None, None, Fault.LOST])  # the second child is made, and we are not told
+    world.work()
+    world.forget(*MEMCACHED.children)
+    world.wait_long()
+    assert find(world.status(MEMCACHED, "m"), "Ready")["reason"] != "NameConflict"
+    world.resync()
+    world.wait_long()
+    assert find(world.status(MEMCACHED, "m"), "Ready")["status"] == "True"
 
 
 @pytest.mark.parametrize("meanwhile", [False, True], ids=["by us", "by somebody else meanwhile"])

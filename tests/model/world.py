@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 
 from kindling.engine.metrics import Metrics
 from kindling.engine.plan import Apply, plan
+from kindling.engine.ports import Ports
 from kindling.engine.queue import Queue
-from kindling.engine.reconciliation import Ports
 from kindling.engine.resync import Resync
 from kindling.engine.store import Key, Store, key_of
 from kindling.engine.worker import Reconciler
@@ -148,7 +148,10 @@ class World:
                     self.restart()
                     continue
                 else:
-                    self.later |= {key} if isinstance(outcome, After) else set()
+                    if outcome == After(0):
+                        self.queue.add(key)
+                    elif isinstance(outcome, After):
+                        self.later.add(key)
                 self.queue.done(key)
             raise AssertionError("200 passes and no rest: something is written again and again")
 

@@ -22,8 +22,8 @@ from kindling.config import BadSetting, Config
 from kindling.engine.events import Events
 from kindling.engine.lease import Lease, LeaseLost
 from kindling.engine.metrics import Metrics
+from kindling.engine.ports import Ports
 from kindling.engine.queue import Queue
-from kindling.engine.reconciliation import Ports
 from kindling.engine.resync import Resync
 from kindling.engine.store import Key, Store
 from kindling.engine.worker import WORKERS, Reconciler, work

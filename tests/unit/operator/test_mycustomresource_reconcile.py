@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 from kindling.engine.metrics import Metrics
+from kindling.engine.ports import Ports
 from kindling.engine.queue import Queue
-from kindling.engine.reconciliation import Ports
 from kindling.engine.store import Key, Store
 from kindling.engine.worker import Reconciler, work
 from kindling.kinds.contract import Answer

@@ -28,7 +28,7 @@ class Server:
         self.refusals, self.merge_refusal = list(refusals), merge
         self.sent: list[tuple[str, Any]] = []
 
-    async def apply(self, type: ResourceType, body: Object) -> Object:
+    async def apply(self, type: ResourceType, body: Object, *, new: bool = False) -> Object:
         self.sent.append(("apply", body))
         if self.refusals:
             raise self.refusals.pop(0)

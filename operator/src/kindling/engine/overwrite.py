@@ -17,14 +17,14 @@ INVALID = 422
 
 
 class Api(Protocol):
-    async def apply(self, type: ResourceType, body: Object) -> Object: ...
+    async def apply(self, type: ResourceType, body: Object, *, new: bool = False) -> Object: ...
     async def merge(self, ref: Ref, patch: Object, *, subresource: str | None = None) -> Object: ...
 
 
 async def apply(api: Api, action: Apply) -> Object:
     """:raises Refused: when the server will have it in neither way, in its words to the first."""
     try:
-        return await api.apply(action.type, action.body)
+        return await api.apply(action.type, action.body, new=action.new)
     except Refused as error:
         if error.status != INVALID or action.new or "spec" not in action.body:
             raise

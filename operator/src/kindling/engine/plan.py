@@ -62,7 +62,7 @@ class Plan:
 def plan(*, type: ResourceType, cr: Object, desired: Sequence[Child], observed: Mapping[Ref, Object]) -> Plan:
     """Only what differs. One object of a child's name that is not ours, and nothing at all is written.
 
-    `observed` must hold every desired child that exists, ours or not.
+    A child that `observed` does not hold is to be created, and by no means laid over what is there.
     """
     ours = {cr["metadata"]["uid"]}
     for child in desired:
@@ -139,7 +139,7 @@ def _obstacle(type: ResourceType, cr: Object, ref: Ref, known: Object, *, ours: 
         whose = f"belongs to the {labels[KIND_LABEL]} of this name"
     return Problem(
         reason="NameConflict",
-        message=f"{ref} exists and {whose}; nothing was touched. "
+        message=f"{ref} exists and {whose}; it was not touched. "
         f"Rename this {type.kind}, or remove that {ref.type.kind}.",
     )
 

@@ -10,19 +10,30 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Any, Protocol
+from datetime import datetime
 
 from kindling.engine import overwrite
 from kindling.engine.compare import merge_patch
 from kindling.engine.plan import Action, Apply, Create, Plan, plan
-from kindling.engine.store import Key, Store
+from kindling.engine.ports import Ports
+from kindling.engine.store import Key
 from kindling.kinds.conditions import dated, find, taken_up
-from kindling.kinds.contract import Answer, Child, Findings, Inquiry, Kind, Observed, Outcome, Problem, Report
+from kindling.kinds.contract import (
+    After,
+    Answer,
+    Child,
+    Findings,
+    Inquiry,
+    Kind,
+    Observed,
+    Outcome,
+    Problem,
+    Report,
+)
 from kindling.kube.errors import ApiError, Conflict, NotFound, Refused
-from kindling.kube.resources import SECRET, Object, Ref, ResourceType, ref_of
+from kindling.kube.resources import SECRET, Object, Ref, ref_of
 
 log = logging.getLogger(__name__)
 
@@ -30,39 +41,6 @@ ROUNDS = 4
 """A child may wait for another's uid; more rounds than children can wait in line mean a fight."""
 ANSWER_SECONDS = 600.0
 """How long a good answer is believed: roles and settings inside a server can change with no event."""
-
-
-class Api(Protocol):
-    """What a pass needs of the API server (`kube.client.Client` has it)."""
-
-    async def get(self, ref: Ref) -> Object: ...
-    async def apply(self, type: ResourceType, body: Object) -> Object: ...
-    async def create(self, type: ResourceType, body: Object) -> Object: ...
-    async def merge(self, ref: Ref, patch: Object, *, subresource: str | None = None) -> Object: ...
-    async def delete(self, ref: Ref, *, uid: str, resource_version: str | None = None) -> None: ...
-
-
-Ask = Callable[[Any], Awaitable[Answer]]
-"""Puts a kind's inquiry to the running workload."""
-
-Tell = Callable[[ResourceType, Object, Object, Object], None]
-"""Told of each written status: (type, resource, status before, status after)."""
-
-Repaired = Callable[[ResourceType, Object, Apply], None]
-"""Told of each write that undid what somebody else had done to a child."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ports:
-    """The world outside, as a pass reaches it. `named_again` waits until an event names the key."""
-
-    api: Api
-    store: Store
-    ask: Ask
-    tell: Tell
-    named_again: Callable[[Key], Awaitable[None]]
-    repaired: Repaired = lambda type, cr, action: None
-    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,15 +73,22 @@ class Reconciliation:
         :raises ApiError: when the pass could not be ended; it is to be tried again.
         """
         await self._gather()
+        bare = not self._children and not self.cr.get("status")
         paused = self.kind.paused(self.cr)
         problem = self.kind.refuse(self.cr, self._observed())
         settled, refusal = False, None
         if problem is None and paused:
-            decided = await self._decide()
+            decided = await self._decide(looking=True)
             settled, problem = not decided.actions, decided.problem
         elif problem is None:
-            problem, refusal = await self._converge()
+            try:
+                problem, refusal = await self._converge()
+            except ApiError:
+                await self._own_up()
+                raise
             settled = problem is None
+            if settled and bare and self._children:
+                return After(0)  # the children of others come before this one's status
         answer = await self._inquire() if settled else None
         findings = Findings(settled=settled, problem=problem, answer=answer, paused=paused)
         report = self.kind.status(self.cr, self._observed(), findings)
@@ -112,13 +97,20 @@ class Reconciliation:
             raise refusal
         return report.outcome
 
+    async def _own_up(self) -> None:
+        """Where children fail to be made, time and again perhaps, the resource is not left without a word."""
+        if not self.cr.get("status"):
+            with contextlib.suppress(ApiError):
+                await self._report(self.kind.status(self.cr, self._observed(), Findings(settled=False)))
+
     async def _converge(self) -> tuple[Problem | None, Refused | None]:
         """Write what differs until nothing does; returns what hinders, and the refusal if that is it."""
         written: list[Action] = []
         refusal: Refused | None = None
         was_taken_up = taken_up(self.cr)
+        looking = was_taken_up
         for _ in range(ROUNDS):
-            decided = await self._decide()
+            decided = await self._decide(looking=looking)
             if decided.problem is not None:
                 return decided.problem, None
             actions = [action for action in decided.actions if action not in written]
@@ -130,8 +122,15 @@ class Reconciliation:
             if not written:
                 await self._announce()
             for action in actions:
+                written.append(action)
                 try:
                     await self._act(action)
+                except Conflict:
+                    if looking or not isinstance(action, Apply) or not action.new:
+                        raise
+                    looking = True
+                    written.remove(action)
+                    break
                 except Refused as error:
                     refusal = refusal or error
                     if not isinstance(action, Apply) or action.new:
@@ -139,14 +138,19 @@ class Reconciliation:
                 else:
                     if repairing and isinstance(action, Apply) and (action.new or action.drift):
                         self.ports.repaired(self.kind.type, self.cr, action)
-            written += actions
         else:
             self._log(logging.WARNING, f"children still differ after {ROUNDS} rounds")
         return _refused(refusal) if refusal is not None else (None, None)
 
-    async def _decide(self) -> Plan:
+    async def _decide(self, *, looking: bool) -> Plan:
+        """What to write. If `looking`, names that we do not know to be taken are looked up first.
+
+        That costs a new resource a request for each child, where the server refuses to create over what is
+        there in any case; so only where nothing may be made before all names are known to be free.
+        """
         wanted = self.kind.desired(self.cr, self._observed())
-        await self._look_up(wanted)
+        if looking or any(child.once for child in wanted):
+            await self._look_up(wanted)
         return plan(type=self.kind.type, cr=self.cr, desired=wanted, observed=self._children)
 
     def _observed(self) -> Observed:
@@ -180,15 +184,15 @@ class Reconciliation:
             return None
 
     async def _announce(self) -> None:
-        """Before the first write: is the resource still there, as we know it, and does its status own up to
-        the change?
+        """Before the first write: is the resource still there, as we know it, and does its status, if it has
+        one, own up to the change?
 
         A watch that was cut may have hidden its deletion: what we made would be orphaned. And children are
         watched apart from it: where theirs is ahead, what follows from its new spec looks like damage.
         """
         meta = self.cr["metadata"]
         live: Object | None = None
-        if not taken_up(self.cr):
+        if not taken_up(self.cr) and self.cr.get("status"):
             # What is answered is the resource as it is: nobody need be asked besides.
             live = await self._report(self.kind.status(self.cr, self._observed(), Findings(settled=False)))
         live = live or await self._live(Ref(self.kind.type, meta["namespace"], meta["name"]))

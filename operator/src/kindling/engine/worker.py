@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 
 from kindling.engine.lease import LeaseLost
 from kindling.engine.metrics import Metrics
+from kindling.engine.ports import Ports
 from kindling.engine.queue import Queue
-from kindling.engine.reconciliation import Gone, Ports, Reconciliation, Remembered
+from kindling.engine.reconciliation import Gone, Reconciliation, Remembered
 from kindling.engine.store import Key
 from kindling.kinds.contract import After, Done, Kind, Outcome
 from kindling.kube.errors import ApiError, Conflict, TooMany, Unreachable
