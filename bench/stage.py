@@ -80,6 +80,7 @@ def stage(*, directory: Path, toolchain: Toolchain) -> Iterator[Stage]:
     options = [
         f"--audit-policy-file={rules}",
         f"--audit-log-path={directory / 'audit.log'}",
+        "--audit-log-maxsize=100000",  # In MB: it begins anew after 100 where nothing is said.
         "--audit-log-mode=blocking",  # A request that is answered is counted.
         # Nothing here takes away the taint that this puts on new nodes.
         "--disable-admission-plugins=TaintNodesByCondition",

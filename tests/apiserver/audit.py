@@ -40,6 +40,7 @@ def options(directory: Path, *, user: str) -> list[str]:
         f"--audit-policy-file={policy}",
         f"--audit-log-path={directory / 'audit.log'}",
         "--audit-log-mode=blocking",
+        "--audit-log-maxsize=100000",  # In MB: it begins anew after 100 where nothing is said.
     ]
 
 
