@@ -12,7 +12,16 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 import pytest
-from kindling.kube.resources import CONFIG_MAP, DISRUPTION_BUDGET, EVENT, LEASE, NETWORK_POLICY, SERVICE, Ref
+from kindling.kube.resources import (
+    CONFIG_MAP,
+    DEPLOYMENT,
+    DISRUPTION_BUDGET,
+    EVENT,
+    LEASE,
+    NETWORK_POLICY,
+    SERVICE,
+    Ref,
+)
 
 from tests.apiserver.audit import Request, wait_until
 from tests.apiserver.cluster import ACCOUNT, NAMESPACE, ROOMS, Cluster, cluster, ref_to
@@ -49,7 +58,8 @@ class Scenario:
         self._budget = Ref(DISRUPTION_BUDGET, self._namespace, self._refs[MEMCACHED.id].name)
         self._service = Ref(SERVICE, self._namespace, self._refs[POSTGRESQL_EXAMPLE.id].name)
         self._config = Ref(CONFIG_MAP, self._namespace, f"{self._refs[POSTGRESQL.id].name}-config")
-        # Their specs do not change: so what is set right there is damage, before which they are asked for.
+        # Their specs do not change: so what is set right there is damage, before which they are asked for,
+        # and so are the names that are free.
         self._damaged = {
             crd: ref_to(room, self._namespace, f"d{n}")
             for n, (crd, room) in enumerate(ROOMS.items())
@@ -63,11 +73,9 @@ class Scenario:
         self._ready = lambda: process.get("/readyz")[0] == 200
 
     def begin(self) -> None:
-        for crd, ref in self._refs.items():
+        for crd, ref in self._all():
             two = {"size": 2} if crd == MEMCACHED.id else {}
             self._cluster.create(ROOMS[crd], self._namespace, ref.name, {**LEAST_SPEC[crd], **two})
-        for crd, ref in self._damaged.items():
-            self._cluster.create(ROOMS[crd], self._namespace, ref.name, LEAST_SPEC[crd])
 
     def change(self) -> None:
         """One cache where there were two, an edited child, and some that are gone."""
@@ -79,7 +87,7 @@ class Scenario:
             self._cluster.delete(self._config)
         for crd, ref in self._damaged.items():
             for child in self._cluster.children(ROOMS[crd], ref.namespace, ref.name):
-                if child.type == NETWORK_POLICY:
+                if child.type in (NETWORK_POLICY, DISRUPTION_BUDGET, DEPLOYMENT):
                     self._cluster.delete(child)
 
     def facts(self) -> set[str]:
