@@ -52,7 +52,7 @@ def _parts(results: Results) -> Iterator[str]:
     yield f"<style>{STYLE}</style><h1>Our operator beside the Go operators</h1>"
     versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
     yield (
-        f"<p>{escape(found['machine'])}; {escape(versions)}. Rounds: {found['rounds']}; medians, with the "
+        f"<p>{escape(found['machine'])}; {escape(versions)}. Medians of all rounds, with the "
         f"least and the greatest. Requests in flight of the bare client: {found['in_flight']}.</p>"
     )
     if not results.cells:
@@ -63,7 +63,9 @@ def _parts(results: Results) -> Iterator[str]:
     yield from _plots(results)
     for kind in results.kinds:
         for count in results.counts:
-            yield f"<h2>{escape(kind)}, {count}</h2>"
+            rounds = results.rounds_of(kind, count)
+            if rounds:
+                yield f"<h2>{escape(kind)}, {count}, in {rounds} round{'s' * (rounds > 1)}</h2>"
             yield from _figures(results, kind, count)
             yield from _requests(results, kind, count)
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import uvloop
 
-from bench import calibration, gooperator, page
+from bench import calibration, gooperator, page, sittings
 from bench.cell import Cell, Say, Settings, TooSlow
 from bench.crowd import namespace
 from bench.floor import NAME as FLOOR
@@ -26,11 +26,13 @@ from bench.plan import LARGEST, Turn, seconds, turns
 from bench.result import Result
 from bench.stage import TOOLS, Stage, stage
 from bench.subjects import Subject, subjects
+from infra.drivers.images import content_hash
 from infra.progress import Progress, Step
 from infra.toolchain import TOOLS as VERSIONS
 from infra.toolchain import Toolchain
 
 FOLDER = Path(__file__).parent
+OPERATOR = FOLDER.parent / "operator" / "src"
 SIZES, ROUNDS, REST_SECONDS = (100, 1000, 5000), 5, 60.0
 
 
@@ -44,6 +46,7 @@ class Words:
     subjects: Sequence[str]
     kinds: Sequence[str]
     results: Path
+    resume: bool
 
 
 def read(words: Sequence[str]) -> Words:
@@ -55,6 +58,7 @@ def read(words: Sequence[str]) -> Words:
     parser.add_argument("--subjects", nargs="+", default=(), metavar="NAME", help="these alone")
     parser.add_argument("--kinds", nargs="+", default=(), metavar="KIND", help="these alone")
     parser.add_argument("--results", type=Path, default=FOLDER / "results.json", metavar="FILE")
+    parser.add_argument("--resume", action="store_true", help="go on with these results, round by round")
     found = parser.parse_args(words)
     return Words(
         sizes=sorted(found.sizes),
@@ -63,6 +67,7 @@ def read(words: Sequence[str]) -> Words:
         subjects=found.subjects,
         kinds=found.kinds,
         results=found.results,
+        resume=found.resume,
     )
 
 
@@ -86,18 +91,22 @@ async def measure(words: Words, *, directory: Path, progress: Progress) -> dict[
     progress.plan(toolchain.plan(TOOLS))
     known = subjects(gooperator.program(progress))
     plan = list(turns(sizes=words.sizes, rounds=words.rounds, subjects=choose(known, words), largest=LARGEST))
-    progress.plan([Step(str(turn), seconds(turn, rest_seconds=words.rest_seconds)) for turn in plan])
     results: dict[str, Any] = {
         "machine": f"{os.cpu_count()} cores, {platform.machine()}, Linux {platform.release().split('-')[0]}",
-        "versions": {name: VERSIONS[name].version for name in TOOLS} | {"go operator": gooperator.versions()},
-        "sizes": words.sizes,
-        "rounds": words.rounds,
-        "rest_seconds": words.rest_seconds,
+        "versions": {name: VERSIONS[name].version for name in TOOLS}
+        | {"go operator": gooperator.versions(), "kindling": content_hash(OPERATOR)},
         "cells": [],
     }
+    if words.resume and words.results.exists():
+        found = json.loads(words.results.read_text())
+        sittings.check(found, results)
+        results["in_flight"] = found["in_flight"]
+        results["cells"], plan = sittings.left(plan, found["cells"])
+    progress.plan([Step(str(turn), seconds(turn, rest_seconds=words.rest_seconds)) for turn in plan])
     with stage(directory=directory, toolchain=toolchain) as running:
-        with progress.step("Best concurrency of a bare client") as say:
-            results["in_flight"] = await best_in_flight(running, say=say)
+        if "in_flight" not in results:
+            with progress.step("Best concurrency of a bare client") as say:
+                results["in_flight"] = await best_in_flight(running, say=say)
         settings = Settings(rest_seconds=words.rest_seconds, in_flight=results["in_flight"])
         for number, turn in enumerate(plan):
             with progress.step(str(turn)) as say:
@@ -151,6 +160,7 @@ async def _turn(
     result: Result = current.result
     return {
         **dataclasses.asdict(turn),
+        "rest_seconds": settings.rest_seconds,
         "seconds": round(taken, 1),
         "failed": failed,
         "calibration": {name: round(value, 4) for name, value in dataclasses.asdict(speed).items()},

@@ -6,12 +6,20 @@ session or a module shares is set up once, and the one cluster has one user.
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 ALONE = "tests/cluster/"
 """Of this folder, whose stack is one per machine, everything is done by one worker, which begins with it."""
+
+
+# Begun in the background by a shell without job control, or by nohup, all programs of ours would be
+# deaf to an interrupt, and the tests that interrupt them would fail.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

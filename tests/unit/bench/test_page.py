@@ -50,7 +50,6 @@ def found(**figures: float) -> dict[str, Any]:
     return {
         "machine": "2 cores",
         "versions": {"etcd": "3"},
-        "rounds": 2,
         "in_flight": 16,
         "cells": cells,
     }
@@ -121,7 +120,15 @@ def test_the_page_shows_all_and_its_plots_are_well_formed() -> None:
 
 
 def test_a_run_that_has_only_begun_has_a_page() -> None:
-    assert "Rounds: 2" in page.render(found() | {"cells": []})
+    assert "Medians of all rounds" in page.render(found() | {"cells": []})
+
+
+def test_of_each_size_the_rounds_are_told() -> None:
+    results = found()
+    results["cells"] = [one for one in results["cells"] if (one["count"], one["round"]) != (1000, 2)]
+    made = page.render(results)
+    assert "<h2>memcached, 100, in 2 rounds</h2>" in made
+    assert "<h2>memcached, 1000, in 1 round</h2>" in made
 
 
 def test_bars_are_as_high_as_their_values() -> None:
