@@ -86,11 +86,18 @@ class Stage:
     def restart(self, env: Mapping[str, str] | None = None) -> None:
         """With no time to tidy up; from now on with that environment, where it is given."""
         assert self._process is not None
+        self.check_alive()
         if env is not None:
             self.env = {**ALWAYS, **env}
         self._process.kill()
         self._stack.close()
         self.start()
+
+    def check_alive(self) -> None:
+        """It ends when it is killed, and never of itself: nothing here would start it anew."""
+        assert self._process is not None
+        ended = self._process.process.poll()
+        assert ended in (None, -signal.SIGKILL), f"the operator ended of itself ({ended}):\n{self.log()}"
 
     def stop(self) -> None:
         self._stack.close()
@@ -210,6 +217,7 @@ class Stage:
         """
         wrong = []
         self.wait_ended(list(tellings), seconds=seconds)
+        self.check_alive()
         if not self.wait_quiet(list(tellings), rest_seconds=rest_seconds):
             wrong.append("it does not come to rest")
         for telling, what in tellings.items():

@@ -33,7 +33,8 @@ class Queue(Generic[K]):
         self._again: dict[K, bool] = {}  # dirty while processing -> urgent
         self._processing: dict[K, asyncio.Event] = {}  # set when the key is named meanwhile
         self._failures: dict[K, int] = {}
-        self._timers: dict[K, asyncio.TimerHandle] = {}
+        # when (the loop's clock), and what calls then; below a millisecond uvloop gives no TimerHandle
+        self._timers: dict[K, tuple[float, asyncio.Handle]] = {}
         self._wake = asyncio.Event()
 
     def __len__(self) -> int:
@@ -67,12 +68,13 @@ class Queue(Generic[K]):
     def add_after(self, key: K, seconds: float) -> None:
         """Add later; of several timers of a key the earliest counts."""
         loop = asyncio.get_running_loop()
-        known = self._timers.get(key)
-        if known is not None:
-            if known.when() <= loop.time() + seconds:
+        when = loop.time() + seconds
+        if key in self._timers:
+            known, timer = self._timers[key]
+            if known <= when:
                 return
-            known.cancel()
-        self._timers[key] = loop.call_later(seconds, self._fire, key)
+            timer.cancel()
+        self._timers[key] = when, loop.call_later(seconds, self._fire, key)
 
     def retry(self, key: K) -> float:
         """Add after this key's back-off, which doubles with each call until `forget`; returns seconds."""
@@ -111,7 +113,7 @@ class Queue(Generic[K]):
 
     def close(self) -> None:
         """Drop all timers."""
-        for timer in self._timers.values():
+        for _, timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
 
