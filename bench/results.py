@@ -31,9 +31,15 @@ class Results:
     def kinds(self) -> list[str]:
         return sorted({cell["kind"] for cell in self.cells}, key=lambda kind: (kind != "memcached", kind))
 
-    def rounds_of(self, kind: str, count: int) -> int:
-        """How many rounds measured this; 0 where none did."""
-        return len({cell["round"] for cell in self.cells if (cell["kind"], cell["count"]) == (kind, count)})
+    def rounds_of(self, kind: str, count: int, *, subject: str = "") -> int:
+        """How many rounds measured this (of this subject, of any); 0 where none did."""
+        return len(
+            {
+                cell["round"]
+                for cell in self.cells
+                if (cell["kind"], cell["count"]) == (kind, count) and subject in ("", cell["subject"])
+            }
+        )
 
     def rounds(self, figure: str, *, subject: str, count: int, kind: str = "memcached") -> dict[int, float]:
         """The figure by round."""

@@ -1,0 +1,65 @@
+"""The figures in bench/README.md are those of results.json, and are told as they are."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from bench import table
+from bench.results import Results
+
+
+def cell(subject: str, kind: str, count: int, round: int, **figures: float) -> dict[str, Any]:
+    calibration = {"cpu_seconds": 1.0, "patches": 1.0, "stolen": 0.0}
+    return {"subject": subject, "kind": kind, "count": count, "round": round, "failed": None} | {
+        "figures": figures,
+        "requests": {},
+        "calibration": calibration,
+    }
+
+
+def test_the_readme_shows_the_results_that_lie_beside_it() -> None:
+    figures = table.render(Results(json.loads(table.RESULTS.read_text())))
+    readme = table.README.read_text()
+    assert table.put(readme, figures) == readme, "python3 -m bench.table writes it anew"
+
+
+def test_medians_with_the_least_and_the_greatest_and_what_was_not_measured_is_empty() -> None:
+    cells = [
+        cell("kindling", "memcached", 1000, round, **{"create: ready s": value, "create: writes": 5000})
+        for round, value in enumerate((46.0, 45.04, 48.0), 1)
+    ]
+    cells.append(cell("floor", "memcached", 1000, 1, **{"create: ready s": 34.0}))
+    made = table.render(Results({"cells": cells}))
+    assert "### 1,000 Memcached, 3 rounds" in made
+    assert "| all ready after, s | 34.0 | 46.0 (45.0 to 48.0) |" in made
+    assert "| writes for each new resource |  | 5.00 |" in made
+    assert "p99" not in made
+
+
+def test_who_did_not_take_part_in_a_size_has_no_column() -> None:
+    cells = [
+        cell("kindling", "memcached", 100, 1, **{"create: ready s": 5.0}),
+        cell("kindling", "memcached", 5000, 1, **{"create: ready s": 200.0}),
+        cell("go, 32 workers", "memcached", 100, 1, **{"create: ready s": 4.0}),
+    ]
+    small, large = table.render(Results({"cells": cells})).split("### 5,000 Memcached, 1 round")
+    assert "go, 32 workers |" in small
+    assert "go, 32 workers |" not in large
+
+
+def test_other_kinds_have_a_table_of_their_own() -> None:
+    cells = [
+        cell("kindling", "memcached", 100, 1, **{"create: ready s": 5.0}),
+        cell("kindling", "postgresql", 100, 1, children=7),
+    ]
+    made = table.render(Results({"cells": cells}))
+    assert "### 100 of the other kinds: postgresql 1 round" in made
+    assert "| children of each | 7 |" in made
+
+
+def test_marks_that_are_missing_are_told() -> None:
+    with pytest.raises(ValueError, match="unpack"):
+        table.put("no marks", "figures")
