@@ -65,11 +65,10 @@ def _of_kind(results: Results, kind: str, count: int) -> Iterator[Goal]:
         # One was made while it was away, whose own writes are no fault.
         more = max(0.0, restart.greatest - children.median - STATUS_WRITES)
         yield _most(f"{kind}: writes on restart, beyond those for one new resource", more, most=0)
-    peak = figure(PEAK)
-    yield _most(f"{kind}: memory with {count}, MiB", peak.median if peak else None, most=MEBIBYTES)
-    again = figure(PEAK_AGAIN)
-    text = f"{kind}: memory with {count} after a restart and all that follows, MiB"
-    yield _most(text, again.median if again else None, most=MEBIBYTES)
+    for name, when in ((PEAK, ""), (PEAK_AGAIN, " after a restart and all that follows")):
+        peak = figure(name)
+        text = f"{kind}: memory with {count}{when}, MiB"
+        yield _most(text, peak.median if peak else None, most=MEBIBYTES)
 
 
 def _growth(results: Results) -> Iterator[Goal]:

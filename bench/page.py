@@ -63,11 +63,10 @@ def _parts(results: Results) -> Iterator[str]:
     yield from _plots(results)
     for kind in results.kinds:
         for count in results.counts:
-            rounds = results.rounds_of(kind, count)
-            if rounds:
-                yield f"<h2>{escape(kind)}, {count}, in {rounds} round{'s' * (rounds > 1)}</h2>"
-            yield from _figures(results, kind, count)
-            yield from _requests(results, kind, count)
+            if rounds := results.rounds_said(kind, count):
+                yield f"<h2>{escape(kind)}, {count}, in {rounds}</h2>"
+                yield from _figures(results, kind, count)
+                yield from _requests(results, kind, count)
 
 
 def _goals(results: Results) -> Iterator[str]:

@@ -41,6 +41,11 @@ class Results:
             }
         )
 
+    def rounds_said(self, kind: str, count: int) -> str:
+        """For a heading: "1 round", "5 rounds"; empty where nobody measured this."""
+        rounds = self.rounds_of(kind, count)
+        return f"{rounds} round{'s' * (rounds > 1)}" if rounds else ""
+
     def rounds(self, figure: str, *, subject: str, count: int, kind: str = "memcached") -> dict[int, float]:
         """The figure by round."""
         return {

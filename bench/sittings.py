@@ -11,9 +11,8 @@ from dataclasses import asdict
 from typing import Any
 
 from bench.plan import Turn
+from bench.results import Cell
 from infra.errors import KindlingError
-
-Cell = Mapping[str, Any]
 
 
 def check(found: Mapping[str, Any], now: Mapping[str, Any]) -> None:

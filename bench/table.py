@@ -69,12 +69,12 @@ def _parts(results: Results) -> Iterator[str]:
         here = [who for who in subjects if results.rounds_of(COMPARED, count, subject=who)]
         if not here:
             continue
-        yield f"### {count:,} Memcached, {_rounds(results, COMPARED, count)}\n"
+        yield f"### {count:,} Memcached, {results.rounds_said(COMPARED, count)}\n"
         yield from _figures(results, count, [(who, COMPARED) for who in here], here)
     for count in results.counts:
         kinds = [kind for kind in results.kinds if kind != COMPARED and results.rounds_of(kind, count)]
         if kinds:
-            rounds = ", ".join(f"{kind} {_rounds(results, kind, count)}" for kind in kinds)
+            rounds = ", ".join(f"{kind} {results.rounds_said(kind, count)}" for kind in kinds)
             yield f"### {count:,} of the other kinds: {rounds}\n"
             yield from _figures(results, count, [(OURS, kind) for kind in kinds], kinds)
 
@@ -98,11 +98,6 @@ def _cell(results: Results, row: Row, *, subject: str, kind: str, count: int) ->
         f"{value * row.times:,.{row.digits}f}" for value in (found.median, found.least, found.greatest)
     )
     return middle if least == greatest else f"{middle} ({least} to {greatest})"
-
-
-def _rounds(results: Results, kind: str, count: int) -> str:
-    rounds = results.rounds_of(kind, count)
-    return f"{rounds} round{'s' * (rounds > 1)}"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

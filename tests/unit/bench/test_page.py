@@ -133,6 +133,15 @@ def test_of_each_size_the_rounds_are_told() -> None:
     assert "<h2>memcached, 1000, in 1 round</h2>" in made
 
 
+def test_what_nobody_measured_has_no_empty_tables() -> None:
+    results = found()
+    results["cells"].append({**cell("kindling", 100, 1), "kind": "postgresql"})
+    made = page.render(results)
+    assert "<h2>postgresql, 100, in 1 round</h2>" in made
+    assert "<h2>postgresql, 1000" not in made
+    assert made.count("<h2>memcached") + made.count("<h2>postgresql") == made.count("<h3>Requests") == 3
+
+
 def test_bars_are_as_high_as_their_values() -> None:
     drawn = ET.fromstring(svg.bars("t", "s", {"g": {"a": summary([10.0]), "b": summary([1.0, 2.0])}}))
     bars = [item for item in drawn.iter() if item.tag.endswith("rect") and len(item)]

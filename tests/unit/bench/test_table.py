@@ -12,12 +12,7 @@ from bench.results import Results
 
 
 def cell(subject: str, kind: str, count: int, round: int, **figures: float) -> dict[str, Any]:
-    calibration = {"cpu_seconds": 1.0, "patches": 1.0, "stolen": 0.0}
-    return {"subject": subject, "kind": kind, "count": count, "round": round, "failed": None} | {
-        "figures": figures,
-        "requests": {},
-        "calibration": calibration,
-    }
+    return {"subject": subject, "kind": kind, "count": count, "round": round, "figures": figures}
 
 
 def test_the_readme_shows_the_results_that_lie_beside_it() -> None:
