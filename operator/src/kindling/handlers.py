@@ -1,14 +1,15 @@
 """All of the glue to kopf: it lists and watches the resources, we take in what it saw and queue them.
 
-Indices and on.event alone. Kopf's other handlers react to edges, and write: annotations with the
-whole spec (passwords too), finalizers, three requests a resource. An index is what makes kopf hold
-back events until every kind is listed. What the resources own or look at, `kube.follow` sees.
+on.event alone. Kopf's other handlers react to edges, and write: annotations with the whole spec
+(passwords too), finalizers, three requests a resource. An index writes nothing, but makes kopf hold back
+all events until everything is listed, at a cost that grows with the square of it (decision 0013). What
+the resources own or look at, `kube.follow` sees.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from typing import Any
 
 import kopf
@@ -117,24 +118,15 @@ class Glue:
     def _watch(self, type: ResourceType) -> None:
         selector = (type.group, type.version, type.plural) if type.group else (type.version, type.plural)
 
-        owed: set[Key] = set()  # whom it concerned before the index took the new state in
-
-        async def take_in(body: kopf.Body, **_: Any) -> None:
-            owed.update(self._store.put(type, dict(body)))
-
         async def notice(event: kopf.RawEvent, **_: Any) -> None:
-            self.notice(type, event["type"], dict(event["object"]), owed=owed)
-            owed.clear()
+            self.notice(type, event["type"], dict(event["object"]))
 
         name = type.label.replace(".", "-")
-        kopf.index(*selector, id=f"index-{name}", registry=self.registry)(take_in)
         kopf.on.event(*selector, id=f"event-{name}", registry=self.registry)(notice)
 
-    def notice(
-        self, type: ResourceType, event: str | None, obj: Object, *, owed: Set[Key] = frozenset()
-    ) -> None:
-        """Take in what happened to a resource. `owed` are those whom it concerns as we know already."""
+    def notice(self, type: ResourceType, event: str | None, obj: Object) -> None:
+        """Take in what happened to a resource."""
         change = self._store.drop if event == "DELETED" else self._store.put
         urgent = not taken_up(obj)
-        for key in change(type, obj) | owed:
+        for key in change(type, obj):
             self._queue.add(key, urgent=urgent)
