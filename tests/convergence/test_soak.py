@@ -39,7 +39,7 @@ class Measure:
 
 
 SHORT = Measure(
-    resources=50, seconds=20, edits_a_second=5, mishap_seconds=3, quiet_seconds=5, rest_seconds=120
+    resources=40, seconds=15, edits_a_second=5, mishap_seconds=3, quiet_seconds=5, rest_seconds=120
 )
 LONG = Measure(
     resources=1000, seconds=600, edits_a_second=10, mishap_seconds=15, quiet_seconds=60, rest_seconds=600

