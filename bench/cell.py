@@ -113,6 +113,7 @@ class Cell:
         if timeline.expected:
             await self._until(lambda: timeline.complete() == self._count)
             figures["create: children exist s"] = self._now() - began
+            figures["create: cpu s until children exist"] = process.cpu_seconds(pid) - cpu
         if self._asked.reachable:
             await self._until(lambda: timeline.ready() == self._count)
             figures["create: ready s"] = self._now() - began
