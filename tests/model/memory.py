@@ -149,10 +149,16 @@ class MemoryApi:
             self.collect()
 
     def collect(self) -> None:
+        """As the garbage collector does: what has no owner left goes; what has one forgets the others."""
         alive = {obj["metadata"]["uid"] for obj in self.objects.values()}
         for ref, obj in list(self.objects.items()):
-            owners = obj["metadata"].get("ownerReferences")
-            if ref in self.objects and owners and not any(owner["uid"] in alive for owner in owners):
+            owners = obj["metadata"].get("ownerReferences") or []
+            left = [owner for owner in owners if owner["uid"] in alive]
+            if ref not in self.objects or len(left) == len(owners):
+                continue
+            if left:
+                self.edit(ref, {"metadata": {"ownerReferences": left}})
+            else:
                 self.remove(ref)
 
     def state(self, *, remembered: Container[str] = ()) -> dict[Ref, Any]:

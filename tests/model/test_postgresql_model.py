@@ -258,3 +258,18 @@ def test_password_is_in_secrets_alone() -> None:
             assert canary not in json.dumps(obj["metadata"])
     assert canary not in repr(world.logins)
     assert decoded(world, "db-superuser")["password"] not in repr(world.logins)
+
+
+def test_secret_of_a_claim_that_went_before_it_came_belongs_to_the_next_claim_alone() -> None:
+    """The garbage collector takes the reference to the first away; ours stays without it."""
+    world = World()
+    claim = Ref(VOLUME_CLAIM, "ns", "db-data")
+    world.faulty.writes.extend([None] * 3)
+    world.faulty.writes.append(lambda: world.api.remove(claim))
+    world.api.put(FIRST.type, resource(FIRST, "db"))
+    world.settle()
+    world.api.collect()
+    world.settle()
+    owners = world.api.objects[Ref(SECRET, "ns", "db-superuser")]["metadata"]["ownerReferences"]
+    assert [owner["uid"] for owner in owners] == [world.api.objects[claim]["metadata"]["uid"]]
+    assert world.writes_at_rest() == 0
