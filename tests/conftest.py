@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 
 import pytest
+from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
@@ -20,6 +21,11 @@ ALONE = "tests/cluster/"
 # deaf to an interrupt, and the tests that interrupt them would fail.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# A busy machine is no failure: no drawn example is a test of how long it takes. Said here for all of them.
+settings.register_profile("kindling", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("kindling")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

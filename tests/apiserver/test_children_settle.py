@@ -27,7 +27,6 @@ from tests.unit.schema.worlds import KINDS, ROUNDS, decide, nothing, schema_of, 
 
 EXAMPLES = settings(
     max_examples=20,
-    deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
 )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from kindling.engine.compare import holds
 from kindling.kinds.conditions import dated
@@ -83,7 +83,7 @@ def test_good_spec_is_admitted(api: Api, spec: Json) -> None:
     api.create(MEMCACHED.collection, MEMCACHED.resource("good", spec), dry_run=True).accepted()
 
 
-@settings(max_examples=50, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50, database=None)
 @given(memory=st.integers(16, 65536), connections=st.integers(512, 65536))
 def test_the_rule_and_the_operator_agree_on_what_memcached_needs(
     api: Api, memory: int, connections: int

@@ -98,7 +98,7 @@ NAMES = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, database=None, suppress_health_check=list(HealthCheck))
 @given(name=NAMES)
 def test_door_and_operator_agree_on_names(api: Api, name: str) -> None:
     """Or a name admitted here would be refused there, or reach PostgreSQL though it was meant not to."""

@@ -7,16 +7,14 @@ rule ever breaks on it, and no value is dropped, rounded or respelt.
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.apiserver.apiclient import Api
 from tests.apiserver.kinds import KINDS, POSTGRESQL, Kind
 from tests.unit.schema.drawing import drawn_from
 
-EXAMPLES = settings(
-    max_examples=150, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
-)
+EXAMPLES = settings(max_examples=150, database=None)
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())

@@ -111,7 +111,6 @@ def _drawn(strategy: st.SearchStrategy[T], *, count: int, seed: int) -> list[T]:
         max_examples=count,
         phases=[Phase.generate],
         database=None,
-        deadline=None,
         suppress_health_check=list(HealthCheck),
     )
     @given(strategy)

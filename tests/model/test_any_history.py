@@ -225,6 +225,8 @@ class History(RuleBasedStateMachine):
             world.deliver()
             world.resync()
         world.settle()
+        world.api.collect()
+        world.settle()
         world.wait_long()
 
     def _check_claims(self) -> None:
@@ -263,7 +265,6 @@ def test_any_history(thorough: bool) -> None:
         settings=settings(
             max_examples=3000 if thorough else 150,
             stateful_step_count=50 if thorough else 30,
-            deadline=None,
             derandomize=not thorough,
             report_multiple_bugs=False,
             suppress_health_check=list(HealthCheck),

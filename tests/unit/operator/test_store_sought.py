@@ -315,4 +315,4 @@ class AnyOrder(RuleBasedStateMachine):
 
 
 TestAnyOrder = AnyOrder.TestCase
-TestAnyOrder.settings = settings(max_examples=150, stateful_step_count=40, deadline=None, database=None)
+TestAnyOrder.settings = settings(max_examples=150, stateful_step_count=40, database=None)

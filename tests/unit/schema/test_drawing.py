@@ -43,7 +43,7 @@ SCHEMA: Json = {
 }
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(drawn_from(SCHEMA))
 def test_what_is_drawn_is_admitted(value: Any) -> None:
     assert list(flaws(SCHEMA, value)) == []
@@ -116,5 +116,5 @@ def test_patterns_are_read_as_the_server_reads_them() -> None:
 
 def found(schema: Json, wanted: Any) -> Any:
     """A value of that sort, not made any smaller; fails where none is drawn."""
-    unshrunk = settings(max_examples=5000, deadline=None, database=None, phases=[Phase.generate])
+    unshrunk = settings(max_examples=5000, database=None, phases=[Phase.generate])
     return find(drawn_from(schema), wanted, settings=unshrunk)
