@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import socket
+import socketserver
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from queue import Queue
 
 import pytest
+from pulsar_consumer import handshake
 from pulsar_consumer.handshake import refused
 from pulsar_consumer.settings import Broker
 
@@ -19,35 +22,53 @@ CONNECTED = (
     b"\x00\x00\x00+\x00\x00\x00'\x08\x03\x1a#\n\x12Pulsar Server4.0.4\x10\x13\x18\x80\x80\xc0\x02"
     b'"\x06 \x01(\x010\x01'
 )
-heard: dict[int, bytes] = {}
 NOT_READY = FAILED.replace(b"\x10\x03", b"\x10\x06")
 
 
+class Listener(socketserver.ThreadingTCPServer):
+    """Keeps and answers the first frame of each connection, in a thread each: a stranger takes no one's turn."""
+
+    daemon_threads = True
+
+    def __init__(self, answer: bytes) -> None:
+        self.heard: Queue[bytes] = Queue()
+        super().__init__(("127.0.0.1", 0), Answer)
+        self.answer = answer
+
+    @property
+    def port(self) -> int:
+        return int(self.server_address[1])
+
+
+class Answer(socketserver.BaseRequestHandler):
+    def handle(self) -> None:
+        assert isinstance(self.server, Listener)
+        with suppress(ConnectionError):
+            if frame := self.request.recv(4096):
+                self.server.heard.put(frame)
+            self.request.sendall(self.server.answer)
+
+
+Listen = Callable[[bytes], Listener]
+
+
 @pytest.fixture
-def listen() -> Iterator[Callable[[bytes], int]]:
-    """Starts a listener that gives this answer to the first frame, which is kept in `heard`, by port."""
-    servers = []
+def listen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Listen]:
+    """Starts a listener that gives this answer. On a machine however busy, it is waited for."""
+    monkeypatch.setattr(handshake, "SECONDS", 60.0)
+    with ExitStack() as stack:
 
-    def start(answer: bytes) -> int:
-        server = socket.create_server(("127.0.0.1", 0))
-        servers.append(server)
+        def start(answer: bytes) -> Listener:
+            listener = stack.enter_context(Listener(answer))
+            threading.Thread(target=listener.serve_forever, args=[0.01], daemon=True).start()
+            stack.callback(listener.shutdown)
+            return listener
 
-        def serve() -> None:
-            connection, _ = server.accept()
-            with connection:
-                heard[server.getsockname()[1]] = connection.recv(4096)
-                connection.sendall(answer)
-
-        threading.Thread(target=serve, daemon=True).start()
-        return int(server.getsockname()[1])
-
-    yield start
-    for server in servers:
-        server.close()
+        yield start
 
 
-def broker(*ports: int) -> Broker:
-    hosts = ",".join(f"127.0.0.1:{port}" for port in ports)
+def broker(*listeners: Listener) -> Broker:
+    hosts = ",".join(f"127.0.0.1:{listener.port}" for listener in listeners)
     return Broker(server=f"pulsar://{hosts}/", topic="t", token_file=None)
 
 
@@ -55,19 +76,19 @@ def broker(*ports: int) -> Broker:
     ("answer", "said"),
     [(FAILED, True), (CONNECTED, False), (NOT_READY, False), (b"", False), (b"\x08", False)],
 )
-def test_refused_is_what_the_broker_says(listen: Callable[[bytes], int], answer: bytes, said: bool) -> None:
+def test_refused_is_what_the_broker_says(listen: Listen, answer: bytes, said: bool) -> None:
     assert refused(broker(listen(answer)), token=None) is said
 
 
-def test_one_host_that_refuses_is_enough(listen: Callable[[bytes], int]) -> None:
+def test_one_host_that_refuses_is_enough(listen: Listen) -> None:
     assert refused(broker(listen(b""), listen(FAILED)), token="t")
 
 
 @pytest.mark.parametrize("size", [1, 127, 128, 20_000])
-def test_frame_is_what_it_says_it_is(listen: Callable[[bytes], int], size: int) -> None:
-    port = listen(FAILED)
-    refused(broker(port), token="t" * size)
-    frame = heard[port]
+def test_frame_is_what_it_says_it_is(listen: Listen, size: int) -> None:
+    listener = listen(FAILED)
+    refused(broker(listener), token="t" * size)
+    frame = listener.heard.get(timeout=60)
     if size < 4096:
         assert int.from_bytes(frame[:4], "big") == len(frame) - 4
         assert int.from_bytes(frame[4:8], "big") == len(frame) - 8
