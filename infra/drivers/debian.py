@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from infra import processes
+from infra import locks, processes
 from infra.drivers import packages
 from infra.errors import KindlingError
 
@@ -18,7 +18,12 @@ def debootstrap(*, suite: str, include: Sequence[str], tar: Path, variant: str =
         return
     if shutil.which("mmdebstrap") is None:
         packages.install(["mmdebstrap"])
-    tar.parent.mkdir(parents=True, exist_ok=True)
+    with locks.alone(locks.beside(tar)):
+        if not tar.exists():
+            _debootstrap(suite, include, tar, variant)
+
+
+def _debootstrap(suite: str, include: Sequence[str], tar: Path, variant: str) -> None:
     partial = tar.with_suffix(".partial.tar")
     try:
         processes.run(

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from infra import paths, processes
+from infra import locks, paths, processes
 from infra.drivers import debian, maven, registry
 from infra.drivers.engine import ContainerEngine
 from infra.drivers.node_image import ensure_node_image
@@ -89,7 +89,11 @@ def build_archive(
     to the build arguments, and where the context pins a Maven artifact, that lies in it.
     """
     archive = _archive(name, tag)
-    if not archive.exists():
+    if archive.exists():
+        return archive
+    with locks.alone(locks.beside(archive)):
+        if archive.exists():
+            return archive
         ref = f"localhost/{name}:{tag}"
         base = ensure_base_image(engine)
         try:

@@ -6,7 +6,6 @@ to resolve. An image's folder pins what it needs in `maven.toml`, beside its Con
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import http.client
 import os
@@ -15,13 +14,12 @@ import tomllib
 import urllib.error
 import urllib.request
 import xml.etree.ElementTree as xml
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from infra import paths
+from infra import locks, paths
 from infra.errors import KindlingError
 from infra.progress import Progress, Step
 
@@ -82,7 +80,10 @@ def fetch(artifact: Artifact, progress: Progress | None = None) -> Path:
     target = artifact.location
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
-        with (progress or Progress()).step(artifact.step.name) as detail, _alone(target.parent):
+        with (
+            (progress or Progress()).step(artifact.step.name) as detail,
+            locks.alone(target.parent, say=detail),
+        ):
             # Another run may have brought it while this one waited.
             if not target.exists():
                 _download(artifact, target, detail)
@@ -182,14 +183,3 @@ def _another(artifact: Artifact, why: str) -> KindlingError:
         why=why,
         remedy=f"run the same command again; if it recurs, name another repository in {VARIABLE}.",
     )
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Keep out other runs, which would write to the same partial file; nobody is kept out by a dead one."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

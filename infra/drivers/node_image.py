@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from infra import paths, processes
+from infra import locks, paths, processes
 from infra.drivers import archive, debian
 from infra.drivers.engine import ContainerEngine
 from infra.progress import Progress, Step
@@ -80,8 +80,10 @@ def ensure_node_image(engine: ContainerEngine, progress: Progress | None = None)
     progress = progress or Progress()
     toolchain = Toolchain(progress=progress)
     tools = {name: toolchain.ensure(name) for name in NODE_TOOLS}
-    with progress.step(STEP) as detail:
-        work = paths.cache_dir() / "images" / "node.partial"
+    work = paths.cache_dir() / "images" / "node.partial"
+    with progress.step(STEP) as detail, locks.alone(locks.beside(work), say=detail):
+        if engine.has_image(ref):
+            return ref
         shutil.rmtree(work, ignore_errors=True)
         try:
             _assemble(engine, ref, tools, work, detail)

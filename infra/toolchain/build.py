@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from infra import paths, processes
+from infra import locks, paths, processes
 from infra.errors import KindlingError
 from infra.toolchain.golang import Go
 from infra.toolchain.tools import TOOLS, Tool
@@ -39,7 +39,14 @@ def build(tool: Tool, go: Go, *, on_line: Callable[[str], None] | None = None) -
     target = location(tool)
     if target.exists():
         return target
-    partial = target.parent.with_suffix(".partial")
+    with locks.alone(locks.beside(target.parent), say=on_line):
+        if not target.exists():
+            _build(tool, go, target, on_line=on_line)
+    return target
+
+
+def _build(tool: Tool, go: Go, target: Path, *, on_line: Callable[[str], None] | None) -> None:
+    partial = target.parent.with_name(target.parent.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     try:
         module = partial / "module"
@@ -66,7 +73,6 @@ def build(tool: Tool, go: Go, *, on_line: Callable[[str], None] | None = None) -
         ) from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    return target
 
 
 def _copy(source: Path, folder: Path, *, version: str) -> None:

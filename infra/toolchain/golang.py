@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from infra import paths, processes
+from infra import locks, paths, processes
 from infra.errors import KindlingError
 from infra.toolchain import venv
 
@@ -112,8 +112,12 @@ def _home() -> Path:
 
 def _installed() -> Path:
     program = _home() / "bin" / "go"
-    if not program.exists():
-        partial = _home().with_suffix(".partial")
+    if program.exists():
+        return program
+    with locks.alone(locks.beside(_home())):
+        if program.exists():
+            return program
+        partial = _home().with_name(_home().name + ".partial")
         shutil.rmtree(partial, ignore_errors=True)
         venv.pip_install_into(target=partial, requirements=REQUIREMENTS)
         for tool in [*(partial / "go" / "bin").iterdir(), *(partial / "go" / "pkg" / "tool").rglob("*")]:

@@ -12,7 +12,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from infra import paths, processes
+from infra import locks, paths, processes
 from infra.errors import KindlingError
 from infra.progress import Progress
 
@@ -41,7 +41,9 @@ def ensure(requirements: str = "requirements.txt", *, progress: Progress | None 
     if present(requirements):
         return python
     progress = progress or Progress()
-    with progress.step(step_name(requirements)):
+    with progress.step(step_name(requirements)) as say, locks.alone(locks.beside(home), say=say):
+        if present(requirements):
+            return python
         shutil.rmtree(home, ignore_errors=True)
         _create(home)
         # pip stays out of date on purpose: the lock's hashes are what is trusted, not pip's version.

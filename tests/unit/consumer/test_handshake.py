@@ -26,7 +26,7 @@ NOT_READY = FAILED.replace(b"\x10\x03", b"\x10\x06")
 
 
 class Listener(socketserver.ThreadingTCPServer):
-    """Keeps and answers the first frame of each connection, in a thread each: a stranger takes no one's turn."""
+    """Keeps and answers each connection's first frame, in a thread each: a stranger takes no one's turn."""
 
     daemon_threads = True
 

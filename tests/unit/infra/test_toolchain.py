@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -100,10 +102,32 @@ def test_a_build_cut_off_leaves_nothing_that_looks_finished(error: BaseException
     with pytest.raises((KindlingError, KeyboardInterrupt)) as caught:
         build.build(tool, _CutOff(error))
     assert not build.location(tool).exists()
-    assert not list(build.location(tool).parent.parent.glob("*"))
+    assert [path.suffix for path in build.location(tool).parent.parent.iterdir()] == [".lock"]
     if isinstance(caught.value, KindlingError):
         assert "kind 0.33.0 could not be built" in str(caught.value)
         assert "no route" in caught.value.why
+
+
+class _Slow(Go):
+    """A Go that takes its time, and counts."""
+
+    def __init__(self) -> None:
+        super().__init__(Path("go"), own=False)
+        self.built = 0
+
+    def build(self, *, output: Path, **_: object) -> None:
+        self.built += 1
+        time.sleep(0.2)
+        output.write_bytes(b"whole")
+
+
+def test_what_two_commands_want_is_built_once() -> None:
+    tool, go = TOOLS["kind"], _Slow()
+    said: list[str] = []
+    with ThreadPoolExecutor() as pool:
+        both = list(pool.map(lambda _: build.build(tool, go, on_line=said.append), range(2)))
+    assert (both, go.built) == ([build.location(tool)] * 2, 1)
+    assert said == ["another command is at it; waiting"]
 
 
 def test_an_unknown_tool_is_named() -> None:
