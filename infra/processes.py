@@ -22,6 +22,7 @@ from infra.errors import KindlingError
 
 TAIL_LINES = 30
 GRACE_SECONDS = 20.0
+INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class ProgramError(KindlingError):
@@ -97,24 +98,34 @@ def attach(
     "stop at once". KeyboardInterrupt is raised when it has ended, after a third it is killed.
     """
     words = [str(word) for word in argv]
-    try:
-        process = subprocess.Popen(
-            words, env=_environment(env), cwd=cwd, stdin=subprocess.DEVNULL, start_new_session=True
-        )
-    except FileNotFoundError:
-        raise _missing(words) from None
+    process: subprocess.Popen[bytes] | None = None
     interrupt: KeyboardInterrupt | None = None
     for number in (signal.SIGINT, signal.SIGINT, signal.SIGKILL):
         try:
+            if process is None:
+                with _held_back():
+                    process = subprocess.Popen(
+                        words,
+                        env=_environment(env),
+                        cwd=cwd,
+                        stdin=subprocess.DEVNULL,
+                        start_new_session=True,
+                    )
             status = process.wait()
             break
+        except FileNotFoundError:
+            raise _missing(words) from None
         except KeyboardInterrupt as error:
+            if process is None:
+                raise
             interrupt = error
             _signal(process, number)
         except BaseException:
-            _end(process)
+            if process is not None:
+                _end(process)
             raise
     else:
+        assert process is not None
         status = process.wait()
     if interrupt is not None:
         raise interrupt
@@ -125,26 +136,52 @@ def attach(
 def _started(
     words: list[str], *, env: Mapping[str, str] | None, cwd: Path | None, wants_input: bool
 ) -> Iterator[subprocess.Popen[str]]:
+    process: subprocess.Popen[str] | None = None
     try:
-        process = subprocess.Popen(
-            words,
-            env=_environment(env),
-            cwd=cwd,
-            stdin=subprocess.PIPE if wants_input else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        )
-    except FileNotFoundError:
-        raise _missing(words) from None
-    except PermissionError as error:
-        raise ProgramError(f"`{words[0]}` can not be run", why=str(error)) from None
-    try:
+        with _held_back():
+            try:
+                process = subprocess.Popen(
+                    words,
+                    env=_environment(env),
+                    cwd=cwd,
+                    stdin=subprocess.PIPE if wants_input else subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    errors="replace",
+                    start_new_session=True,
+                )
+            except FileNotFoundError:
+                raise _missing(words) from None
+            except PermissionError as error:
+                raise ProgramError(f"`{words[0]}` can not be run", why=str(error)) from None
         yield process
     finally:
-        _end(process)
+        if process is not None:
+            _end(process)
+
+
+@contextmanager
+def _held_back() -> Iterator[None]:
+    """Interrupts wait until the end of this: one that came while a program is being started, before we know
+    its id, would leave it running.
+    """
+    if threading.current_thread() is not threading.main_thread():  # They interrupt that one alone.
+        yield
+        return
+    came: list[int] = []
+    before = {number: signal.getsignal(number) for number in INTERRUPTS}
+    # What is ignored stays so, for the program too, which inherits that.
+    held = {number: handler for number, handler in before.items() if callable(handler)}
+    for number in held:
+        signal.signal(number, lambda number, _frame: came.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in held.items():
+            signal.signal(number, handler)
+        for interrupt in came[:1]:
+            signal.raise_signal(interrupt)
 
 
 def _end(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:

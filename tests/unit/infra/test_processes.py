@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,3 +70,24 @@ def _alive(pid: int) -> bool:
     except OSError:
         return False
     return state != "Z" and os.path.exists(f"/proc/{pid}")
+
+
+@pytest.mark.parametrize("call", [lambda words: processes.run(words, timeout=60), processes.attach])
+def test_an_interrupt_while_it_starts_ends_it_all_the_same(
+    call: Callable[[list[str]], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[int] = []
+
+    class Interrupted(subprocess.Popen[str]):
+        """There, and its maker hears of something else before of that."""
+
+        def __init__(self, *words: Any, **options: Any) -> None:
+            super().__init__(*words, **options)
+            started.append(self.pid)
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        call(python("import time; time.sleep(60)"))
+    assert [_alive(pid) for pid in started] == [False]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
