@@ -35,7 +35,7 @@ from bench.mutants import Mutant, compiled, lasting, mutants
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "operator" / "src"
 UNIT = ROOT / "tests" / "unit" / "operator"
-ENGINE = ("compare", "overwrite", "plan", "queue", "reconciliation", "resync", "store", "worker")
+ENGINE = ("compare", "plan", "queue", "reconciliation", "resync", "store", "worker", "writing")
 REPORT = ROOT / "bench" / "mutation.json"
 SAMPLE = 600
 PROCESSES = 2

@@ -12,6 +12,7 @@ import time
 from typing import Any
 
 import pytest
+from kindling.engine.compare import APPLIED
 from kindling.kinds.contract import Kind
 from kindling.kube.resources import (
     DEPLOYMENT,
@@ -72,6 +73,17 @@ def _ref(resources: dict[str, Ref], room: Kind) -> Ref:
     return next(ref for ref in resources.values() if ref.type == room.type)
 
 
+def _have_applied(cluster: Cluster, room: Kind, ref: Ref) -> None:
+    """What was created is ours with all that the server filled in. Without its mark it is applied."""
+    for child, found in cluster.children(room, ref.namespace, ref.name).items():
+        if APPLIED in found["metadata"].get("annotations", {}):
+            cluster.merge(child, {"metadata": {"annotations": {APPLIED: None}}})
+    cluster.wait_settled(ref)
+    for found in cluster.children(room, ref.namespace, ref.name).values():
+        ours = [entry for entry in found["metadata"]["managedFields"] if entry["manager"] == "kindling"]
+        assert len(ours) == 1, ours
+
+
 def _say(what: str, took: list[float]) -> None:
     if took:
         print(
@@ -112,6 +124,7 @@ def _dotted(child: Ref, where: Path) -> str:
 def test_edited_field_is_set_back(running_cluster: Cluster, resources: dict[str, Ref], room: Kind) -> None:
     """Each of our fields changed, and each removed, with what is below it; one at a time."""
     ref = _ref(resources, room)
+    _have_applied(running_cluster, room, ref)
     took: list[float] = []
     fixed, lost = [], []
     for child, first in running_cluster.children(room, ref.namespace, ref.name).items():

@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 import pytest
+from kindling.kinds.contract import NAME_LABEL
 from kindling.kube.resources import (
     CONFIG_MAP,
     DEPLOYMENT,
@@ -19,6 +20,7 @@ from kindling.kube.resources import (
     EVENT,
     LEASE,
     NETWORK_POLICY,
+    POD,
     SERVICE,
     Ref,
 )
@@ -65,6 +67,9 @@ class Scenario:
             for n, (crd, room) in enumerate(ROOMS.items())
             if NETWORK_POLICY in room.children
         }
+        # Nor does this one's, of which nothing is lost: its children are edited, and those of a database.
+        self._whole = {MEMCACHED.id: ref_to(ROOMS[MEMCACHED.id], self._namespace, "whole")}
+        self._edited: list[Ref] = []
         self._ready: Callable[[], bool] = lambda: False
         self.changed = False
 
@@ -78,8 +83,13 @@ class Scenario:
             self._cluster.create(ROOMS[crd], self._namespace, ref.name, {**LEAST_SPEC[crd], **two})
 
     def change(self) -> None:
-        """One cache where there were two, an edited child, and some that are gone."""
+        """One cache where there were two, edited children of each type, and some that are gone."""
         self.changed = True
+        for crd, ref in ((POSTGRESQL_EXAMPLE.id, self._refs[POSTGRESQL_EXAMPLE.id]), *self._whole.items()):
+            for child in self._cluster.children(ROOMS[crd], ref.namespace, ref.name):
+                if child.type != POD:
+                    self._cluster.merge(child, {"metadata": {"labels": {NAME_LABEL: "edited"}}})
+                    self._edited.append(child)
         self._cluster.merge(self._refs[MEMCACHED.id], {"spec": {"size": 1}})
         if self._cluster.get(self._service) is not None:
             self._cluster.merge(self._service, {"spec": {"selector": {"edited": "yes"}}})
@@ -108,6 +118,10 @@ class Scenario:
         selector = ((self._cluster.get(self._service) or {}).get("spec") or {}).get("selector") or {}
         if selector and "edited" not in selector:
             found.add(f"{self._service} is as it was made")
+        for child in self._edited:
+            labels = (self._cluster.get(child) or {}).get("metadata", {}).get("labels", {})
+            if labels.get(NAME_LABEL, "edited") != "edited":
+                found.add(f"{child} is labelled as it was")
         for event in self._cluster.api.get(EVENT.path(namespace=self._namespace)).accepted()["items"]:
             if event["reportingController"] == "kindling.dev/operator":
                 found.add(f"{TOLD}{event['regarding']['name']}: {event['reason']}")
@@ -122,7 +136,7 @@ class Scenario:
             self._cluster.delete(ref)
 
     def _all(self) -> list[tuple[str, Ref]]:
-        return [*self._refs.items(), *self._damaged.items()]
+        return [*self._refs.items(), *self._damaged.items(), *self._whole.items()]
 
 
 @pytest.fixture(scope="module")

@@ -48,7 +48,7 @@ class FaultyApi:
         self.asked = 0
         """How many objects were read, one by one."""
         self.refused = 0
-        """How many applies of something new met what was there."""
+        """How many creations met what was there."""
         self._api = api
         self._claimed = claimed
 
@@ -56,15 +56,15 @@ class FaultyApi:
         self.asked += 1
         return await _fated(self.reads.popleft() if self.reads else None, lambda: self._api.get(ref))
 
-    async def apply(self, type: ResourceType, body: Object, *, new: bool = False) -> Object:
-        try:
-            return await self._write(lambda: self._api.apply(type, body, new=new))
-        except Conflict:
-            self.refused += new
-            raise
+    async def apply(self, type: ResourceType, body: Object) -> Object:
+        return await self._write(lambda: self._api.apply(type, body))
 
     async def create(self, type: ResourceType, body: Object) -> Object:
-        return await self._write(lambda: self._api.create(type, body))
+        try:
+            return await self._write(lambda: self._api.create(type, body))
+        except Conflict:
+            self.refused += 1
+            raise
 
     async def merge(self, ref: Ref, patch: Object, *, subresource: str | None = None) -> Object:
         async def write() -> Object:

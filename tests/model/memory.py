@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Container
 from typing import Any
 
 from kindling.kube.errors import Conflict, NotFound, Refused
-from kindling.kube.resources import Listing, Object, Ref, ResourceType, ref_of
+from kindling.kube.resources import FIELD_MANAGER, Listing, Object, Ref, ResourceType, ref_of
 
 # Merged by these fields of their elements; any other list is replaced as a whole.
 LISTS = {
@@ -42,7 +42,9 @@ class MemoryApi:
         self.objects: dict[Ref, Object] = {}
         self.events: list[tuple[str, ResourceType, Object]] = []
         self.writes: Counter[tuple[str, str]] = Counter()
+        # By uid: what is ours because we applied it, and what by creation, which no apply takes away.
         self._applied: dict[str, Object] = {}
+        self._created: dict[str, Object] = {}
         self.version = 0
         self.refuse: ResourceType | None = None
 
@@ -51,14 +53,12 @@ class MemoryApi:
     async def get(self, ref: Ref) -> Object:
         if ref not in self.objects:
             raise NotFound(status=404, reason="NotFound", message=f"{ref} not found")
-        return copy.deepcopy(self.objects[ref])
+        return self._managed(self.objects[ref])
 
-    async def apply(self, type: ResourceType, body: Object, *, new: bool = False) -> Object:
+    async def apply(self, type: ResourceType, body: Object) -> Object:
         body = copy.deepcopy(body)
         ref = ref_of(type, {"metadata": {"namespace": "ns", **body["metadata"]}})
         known = self.objects.get(ref)
-        if new and known is not None:
-            raise Conflict(status=409, reason="Conflict", message="the object has been modified")
         self._gate(type, "apply")
         uid = body["metadata"].pop("uid", None)
         if uid is not None and (known is None or known["metadata"]["uid"] != uid):
@@ -66,16 +66,20 @@ class MemoryApi:
         if known is None:
             made = self._insert(type, body)
             self._applied[made["metadata"]["uid"]] = body
-            return copy.deepcopy(made)
-        found = self._update(type, known, _laid_over(known, self.applied(ref), body))
+            return self._managed(made)
+        created = self._created.get(known["metadata"]["uid"], {})
+        before = {name: part for name, part in self.applied(ref).items() if name not in created}
+        self._update(type, known, _laid_over(known, before, body))
         self._applied[known["metadata"]["uid"]] = body
-        return found
+        return self._managed(self.objects[ref])
 
     async def create(self, type: ResourceType, body: Object) -> Object:
         self._gate(type, "create")
         if ref_of(type, body) in self.objects:
             raise Conflict(status=409, reason="AlreadyExists", message=f"{ref_of(type, body)} exists")
-        return copy.deepcopy(self._insert(type, copy.deepcopy(body)))
+        made = self._insert(type, copy.deepcopy(body))
+        self._created[made["metadata"]["uid"]] = copy.deepcopy(body)
+        return self._managed(made)
 
     async def merge(self, ref: Ref, patch: Object, *, subresource: str | None = None) -> Object:
         known = await self.get(ref)
@@ -85,6 +89,8 @@ class MemoryApi:
         version = known["metadata"]["resourceVersion"]
         if patch.get("metadata", {}).get("resourceVersion", version) != version:
             raise Conflict(status=409, reason="Conflict", message="the object has been modified")
+        if "managedFields" in patch.get("metadata", {}):
+            self._own(known["metadata"]["uid"], patch["metadata"]["managedFields"])
         return self._update(ref.type, self.objects[ref], merged(known, patch), spec=subresource is None)
 
     async def delete(self, ref: Ref, *, uid: str, resource_version: str | None = None) -> None:
@@ -110,6 +116,25 @@ class MemoryApi:
         half = len(items) // 2
         yield Listing(self.version, items[:half])
         yield Listing(self.version, items[half:])
+
+    def _managed(self, obj: Object) -> Object:
+        """A copy that says which of its fields are ours, as managedFields does, in fewer words."""
+        ours = {"Update": self._created, "Apply": self._applied}
+        managers = [
+            {"manager": FIELD_MANAGER, "operation": operation, "fieldsV1": {operation: {}}}
+            for operation, known in ours.items()
+            if obj["metadata"]["uid"] in known
+        ]
+        found = copy.deepcopy(obj)
+        found["metadata"]["managedFields"] = managers
+        return found
+
+    def _own(self, uid: str, managers: list[Object]) -> None:
+        """Our fields are those that are said to be from now on."""
+        fields = {entry["operation"]: entry["fieldsV1"] for entry in managers}
+        created = {} if "Update" in fields else self._created.pop(uid, {})
+        if "Update" in fields.get("Apply", {}):
+            self._applied[uid] = _laid_over(created, {}, self._applied.get(uid, {}))
 
     def _next(self) -> int:
         self.version += 1

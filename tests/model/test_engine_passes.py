@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from kindling.engine.metrics import Metrics
@@ -250,13 +251,15 @@ def test_a_webhook_that_changes_what_is_applied_is_told_of_and_not_fought(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = World()
-    apply = world.api.apply
+    for verb in ("create", "apply"):
+        write = getattr(world.api, verb)
 
-    async def changed(type: ResourceType, body: Object, *, new: bool = False) -> Object:
-        spec = {"spec": {**body["spec"], "replicas": 2}} if type == STATEFUL_SET else {}
-        return await apply(type, {**body, **spec}, new=new)
+        async def changed(type: ResourceType, body: Object, write: Any = write) -> Object:
+            spec = {"spec": {**body["spec"], "replicas": 2}} if type == STATEFUL_SET else {}
+            written: Object = await write(type, {**body, **spec})
+            return written
 
-    monkeypatch.setattr(world.api, "apply", changed)
+        monkeypatch.setattr(world.api, verb, changed)
     world.answer = Answer(ok=False, reason="LoginFailed", message="m")
     world.api.put(KIND.type, resource(KIND, "db"))
     world.settle()
@@ -361,3 +364,25 @@ def test_a_child_that_is_no_longer_wanted_is_deleted(meanwhile: bool) -> None:
     assert not world.faulty.writes
     assert world.failures == 0
     assert find(world.status(MEMCACHED, "m"), "Ready")["status"] == "True"
+
+
+def test_a_field_that_was_created_goes_once_it_is_no_longer_wanted() -> None:
+    """No apply takes it away, being ours by creation: it is declared to have been applied first."""
+    cr, workload = Ref(MEMCACHED.type, "ns", "m"), Ref(DEPLOYMENT, "ns", "m")
+    world = World()
+    world.api.put(MEMCACHED.type, resource(MEMCACHED, "m", resources={"limits": {"cpu": "1"}}))
+    world.settle()
+
+    def container() -> Object:
+        found: Object = world.api.objects[workload]["spec"]["template"]["spec"]["containers"][0]
+        return found
+
+    assert container()["resources"]["limits"]["cpu"] == "1"
+    asked = world.faulty.asked
+    world.api.edit(cr, {"spec": {"memoryMB": 128}})
+    world.settle()
+    assert world.faulty.asked == asked  # nothing goes: it is applied, and that is all
+    world.api.edit(cr, {"spec": {"resources": {"limits": {"cpu": None}}}})
+    world.settle()
+    assert "cpu" not in container()["resources"]["limits"]
+    assert world.writes_at_rest() == 0

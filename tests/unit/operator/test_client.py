@@ -82,15 +82,6 @@ def test_apply_is_forced_server_side_apply() -> None:
     assert wrote == [("apply", "StatefulSet")]
 
 
-def test_an_apply_of_what_is_new_is_none_of_what_is_there() -> None:
-    """With a version that no object can have; the conflict with any other is the server's own."""
-    handler, seen = answering((201, {}, {}))
-    body = {"metadata": {"namespace": "ns", "name": "db"}, "spec": {}}
-    call(handler, lambda client: client.apply(STATEFUL_SET, body, new=True))
-    assert seen[0][2]["metadata"] == {**body["metadata"], "resourceVersion": "1"}
-    assert "resourceVersion" not in body["metadata"]
-
-
 def test_an_apply_is_yaml_that_the_server_takes() -> None:
     """It reads JSON as YAML, which knows no control characters but escaped ones."""
     text = "a\x7f\x85\ufeff\uffff\u00a0é"

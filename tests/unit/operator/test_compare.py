@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kindling.engine.compare import fingerprint, holds, merge_patch
+from kindling.engine.compare import fingerprint, holds, merge_patch, shape
 from kindling.kube.resources import Object
 
 from tests.model.memory import merged
@@ -252,3 +252,23 @@ def test_a_label_more_selects_something_else() -> None:
     policy: Object = {"ingress": [{"from": [{"namespaceSelector": {}}]}]}
     assert not holds(policy, {"ingress": [{"from": [{"namespaceSelector": {"matchLabels": {"a": "b"}}}]}]})
     assert not holds(policy, {"ingress": [{"from": [{"namespaceSelector": {}, "podSelector": {"a": "b"}}]}]})
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ({"spec": {"a": 1}}, {"spec": {"a": [2, 3]}}, True),
+        ({"spec": {"a": 1}}, {"spec": {"b": 1}}, False),
+        ({"spec": {"a": {"b": 1}}}, {"spec": {"a": {"b": 1, "c": 1}}}, False),
+        ({"ports": [{"port": 1, "name": "a"}]}, {"ports": [{"port": 2, "name": "a"}]}, False),
+        ({"ports": [{"containerPort": 1}]}, {"ports": [{"containerPort": 2}]}, False),
+        ({"containers": [{"name": "a", "image": "1"}]}, {"containers": [{"name": "a", "image": "2"}]}, True),
+        ({"containers": [{"name": "a"}]}, {"containers": [{"name": "b"}]}, False),
+        ({"env": [{"name": "a", "value": "1"}]}, {"env": [{"name": "a", "valueFrom": {}}]}, False),
+        ({"volumeMounts": [{"mountPath": "a"}]}, {"volumeMounts": [{"mountPath": "b"}]}, False),
+        ({"args": ["a"]}, {"args": ["b", "c"]}, True),
+        ({"data": {"password": "a"}}, {"data": {"password": "b"}}, True),
+    ],
+)
+def test_shape_is_which_fields_there_are(one: Object, other: Object, same: bool) -> None:
+    assert (shape(one) == shape(other)) is same

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 
 import pytest
-from kindling.engine.compare import APPLIED
+from kindling.engine.compare import ALL, APPLIED
 from kindling.engine.plan import Apply, Create, Delete, plan
 from kindling.kinds.contract import Child, labels_of, owner_of
 from kindling.kube.resources import CONFIG_MAP, SECRET, SERVICE, Object, Ref, ResourceType
@@ -63,6 +63,32 @@ def test_field_taken_out_of_the_desired_state_is_noticed() -> None:
     (action,) = planned([child("s", a=1)], stored(child("s", a=1, b=2)))
     assert isinstance(action, Apply)
     assert not action.new
+
+
+def test_only_what_may_leave_fields_behind_is_reshaped() -> None:
+    """Created with two fields; an apply changes one, the next has one less. From then on all is applied."""
+    observed, forms = stored(child("s", a=1, b=1)), []
+    for wanted in (child("s", a=2, b=1), child("s", a=2), child("s", a=2, c=1)):
+        (action,) = planned([wanted], observed)
+        assert isinstance(action, Apply)
+        form = action.body["metadata"]["annotations"][APPLIED].partition(".")[2]
+        forms.append((action.reshaped, form == ALL))
+        known = observed[Ref(SERVICE, "ns", "s")]
+        observed = {
+            Ref(SERVICE, "ns", "s"): {**action.body, "metadata": known["metadata"] | action.body["metadata"]}
+        }
+    assert forms == [(False, False), (True, True), (False, True)]
+
+
+def test_mark_of_an_earlier_operator_is_as_good() -> None:
+    """It held no shape. Nothing is written for that; the first change looks at whose fields they are."""
+    observed = stored(child("s", a=1))
+    marks = observed[Ref(SERVICE, "ns", "s")]["metadata"]["annotations"]
+    marks[APPLIED] = marks[APPLIED].partition(".")[0]
+    assert planned([child("s", a=1)], observed) == []
+    (action,) = planned([child("s", a=2)], observed)
+    assert isinstance(action, Apply)
+    assert action.reshaped
 
 
 def test_mark_taken_off_comes_back() -> None:

@@ -16,7 +16,10 @@ from kindling.engine.quantity import quantity
 from kindling.kube.resources import Object
 
 APPLIED = "kindling.dev/applied"
-"""Annotation with the hash of what was last applied: tells that a field has gone from the desired state."""
+"""Annotation with the hash of what was last applied: tells that a field has gone from the desired state.
+After a dot follows the `shape` of what was created, or `ALL`."""
+ALL = "all"
+"""Every field of ours is one that we applied: whatever we leave out of an apply goes."""
 
 # Lists that the API merges by a key of their elements, by the name of the field that holds them. Others may
 # add elements to these, and defaults appear inside them; every other list is atomic: equal, or not.
@@ -24,6 +27,18 @@ MERGED = frozenset({
     "containers", "initContainers", "volumes", "env", "volumeMounts", "ports", "ownerReferences",
     "hostAliases", "imagePullSecrets", "topologySpreadConstraints",
 })  # fmt: skip
+# What tells the elements of these apart.
+KEYS = (
+    "name",
+    "mountPath",
+    "uid",
+    "ip",
+    "topologyKey",
+    "whenUnsatisfiable",
+    "containerPort",
+    "port",
+    "protocol",
+)
 LARGEST = Decimal(2**63 - 1)
 QUANTITIES = frozenset({"requests", "limits", "sizeLimit"})
 # Switches that are on where they are left out.
@@ -103,6 +118,19 @@ def fingerprint(body: Object) -> str:
     """
     open_body = {**body, "data": sorted(body["data"])} if _is_secret(body) else body
     return hashlib.sha256(orjson.dumps(open_body, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
+
+
+def shape(body: Object) -> str:
+    """A short hash of which fields there are, whatever is in them: while it stays, no field has gone."""
+    return hashlib.sha256(orjson.dumps(_fields(body), option=orjson.OPT_SORT_KEYS)).hexdigest()[:8]
+
+
+def _fields(value: Any, *, field: str = "") -> Any:
+    if isinstance(value, dict):
+        return {name: _fields(inner, field=name) for name, inner in value.items()}
+    if isinstance(value, list) and field in MERGED:
+        return [[[item.get(key) for key in KEYS], _fields(item)] for item in value]
+    return None
 
 
 def _is_secret(body: Object) -> bool:

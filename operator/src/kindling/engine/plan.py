@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from kindling.engine.compare import APPLIED, fingerprint, holds
+from kindling.engine.compare import ALL, APPLIED, fingerprint, holds, shape
 from kindling.kinds.contract import (
     INSTANCE_LABEL,
     KIND_LABEL,
@@ -20,15 +20,17 @@ from kindling.kube.resources import SECRET, Object, Ref, ResourceType
 
 @dataclass(frozen=True)
 class Apply:
-    """Server-side apply; `new` when the object is not there yet.
+    """Server-side apply; `new` when the object is not there yet, and is to be created.
 
-    `drift` when it is, and what we desire is what we last applied: somebody else has edited it.
+    `drift` when it is, and what we desire is what we last applied: somebody else has edited it. `reshaped`
+    when fields may have gone from what we desire that are ours by creation, which an apply leaves there.
     """
 
     type: ResourceType
     body: Object
     new: bool
     drift: bool = False
+    reshaped: bool = False
 
 
 @dataclass(frozen=True)
@@ -99,13 +101,26 @@ def _action(child: Child, known: Object | None) -> Action | None:
         # With the uid it had, so that this can never bring forth an empty object of that name.
         return Apply(child.type, {"metadata": {**meta, "uid": known["metadata"]["uid"]}}, new=False)
     mark = fingerprint(child.body)
-    meta = child.body["metadata"]
-    body = {**child.body, "metadata": {**meta, "annotations": {**meta.get("annotations", {}), APPLIED: mark}}}
-    if known is not None and holds(body, known):
+    if known is None:
+        return Apply(child.type, _marked(child.body, f"{mark}.{shape(child.body)}"), new=True)
+    applied = str(known["metadata"].get("annotations", {}).get(APPLIED))
+    last, _, form = applied.partition(".")
+    if last == mark and holds(_marked(child.body, applied), known):
         return None
-    applied = (known or {}).get("metadata", {}).get("annotations", {}).get(APPLIED)
-    # The mark holds nothing of a Secret's values, so there it can not tell whose change it was.
-    return Apply(child.type, body, new=known is None, drift=applied == mark and child.type != SECRET)
+    reshaped = form not in (ALL, shape(child.body))
+    return Apply(
+        child.type,
+        _marked(child.body, f"{mark}.{ALL if reshaped else form}"),
+        new=False,
+        # The mark holds nothing of a Secret's values, so there it can not tell whose change it was.
+        drift=last == mark and child.type != SECRET,
+        reshaped=reshaped,
+    )
+
+
+def _marked(body: Object, mark: str) -> Object:
+    meta = body["metadata"]
+    return {**body, "metadata": {**meta, "annotations": {**meta.get("annotations", {}), APPLIED: mark}}}
 
 
 def _obstacle(type: ResourceType, cr: Object, ref: Ref, known: Object, *, ours: set[str]) -> Problem | None:

@@ -14,7 +14,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from kindling.engine import overwrite
+from kindling.engine import writing
 from kindling.engine.compare import merge_patch
 from kindling.engine.plan import Action, Apply, Create, Plan, plan
 from kindling.engine.ports import Ports
@@ -207,9 +207,9 @@ class Reconciliation:
     async def _act(self, action: Action) -> None:
         if isinstance(action, (Apply, Create)):
             name = action.body["metadata"].get("name")
-            verb = "apply" if isinstance(action, Apply) else "create"
+            verb = "apply" if isinstance(action, Apply) and not action.new else "create"
             if isinstance(action, Apply):
-                written = await overwrite.apply(self.ports.api, action)
+                written = await writing.write(self.ports.api, action)
             else:
                 written = await self.ports.api.create(action.type, action.body)
             self.ports.store.put(action.type, written)

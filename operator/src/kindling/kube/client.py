@@ -26,8 +26,6 @@ CONNECT_SECONDS = 5.0
 PATIENCE_SECONDS = 10.0
 """The longest Retry-After that is slept through in place; a longer one goes back to the queue."""
 ATTEMPTS = 3
-NEVER = "1"
-"""No object's version: that of an empty etcd. What is applied with it is created, or is in conflict."""
 _UNPRINTABLE = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xef\xbb\xbf|\xef\xbf[\xbe\xbf]")
 
 Observer = Callable[[str, str], None]
@@ -94,14 +92,9 @@ class Client:
             raise
         return any(item["name"] == type.plural for item in known.get("resources", ()))
 
-    async def apply(self, type: ResourceType, body: Object, *, new: bool = False) -> Object:
-        """Server-side apply as `kindling`, by force: the fields in `body` become ours and so.
-
-        :raises Conflict: when it is to be `new`, and an object of that name exists.
-        """
+    async def apply(self, type: ResourceType, body: Object) -> Object:
+        """Server-side apply as `kindling`, by force: the fields in `body` become ours and so."""
         meta = body["metadata"]
-        if new:
-            body = {**body, "metadata": {**meta, "resourceVersion": NEVER}}
         return await self._call(
             "PATCH",
             type.path(namespace=meta["namespace"], name=meta["name"]),
