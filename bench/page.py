@@ -32,7 +32,8 @@ NOTES = """
 ServiceAccounts of their own, and requests are those of the API server's audit log. Nodes and Pods are
 KWOK's, and etcd does not wait for the disk: what is compared is programs. The Go operator makes the same
 children as ours, in the manner of kubebuilder's scaffold and example. The floor is a bare client that
-creates the same resources and then applies the same children, with no operator there.</p>
+creates the same resources and then applies the same children, with no operator there; the lower floor
+creates the children, too.</p>
 <p>Postgresql would be ready only with a real server to log in to: of it, the children and the writes are
 measured. A PulsarConsumer is as ready as its Pods are said to be; here none connects to anything.
 A resource is called ready too early if that version of it is older than the version at which its last Pod
@@ -131,7 +132,7 @@ def _figures(results: Results, kind: str, count: int) -> Iterator[str]:
 
 def _requests(results: Results, kind: str, count: int) -> Iterator[str]:
     """What each asks for one resource, by verb; what comes but once in a while is left to the JSON."""
-    subjects = [name for name in results.subjects(kind) if name != "floor"]
+    subjects = [name for name in results.subjects(kind) if not name.startswith("floor")]
     rows = []
     for phase in PHASES:
         found = [results.requests(subject=name, count=count, kind=kind, phase=phase) for name in subjects]

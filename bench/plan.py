@@ -37,7 +37,7 @@ def turns(
 
 def seconds(turn: Turn, *, rest_seconds: float) -> float:
     """About how long it takes on two cores, most of it the controllers' and not the subject's."""
-    if turn.subject == "floor":
+    if turn.subject.startswith("floor"):
         return 8 + 0.06 * turn.count
     each = 0.35 if "as scaffolded" in turn.subject else 1.0 if "20 requests" in turn.subject else 0.15
     return 45 + rest_seconds + each * turn.count

@@ -20,8 +20,8 @@ import uvloop
 from bench import calibration, gooperator, page, sittings
 from bench.cell import Cell, Say, Settings, TooSlow
 from bench.crowd import namespace
+from bench.floor import CREATED, Floor, best_in_flight
 from bench.floor import NAME as FLOOR
-from bench.floor import Floor, best_in_flight
 from bench.plan import LARGEST, Turn, seconds, turns
 from bench.result import Result
 from bench.stage import TOOLS, Stage, stage
@@ -72,8 +72,10 @@ def read(words: Sequence[str]) -> Words:
 
 
 def choose(known: Mapping[str, Subject], words: Words) -> dict[str, list[str]]:
-    """The kinds to measure of each subject, the floor among them; SystemExit for a name that is unknown."""
-    offered = {FLOOR: ["memcached"]} | {name: list(subject.kinds) for name, subject in known.items()}
+    """The kinds to measure of each subject, the floors among them; SystemExit for a name that is unknown."""
+    offered = {FLOOR: ["memcached"], CREATED: ["memcached"]} | {
+        name: list(subject.kinds) for name, subject in known.items()
+    }
     kinds = {kind for names in offered.values() for kind in names}
     for chosen, there in ((words.subjects, set(offered)), (words.kinds, kinds)):
         if unknown := set(chosen) - there:
@@ -136,9 +138,15 @@ async def _turn(
     async with namespace(stage.admin, name):
         stage.log.more()
         current: Cell | Floor
-        if turn.subject == FLOOR:
-            in_flight = settings.in_flight
-            current = Floor(stage=stage, count=turn.count, namespace=name, in_flight=in_flight, say=say)
+        if turn.subject in (FLOOR, CREATED):
+            current = Floor(
+                stage=stage,
+                count=turn.count,
+                namespace=name,
+                in_flight=settings.in_flight,
+                say=say,
+                create=turn.subject == CREATED,
+            )
         else:
             subject = known[turn.subject]
             current = Cell(
