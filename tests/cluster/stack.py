@@ -101,11 +101,14 @@ class Environment:
         """Until all of these have the condition Ready."""
         self.kubectl("wait", "--for=condition=Ready", *words, f"--timeout={seconds}s", timeout=seconds + 60)
 
-    def answer(self, container: dict[str, Any]) -> str:
-        """What this container prints, run to its end in a Pod of its own; it must succeed."""
+    def answer(self, container: dict[str, Any], *, retried: bool = False) -> str:
+        """What this container prints, run to its end in a Pod of its own; it must succeed.
+
+        `retried`: in three minutes, as a program does that waits for its server; else at once.
+        """
         name = f"client-{os.urandom(3).hex()}"
         spec = {
-            "restartPolicy": "Never",
+            "restartPolicy": "OnFailure" if retried else "Never",
             "automountServiceAccountToken": False,
             "containers": [{"name": "client", **container}],
         }
@@ -137,8 +140,8 @@ class Environment:
             ],
         }
 
-    def psql(self, resource: str, statement: str) -> str:
+    def psql(self, resource: str, statement: str, *, retried: bool = False) -> str:
         """Run SQL from a Pod of its own, through the Service, with what the binding Secret says."""
         plain = ("--no-psqlrc", "--tuples-only", "--no-align", "--set=ON_ERROR_STOP=1")
         command = ["psql", *plain, "-c", statement]
-        return self.answer({**self.operand(resource), "command": command}).strip()
+        return self.answer({**self.operand(resource), "command": command}, retried=retried).strip()

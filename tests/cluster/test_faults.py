@@ -255,6 +255,7 @@ def test_a_restarted_node_brings_every_sample_back_with_its_data(
     environment.kubectl("wait", "pod", *DNS, "--for=condition=Ready", f"--timeout={HEAL_SECONDS:.0f}s")
     environment.wait_ready(*map(resource, SAMPLES), seconds=HEAL_SECONDS)
     for name in names:
-        assert environment.psql(name, "SELECT word FROM kept") == word
+        # A name may take a moment longer: that CoreDNS is ready is not known on the node at once.
+        assert environment.psql(name, "SELECT word FROM kept", retried=True) == word
     reconciles(environment, size=2)
     reconciles(environment, size=1)

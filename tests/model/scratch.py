@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kindling.kinds.conditions import find
-from kindling.kinds.contract import INSTANCE_LABEL, KIND_LABEL, MANAGED_BY_LABEL, MANAGER
+from kindling.kinds.contract import INSTANCE_LABEL, KIND_LABEL, MANAGED_BY_LABEL, MANAGER, Kind
 from kindling.kube.resources import SECRET, VOLUME_CLAIM, Object, Ref
 
 from tests.differences import differences
@@ -24,12 +24,14 @@ def told_apart(past: World) -> Iterator[str]:
     """How the resources of a world at rest differ from the same ones made anew.
 
     Of what is refused, paused or in conflict with another only the verdict is the same: it leaves, by
-    design, what it had.
+    design, what it had. Nor is one compared that looks at such a thing.
     """
     fresh = _anew(past)
     then, now = (world.api.state(remembered=REMEMBERED) for world in (past, fresh))
     for ref, obj in past.api.objects.items():
         if ref.type.label not in ROOMS or ROOMS[ref.type.label].paused(obj) or _in_conflict(obj):
+            continue
+        if _looks_at_what_one_has(past, fresh, obj, ROOMS[ref.type.label]):
             continue
         verdict, other = (find(world.api.objects[ref]["status"], "Ready") for world in (past, fresh))
         if verdict["reason"] != other["reason"]:
@@ -81,6 +83,18 @@ def _anew(past: World) -> World:
 def _bare(obj: Object) -> Object:
     meta = {name: obj["metadata"][name] for name in KEPT if name in obj["metadata"]}
     return {**{name: value for name, value in obj.items() if name != "status"}, "metadata": meta}
+
+
+def _looks_at_what_one_has(past: World, fresh: World, obj: Object, kind: Kind) -> bool:
+    """Whether it looks at a child of ours that one world has alone, whose owner is judged for itself."""
+    only = past.api.objects.keys() ^ fresh.api.objects.keys()
+    return any(
+        (child.type, child.name) == (look.type, look.name)
+        and look.namespace in (None, child.namespace)
+        and owner(past if child in past.api.objects else fresh, child) is not None
+        for look in kind.seeks(obj)
+        for child in only
+    )
 
 
 def _in_conflict(obj: Object) -> bool:
