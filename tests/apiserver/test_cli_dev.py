@@ -176,7 +176,7 @@ def test_it_takes_the_place_works_starts_anew_and_gives_the_place_back(
         assert (checkout.note.parent / "dev.kubeconfig").stat().st_mode & 0o777 == 0o600
         name = new_name()
         api.create(POSTGRESQL_EXAMPLE.collection, POSTGRESQL_EXAMPLE.resource(name, {})).accepted()
-        dev.wait(lambda: f"default/{name} apply Service {name}" in dev.log)
+        dev.wait(lambda: f"default/{name} create Service {name}" in dev.log)
 
         room = checkout.folder / "operator/src/kindling/__init__.py"
         before = room.read_text()

@@ -47,10 +47,10 @@ def test_a_traceback_stays_in_its_line(capsys: pytest.CaptureFixture[str]) -> No
 
 def test_text(capsys: pytest.CaptureFixture[str]) -> None:
     logs.set_up(logging.INFO, format="text")
-    logging.getLogger("kindling.x").info("apply Service mydb", extra={"key": KEY})
+    logging.getLogger("kindling.x").info("create Service mydb", extra={"key": KEY})
     logging.getLogger("kindling.x").info("working")
     first, second = capsys.readouterr().err.splitlines()
-    assert first[8:] == f" INFO    {KEY} apply Service mydb"
+    assert first[8:] == f" INFO    {KEY} create Service mydb"
     assert second[8:] == " INFO    working"
 
 
