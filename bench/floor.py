@@ -21,7 +21,6 @@ from bench.result import Result
 from bench.stage import Stage
 from bench.timeline import Timeline
 
-NAME, CREATED = "floor", "floor, created"
 CANDIDATES = (8, 16, 32, 64)
 TRIAL = 60
 

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bench.figures import Summary, slope
+from bench.plan import CREATED, FLOOR
 from bench.results import Results
 from bench.svg import said, short
 
-OURS, FLOOR, CREATED = "kindling", "floor", "floor, created"
+OURS = "kindling"
 SCAFFOLDED, TUNED = "go, as scaffolded", "go, 32 workers"
 EXIST = "create: children exist s"
 PEAK, PEAK_AGAIN = "first process: peak MiB", "second process: peak MiB"

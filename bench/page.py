@@ -9,6 +9,7 @@ from typing import Any
 from bench import svg
 from bench.figures import Summary
 from bench.goals import goals
+from bench.plan import FLOORS
 from bench.results import Results
 
 STYLE = """
@@ -132,7 +133,7 @@ def _figures(results: Results, kind: str, count: int) -> Iterator[str]:
 
 def _requests(results: Results, kind: str, count: int) -> Iterator[str]:
     """What each asks for one resource, by verb; what comes but once in a while is left to the JSON."""
-    subjects = [name for name in results.subjects(kind) if not name.startswith("floor")]
+    subjects = [name for name in results.subjects(kind) if name not in FLOORS]
     rows = []
     for phase in PHASES:
         found = [results.requests(subject=name, count=count, kind=kind, phase=phase) for name in subjects]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+FLOOR, CREATED = "floor", "floor, created"
+FLOORS = (FLOOR, CREATED)
 # A setting with a limit on its requests would take most of a day for the largest size.
 LARGEST: Mapping[str, int] = {"go, 20 requests/s": 1000}
 
@@ -37,7 +39,7 @@ def turns(
 
 def seconds(turn: Turn, *, rest_seconds: float) -> float:
     """About how long it takes on two cores, most of it the controllers' and not the subject's."""
-    if turn.subject.startswith("floor"):
+    if turn.subject in FLOORS:
         return 8 + 0.06 * turn.count
     each = 0.35 if "as scaffolded" in turn.subject else 1.0 if "20 requests" in turn.subject else 0.15
     return 45 + rest_seconds + each * turn.count

@@ -7,6 +7,7 @@ from statistics import median
 from typing import Any
 
 from bench.figures import Summary, summary
+from bench.plan import FLOORS
 
 Cell = Mapping[str, Any]
 
@@ -25,7 +26,7 @@ class Results:
     def subjects(self, kind: str) -> list[str]:
         """In a set order, whoever was first in which round."""
         names = {cell["subject"] for cell in self.cells if cell["kind"] == kind}
-        return sorted(names, key=lambda name: (not name.startswith("floor"), name != "kindling", name))
+        return sorted(names, key=lambda name: (name not in FLOORS, name != "kindling", name))
 
     @property
     def kinds(self) -> list[str]:

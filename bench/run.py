@@ -20,9 +20,8 @@ import uvloop
 from bench import calibration, gooperator, page, sittings
 from bench.cell import Cell, Say, Settings, TooSlow
 from bench.crowd import namespace
-from bench.floor import CREATED, Floor, best_in_flight
-from bench.floor import NAME as FLOOR
-from bench.plan import LARGEST, Turn, seconds, turns
+from bench.floor import Floor, best_in_flight
+from bench.plan import CREATED, FLOORS, LARGEST, Turn, seconds, turns
 from bench.result import Result
 from bench.stage import TOOLS, Stage, stage
 from bench.subjects import Subject, subjects
@@ -73,7 +72,7 @@ def read(words: Sequence[str]) -> Words:
 
 def choose(known: Mapping[str, Subject], words: Words) -> dict[str, list[str]]:
     """The kinds to measure of each subject, the floors among them; SystemExit for a name that is unknown."""
-    offered = {FLOOR: ["memcached"], CREATED: ["memcached"]} | {
+    offered = {floor: ["memcached"] for floor in FLOORS} | {
         name: list(subject.kinds) for name, subject in known.items()
     }
     kinds = {kind for names in offered.values() for kind in names}
@@ -138,7 +137,7 @@ async def _turn(
     async with namespace(stage.admin, name):
         stage.log.more()
         current: Cell | Floor
-        if turn.subject in (FLOOR, CREATED):
+        if turn.subject in FLOORS:
             current = Floor(
                 stage=stage,
                 count=turn.count,

@@ -145,12 +145,11 @@ class Place:
 @contextmanager
 def _undisturbed() -> Iterator[None]:
     """Once the end has begun, a second Ctrl-C must not keep the Deployment from its replicas."""
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = [signal.signal(number, signal.SIG_IGN) for number in numbers]
+    before = [signal.signal(number, signal.SIG_IGN) for number in processes.INTERRUPTS]
     try:
         yield
     finally:
-        for number, handler in zip(numbers, before, strict=True):
+        for number, handler in zip(processes.INTERRUPTS, before, strict=True):
             signal.signal(number, handler)
 
 

@@ -1,4 +1,4 @@
-"""What others do to a child: take a field away that was applied, or give it another value."""
+"""What others do to a child: take a field away that is ours, or give it another value."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ KEYS = ("name", "mountPath", "topologyKey", "whenUnsatisfiable")
 
 
 def fields(api: MemoryApi, ref: Ref) -> list[Path]:
-    """The fields of what was applied that are set right again."""
-    return sorted((path for path in _walk(api.applied(ref), ()) if _ours(ref, path)), key=str)
+    """The fields that we wrote and that are set right again."""
+    return sorted((path for path in _walk(api.ours(ref), ()) if _ours(ref, path)), key=str)
 
 
 def _walk(value: Any, path: Path) -> Iterator[Path]:

@@ -67,10 +67,11 @@ class MemoryApi:
             made = self._insert(type, body)
             self._applied[made["metadata"]["uid"]] = body
             return self._managed(made)
-        created = self._created.get(known["metadata"]["uid"], {})
-        before = {name: part for name, part in self.applied(ref).items() if name not in created}
+        uid = known["metadata"]["uid"]
+        created = self._created.get(uid, {})
+        before = {name: part for name, part in self._applied.get(uid, {}).items() if name not in created}
         self._update(type, known, _laid_over(known, before, body))
-        self._applied[known["metadata"]["uid"]] = body
+        self._applied[uid] = body
         return self._managed(self.objects[ref])
 
     async def create(self, type: ResourceType, body: Object) -> Object:
@@ -161,9 +162,11 @@ class MemoryApi:
         """Replace, whatever may be in there: all but who it is."""
         self._update(ref.type, self.objects[ref], obj)
 
-    def applied(self, ref: Ref) -> Object:
-        """What was last applied to it."""
-        return self._applied.get(self.objects[ref]["metadata"]["uid"], {})
+    def ours(self, ref: Ref) -> Object:
+        """What of it was created by us or last applied."""
+        uid = self.objects[ref]["metadata"]["uid"]
+        ours: Object = _laid_over(self._created.get(uid, {}), {}, self._applied.get(uid, {}))
+        return ours
 
     def remove(self, ref: Ref, *, collect: bool = True) -> None:
         """Delete, and whatever has no owner left: now, or whenever `collect` is called."""

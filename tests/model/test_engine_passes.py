@@ -17,9 +17,6 @@ from kindling.kinds.conditions import find
 from kindling.kinds.contract import Answer
 from kindling.kube.resources import (
     CONFIG_MAP,
-    DEPLOYMENT,
-    DISRUPTION_BUDGET,
-    NETWORK_POLICY,
     POD,
     SECRET,
     SERVICE,
@@ -28,10 +25,8 @@ from kindling.kube.resources import (
     Object,
     Ref,
     ResourceType,
-    ref_of,
 )
 
-from tests.model.faults import Fault
 from tests.model.world import KINDS, ROOMS, World, resource
 
 KIND = KINDS[0]
@@ -265,124 +260,3 @@ def test_a_webhook_that_changes_what_is_applied_is_told_of_and_not_fought(
     world.settle()
     assert "does not stay as it was applied" in caplog.text
     assert world.logins  # what comes after the children goes on
-
-
-def test_an_edit_is_owned_up_to_before_anything_is_written_for_it() -> None:
-    """Whoever waits for Ready after an edit is not to be told of what was there before it."""
-    cr, workload = Ref(MEMCACHED.type, "ns", "m"), Ref(DEPLOYMENT, "ns", "m")
-    world = World()
-    world.api.put(MEMCACHED.type, resource(MEMCACHED, "m"))
-    world.settle()
-    assert find(world.status(MEMCACHED, "m"), "Ready")["status"] == "True"
-    world.api.edit(cr, {"spec": {"memoryMB": 128}})
-    seen = len(world.api.events)
-    world.settle(pods=False)
-    (_, type, first), *later = world.api.events[seen:]
-    assert (ref_of(type, first), find(first["status"], "Ready")["status"]) == (cr, "False")
-    assert workload in [ref_of(type, obj) for _, type, obj in later]
-
-
-def test_a_new_resource_costs_no_look_at_what_may_be_there() -> None:
-    """The server refuses to create over it. Asked is once, whether the resource is still there."""
-    world = World()
-    world.api.put(MEMCACHED.type, resource(MEMCACHED, "m"))
-    world.settle()
-    assert find(world.status(MEMCACHED, "m"), "Ready")["status"] == "True"
-    assert (world.faulty.asked, world.api.writes.total()) == (1, 5)
-
-
-def test_children_of_all_come_before_the_status_of_any() -> None:
-    world = World()
-    for name in ("a", "b", "c"):
-        world.api.put(MEMCACHED.type, resource(MEMCACHED, name))
-    seen = len(world.api.events)
-    world.settle(pods=False)
-    types = [type for _, type, _ in world.api.events[seen:]]
-    assert types == [NETWORK_POLICY, SERVICE, DEPLOYMENT] * 3 + [MEMCACHED.type] * 3
-
-
-def test_a_new_resource_whose_children_fail_again_and_again_says_that_it_is_on_its_way() -> None:
-    """A webhook that is down, say: the server answers 500 for the child, and would take a status."""
-    world = World()
-    world.api.put(MEMCACHED.type, resource(MEMCACHED, "m"))
-    world.faulty.writes.append(Fault.SERVER_ERROR)
-    world.settle(pods=False)
-    assert world.failures == 1
-    assert find(world.status(MEMCACHED, "m"), "Ready")["reason"] == "Reconciling"
-
-
-def test_nothing_is_laid_over_a_strangers_object_of_a_childs_name() -> None:
-    """Whatever is made before it turns up stays; from then on nothing is tried that could not be."""
-    cr, taken = Ref(MEMCACHED.type, "ns", "m"), Ref(SERVICE, "ns", "m")
-    world = World()
-    world.api.put(SERVICE, {"metadata": {"namespace": "ns", "name": "m"}, "spec": {"mine": True}})
-    stranger = world.api.objects[taken]
-    world.api.put(MEMCACHED.type, resource(MEMCACHED, "m"))
-    world.settle()
-    assert find(world.status(MEMCACHED, "m"), "Ready")["reason"] == "NameConflict"
-    assert world.api.objects[taken] == stranger
-    refused = world.faulty.refused
-    world.wait_long()
-    assert (world.writes_at_rest(), world.faulty.refused, world.failures) == (0, refused, 0)
-    world.api.remove(taken)
-    world.resync()
-    world.wait_long()
-    assert find(world.status(MEMCACHED, "m"), "Ready")["status"] == "True"
-    world.api.remove(cr)
-    assert not world.api.objects
-
-
-def test_a_child_that_no_watch_told_of_is_taken_up_again() -> None:
-    """After a crash, say: it is there, it is ours, and only the server knows."""
-    world = World()
-    world.api.put(MEMCACHED.type, resource(MEMCACHED, "m"))
-    world.deliver()
-    world.faulty.writes.extend([None, None, Fault.LOST])  # the second child is made, and we are not told
-    world.work()
-    world.forget(*MEMCACHED.children)
-    world.wait_long()
-    assert find(world.status(MEMCACHED, "m"), "Ready")["reason"] != "NameConflict"
-    world.resync()
-    world.wait_long()
-    assert find(world.status(MEMCACHED, "m"), "Ready")["status"] == "True"
-
-
-@pytest.mark.parametrize("meanwhile", [False, True], ids=["by us", "by somebody else meanwhile"])
-def test_a_child_that_is_no_longer_wanted_is_deleted(meanwhile: bool) -> None:
-    """One replica needs no PodDisruptionBudget, and must not keep that of three."""
-    cr, budget = Ref(MEMCACHED.type, "ns", "m"), Ref(DISRUPTION_BUDGET, "ns", "m")
-    world = World()
-    world.api.put(MEMCACHED.type, resource(MEMCACHED, "m", size=3))
-    world.settle()
-    assert budget in world.api.objects
-    world.api.edit(cr, {"spec": {"size": 1}})
-    if meanwhile:
-        # Its status first, then its Deployment, then the budget.
-        world.faulty.writes.extend([None, None, lambda: world.api.remove(budget)])
-    world.settle()
-    assert budget not in world.api.objects
-    assert not world.faulty.writes
-    assert world.failures == 0
-    assert find(world.status(MEMCACHED, "m"), "Ready")["status"] == "True"
-
-
-def test_a_field_that_was_created_goes_once_it_is_no_longer_wanted() -> None:
-    """No apply takes it away, being ours by creation: it is declared to have been applied first."""
-    cr, workload = Ref(MEMCACHED.type, "ns", "m"), Ref(DEPLOYMENT, "ns", "m")
-    world = World()
-    world.api.put(MEMCACHED.type, resource(MEMCACHED, "m", resources={"limits": {"cpu": "1"}}))
-    world.settle()
-
-    def container() -> Object:
-        found: Object = world.api.objects[workload]["spec"]["template"]["spec"]["containers"][0]
-        return found
-
-    assert container()["resources"]["limits"]["cpu"] == "1"
-    asked = world.faulty.asked
-    world.api.edit(cr, {"spec": {"memoryMB": 128}})
-    world.settle()
-    assert world.faulty.asked == asked  # nothing goes: it is applied, and that is all
-    world.api.edit(cr, {"spec": {"resources": {"limits": {"cpu": None}}}})
-    world.settle()
-    assert "cpu" not in container()["resources"]["limits"]
-    assert world.writes_at_rest() == 0
