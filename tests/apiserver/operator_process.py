@@ -119,6 +119,7 @@ def operator(
         "KINDLING_PORT": str(port),
         "KINDLING_WATCH_NAMESPACES": namespaces,
         **images(),
+        **allocator(),
         **env,
     }
     _ensure_namespace(plane, told["KINDLING_NAMESPACE"])
@@ -138,6 +139,13 @@ def operator(
             yield running
         finally:
             running.stop()
+
+
+def allocator() -> dict[str, str]:
+    """How the operator's image has the C library keep memory: whatever is measured is measured so."""
+    lines = (REPOSITORY / "operator" / "Containerfile").read_text().splitlines()
+    (settings,) = [line.split()[1:] for line in lines if line.startswith("ENV MALLOC_")]
+    return {name: value for name, _, value in (setting.partition("=") for setting in settings)}
 
 
 def images() -> dict[str, str]:

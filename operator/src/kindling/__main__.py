@@ -153,8 +153,7 @@ async def operate(config: Config, access: Access) -> None:
                 resync.request()
 
             def see(type: ResourceType, event: str, obj: Object) -> None:
-                change = store.drop if event == "DELETED" else store.put
-                for key in change(type, obj):
+                for key in store.take_in(type, event, obj):
                     queue.add(key)
 
             paths = paths_of([*resources, *children], config.watch_namespaces)
@@ -163,6 +162,7 @@ async def operate(config: Config, access: Access) -> None:
             glue = Glue(access=access, store=store, queue=queue, watches=watches, types=resources)
             session = access.session(limit=connections(watches), observe=watches.observe)
             await stack.enter_async_context(session)
+            turn = asyncio.Lock()
             followers = [
                 Follower(
                     session=session,
@@ -171,6 +171,7 @@ async def operate(config: Config, access: Access) -> None:
                     selector="" if type in sights else SELECTOR,
                     seconds=config.watch_seconds,
                     see=see,
+                    turn=turn,
                 )
                 for path, type in paths_of(children, config.watch_namespaces).items()
             ]

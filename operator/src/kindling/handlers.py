@@ -126,7 +126,6 @@ class Glue:
 
     def notice(self, type: ResourceType, event: str | None, obj: Object) -> None:
         """Take in what happened to a resource."""
-        change = self._store.drop if event == "DELETED" else self._store.put
         urgent = not taken_up(obj)
-        for key in change(type, obj):
+        for key in self._store.take_in(type, event, obj):
             self._queue.add(key, urgent=urgent)

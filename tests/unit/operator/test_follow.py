@@ -38,9 +38,12 @@ class Server:
         self.asked: list[dict[str, str]] = []
         self.seen: list[tuple[str, str, str]] = []
         self.quiet = asyncio.Event()
+        self.turn = asyncio.Lock()
+        self.held: list[bool] = []  # whether somebody had the turn when the follower asked, or told
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         self.asked.append(dict(request.query))
+        self.held.append(self.turn.locked())
         if self.answers:
             return await self.answers.pop(0)(request)
         self.quiet.set()
@@ -51,6 +54,7 @@ class Server:
 
     def see(self, type: ResourceType, kind: str, obj: Object) -> None:
         self.seen.append((kind, obj["metadata"]["name"], obj["metadata"]["resourceVersion"]))
+        self.held.append(self.turn.locked())
 
 
 def page(*items: Object, version: int = 10, token: str = "", **more: Any) -> Answer:
@@ -111,6 +115,7 @@ def followed(*answers: Answer, selector: str = "") -> Server:
                 selector=selector,
                 seconds=60,
                 see=server.see,
+                turn=server.turn,
             )
             task = asyncio.create_task(follower.run())
             async with asyncio.timeout(SECONDS):
@@ -146,6 +151,14 @@ def test_lists_page_by_page_then_watches_from_there() -> None:
     assert (third["watch"], third["resourceVersion"], third["timeoutSeconds"]) == ("true", "7", "60")
     assert last["resourceVersion"] == "9"  # on from the last event
     assert {asked["labelSelector"] for asked in server.asked} == {"x=y"}
+
+
+def test_has_the_turn_while_it_takes_in_a_page_and_at_no_other_time() -> None:
+    """Of what is listed, one page at a time is parsed; and a server that hangs keeps nobody from his turn."""
+    server = followed(
+        page(service("a", 1), token="more"), page(service("b", 2)), watch(event("MODIFIED", "a", 8))
+    )
+    assert server.held == [False, True, False, True, False, False, False]
 
 
 def test_pieces_need_not_end_with_lines() -> None:

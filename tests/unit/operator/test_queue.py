@@ -178,12 +178,12 @@ def test_changed_while_worked_on_is_urgent_afterwards_whatever_else_names_it(on:
 def test_the_settling_get_their_share_however_much_is_urgent(on: On) -> None:
     async def run() -> None:
         queue: Queue[str] = Queue()
-        for number in range(8):
+        for number in range(2 * SHARE):
             queue.add(f"settling {number}")
             queue.add(f"new {number}", urgent=True)
         turns = await order(queue)
-        assert [key.split()[0] for key in turns[:8]].count("settling") == 8 // SHARE
-        assert turns[-1] == "settling 7"
+        assert [key.split()[0] for key in turns[: 2 * SHARE]].count("settling") == 2
+        assert turns[-1] == f"settling {2 * SHARE - 1}"
 
     on(run())
 

@@ -63,6 +63,9 @@ class Server:
         self.sent.append(("merge", patch))
         return {**BODY, "last": True}
 
+    async def delete(self, ref: Ref, *, uid: str, resource_version: str | None = None) -> None:
+        raise AssertionError(f"nothing is deleted to be written: {ref}")
+
 
 def run(server: Server, *, new: bool = False, body: Object = BODY, reshaped: bool = False) -> Object:
     return asyncio.run(writing.write(server, Apply(SERVICE, body, new=new, reshaped=reshaped)))

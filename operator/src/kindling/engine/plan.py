@@ -105,7 +105,7 @@ def _action(child: Child, known: Object | None) -> Action | None:
         return Apply(child.type, _marked(child.body, f"{mark}.{shape(child.body)}"), new=True)
     applied = str(known["metadata"].get("annotations", {}).get(APPLIED))
     last, _, form = applied.partition(".")
-    if last == mark and holds(_marked(child.body, applied), known):
+    if last == mark and holds(child.body, known):
         return None
     reshaped = form not in (ALL, shape(child.body))
     return Apply(

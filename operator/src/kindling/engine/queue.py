@@ -18,7 +18,7 @@ K = TypeVar("K", bound=Hashable)
 
 FIRST_SECONDS = 0.05
 LONGEST_SECONDS = 60.0
-SHARE = 4
+SHARE = 16
 """Of so many turns the settling get one at least, however much is urgent."""
 
 

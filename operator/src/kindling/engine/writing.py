@@ -12,20 +12,13 @@ refuses that. So for once what we desire is written over all of it, sidecars and
 from __future__ import annotations
 
 import contextlib
-from typing import Protocol
 
 from kindling.engine.plan import Apply
+from kindling.engine.ports import Api
 from kindling.kube.errors import NotFound, Refused
-from kindling.kube.resources import FIELD_MANAGER, Object, Ref, ResourceType, ref_of
+from kindling.kube.resources import FIELD_MANAGER, Object, Ref, ref_of
 
 INVALID = 422
-
-
-class Api(Protocol):
-    async def get(self, ref: Ref) -> Object: ...
-    async def create(self, type: ResourceType, body: Object) -> Object: ...
-    async def apply(self, type: ResourceType, body: Object) -> Object: ...
-    async def merge(self, ref: Ref, patch: Object, *, subresource: str | None = None) -> Object: ...
 
 
 async def write(api: Api, action: Apply) -> Object:

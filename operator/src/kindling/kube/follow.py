@@ -44,9 +44,14 @@ class Follower:
         selector: str,
         seconds: int,
         see: See,
+        turn: asyncio.Lock,
     ) -> None:
-        """A watch begins anew after so many seconds; an empty `selector` selects all."""
+        """A watch begins anew after so many seconds; an empty `selector` selects all.
+
+        The followers share the `turn`: whoever has it may have a page of a list in memory, parsed.
+        """
         self.listed = asyncio.Event()
+        self._turn = turn
         self._session, self._url, self._type, self._see = session, url, type, see
         self._selected = {"labelSelector": selector} if selector else {}
         self._seconds = seconds
@@ -77,15 +82,22 @@ class Follower:
         query = {**self._selected, "limit": str(PAGE)}
         while True:
             async with self._session.get(self._url, params=query) as response:
-                page = await _answer(response)
-            for number, obj in enumerate(page.get("items") or ()):
-                self._see(self._type, "ADDED", obj)
-                if number % TURN == 0:
-                    await asyncio.sleep(0)
-            token = page["metadata"].get("continue")
-            if not token:
-                return str(page["metadata"]["resourceVersion"])
-            query["continue"] = token
+                raw = await response.read()
+            async with self._turn:
+                meta = await self._take_in_page(response.status, raw)
+            if not meta.get("continue"):
+                return str(meta["resourceVersion"])
+            query["continue"] = meta["continue"]
+
+    async def _take_in_page(self, status: int, raw: bytes) -> Object:
+        """Returns its metadata. Nothing else of it is left: that would lie beside the next page."""
+        page = _answer(status, raw)
+        for number, obj in enumerate(page.get("items") or ()):
+            self._see(self._type, "ADDED", obj)
+            if number % TURN == 0:
+                await asyncio.sleep(0)
+        meta: Object = page["metadata"]
+        return meta
 
     async def _watch(self) -> None:
         """Until the server ends it; the next one goes on from the last event or bookmark."""
@@ -99,7 +111,7 @@ class Follower:
         timeout = aiohttp.ClientTimeout(total=self._seconds + GRACE_SECONDS, sock_connect=GRACE_SECONDS)
         async with self._session.get(self._url, params=query, timeout=timeout) as response:
             if response.status != 200:
-                await _answer(response)
+                _answer(response.status, await response.read())
             rest = b""
             async for piece in response.content.iter_any():
                 *lines, rest = (rest + piece).split(b"\n")
@@ -118,14 +130,13 @@ class Follower:
         self._pause = FIRST_SECONDS
 
 
-async def _answer(response: aiohttp.ClientResponse) -> Object:
+def _answer(status: int, raw: bytes) -> Object:
     """:raises ApiError: for all but a success."""
-    raw = await response.read()
     try:
         body = orjson.loads(raw)
     except orjson.JSONDecodeError:
         body = {"message": raw[:200].decode(errors="replace")}
-    if response.status != 200:
-        raise error_from(status=response.status, body=body)
+    if status != 200:
+        raise error_from(status=status, body=body)
     found: Object = body
     return found
