@@ -111,7 +111,7 @@ def control_plane(*, directory: Path, options: Sequence[str] = ()) -> Iterator[C
                         f"--service-account-key-file={directory / 'service-account.pem'}",
                         f"--service-account-signing-key-file={directory / 'service-account.pem'}",
                         "--service-account-issuer=https://kubernetes.default.svc",
-                        "--service-cluster-ip-range=10.0.0.0/24",
+                        "--service-cluster-ip-range=10.0.0.0/16",
                         "--authorization-mode=RBAC",
                         # Pods would wait for ServiceAccounts that no controller makes here.
                         "--disable-admission-plugins=ServiceAccount",
