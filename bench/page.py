@@ -101,13 +101,15 @@ def _plots(results: Results) -> Iterator[str]:
                 subject: results.figure(figure, subject=subject, count=count, each=each)
                 for subject in subjects
             }
-            groups[f"{count} memcached"] = {name: item for name, item in items.items() if item is not None}
-        yield svg.bars(title, unit, groups)
+            known = {name: item for name, item in items.items() if item is not None}
+            if known:
+                groups[f"{count} memcached"] = known
+        yield svg.bars(title, unit, groups, names=subjects)
     for title, unit, figure in (
         ("Peak memory", "MiB", "first process: peak MiB"),
         ("Processor time to create them", "s", "create: cpu s"),
     ):
-        yield svg.lines(title, unit, dict(_growth(results, figure)))
+        yield svg.lines(title, unit, dict(_growth(results, figure)), names=subjects)
 
 
 def _growth(results: Results, figure: str) -> Iterator[tuple[str, dict[int, float]]]:

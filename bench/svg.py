@@ -17,8 +17,12 @@ LEFT, RIGHT, TOP, BOTTOM = 70, 10, 46, 30
 COLOURS = ("#8a8f98", "#1f6feb", "#d1242f", "#bf8700", "#8250df", "#1a7f37", "#0a7ea4", "#953800")
 
 
-def bars(title: str, unit: str, groups: Mapping[str, Mapping[str, Summary]]) -> str:
+def bars(
+    title: str, unit: str, groups: Mapping[str, Mapping[str, Summary]], *, names: Sequence[str] = ()
+) -> str:
     """A group of bars for each key, one for each series; the whiskers reach to the least and greatest.
+
+    The `names` have their colours by their places, so that a series has one colour in all plots.
 
     The axis is logarithmic, so that ratios, which are what is asked for, look alike everywhere.
     """
@@ -27,7 +31,7 @@ def bars(title: str, unit: str, groups: Mapping[str, Mapping[str, Summary]]) -> 
     if not values:
         return ""
     scale = Scale(values)
-    parts = [*_frame(title, unit, scale), *_legend(series)]
+    parts = [*_frame(title, unit, scale), *_legend(series, names)]
     room = (WIDTH - LEFT - RIGHT) / len(groups)
     for index, (name, group) in enumerate(groups.items()):
         start = LEFT + room * index
@@ -38,7 +42,7 @@ def bars(title: str, unit: str, groups: Mapping[str, Mapping[str, Summary]]) -> 
                 continue
             item, x = group[label], start + room * 0.08 + width * place
             y = scale.y(item.median)
-            colour = COLOURS[place % len(COLOURS)]
+            colour = _colour(label, series, names)
             parts.append(
                 f'<rect x="{x:.1f}" y="{y:.1f}" width="{width * 0.86:.1f}" '
                 f'height="{HEIGHT - BOTTOM - y:.1f}" fill="{colour}"><title>{escape(label)}, {escape(name)}: '
@@ -50,22 +54,24 @@ def bars(title: str, unit: str, groups: Mapping[str, Mapping[str, Summary]]) -> 
     return _picture(parts)
 
 
-def lines(title: str, unit: str, series: Mapping[str, Mapping[int, float]]) -> str:
-    """A line for each series, over numbers of resources; both axes logarithmic."""
+def lines(
+    title: str, unit: str, series: Mapping[str, Mapping[int, float]], *, names: Sequence[str] = ()
+) -> str:
+    """A line for each series, over numbers of resources; both axes logarithmic. The `names` as for bars."""
     values = [value for points in series.values() for value in points.values()]
     counts = sorted({count for points in series.values() for count in points})
     if len(counts) < 2:
         return ""
     scale = Scale(values)
-    parts = [*_frame(title, unit, scale), *_legend(list(series))]
+    parts = [*_frame(title, unit, scale), *_legend(list(series), names)]
     span = math.log(counts[-1] / counts[0])
 
     def x(count: int) -> float:
         return LEFT + 30 + (WIDTH - LEFT - RIGHT - 60) * math.log(count / counts[0]) / span
 
     parts += [_text(x(count), HEIGHT - 10, f"{count}", anchor="middle") for count in counts]
-    for place, (label, points) in enumerate(series.items()):
-        colour = COLOURS[place % len(COLOURS)]
+    for label, points in series.items():
+        colour = _colour(label, list(series), names)
         path = " ".join(f"{x(count):.1f},{scale.y(value):.1f}" for count, value in sorted(points.items()))
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
         for count, value in points.items():
@@ -126,10 +132,16 @@ def _frame(title: str, unit: str, scale: Scale) -> Iterator[str]:
     yield _line(LEFT, HEIGHT - BOTTOM, WIDTH - RIGHT, HEIGHT - BOTTOM, "#57606a")
 
 
-def _legend(series: Sequence[str]) -> Iterator[str]:
+def _colour(label: str, series: Sequence[str], names: Sequence[str]) -> str:
+    all_names = list(dict.fromkeys([*names, *series]))
+    return COLOURS[all_names.index(label) % len(COLOURS)]
+
+
+def _legend(series: Sequence[str], names: Sequence[str]) -> Iterator[str]:
     x = float(LEFT)
-    for place, label in enumerate(series):
-        yield f'<rect x="{x:.0f}" y="22" width="10" height="10" fill="{COLOURS[place % len(COLOURS)]}"/>'
+    for label in series:
+        colour = _colour(label, series, names)
+        yield f'<rect x="{x:.0f}" y="22" width="10" height="10" fill="{colour}"/>'
         yield _text(x + 14, 31, label)
         x += 28 + 6.4 * len(label)
 

@@ -150,6 +150,17 @@ def test_bars_are_as_high_as_their_values() -> None:
     assert "1.5 (1 to 2) s" in (bars[1][0].text or "")
 
 
+def test_a_series_has_one_colour_whoever_else_is_drawn() -> None:
+    names, item = ["floor", "ours"], summary([1.0])
+    alone = svg.bars("t", "s", {"g": {"ours": item}}, names=names)
+    both = svg.bars("t", "s", {"g": {"floor": item, "ours": item}}, names=names)
+    line = svg.lines("t", "s", {"ours": {1: 1.0, 2: 1.0}}, names=names)
+    for drawn in (alone, both, line):
+        assert svg.COLOURS[1] in drawn
+    assert svg.COLOURS[0] not in alone + line
+    assert svg.COLOURS[0] in both
+
+
 def test_nothing_measured_draws_nothing() -> None:
     assert svg.bars("t", "s", {"g": {}}) == ""
     assert svg.lines("t", "s", {"a": {100: 1.0}}) == ""
