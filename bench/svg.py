@@ -30,19 +30,18 @@ def bars(
     values = [part for group in groups.values() for item in group.values() for part in _ends(item)]
     if not values:
         return ""
-    scale = Scale(values)
-    parts = [*_frame(title, unit, scale), *_legend(series, names)]
+    scale, colours = Scale(values), _colours(series, names)
+    parts = [*_frame(title, unit, scale), *_legend(colours)]
     room = (WIDTH - LEFT - RIGHT) / len(groups)
     for index, (name, group) in enumerate(groups.items()):
         start = LEFT + room * index
         parts.append(_text(start + room / 2, HEIGHT - 10, name, anchor="middle"))
         width = room * 0.84 / len(series)
-        for place, label in enumerate(series):
+        for place, (label, colour) in enumerate(colours.items()):
             if label not in group:
                 continue
             item, x = group[label], start + room * 0.08 + width * place
             y = scale.y(item.median)
-            colour = _colour(label, series, names)
             parts.append(
                 f'<rect x="{x:.1f}" y="{y:.1f}" width="{width * 0.86:.1f}" '
                 f'height="{HEIGHT - BOTTOM - y:.1f}" fill="{colour}"><title>{escape(label)}, {escape(name)}: '
@@ -62,8 +61,8 @@ def lines(
     counts = sorted({count for points in series.values() for count in points})
     if len(counts) < 2:
         return ""
-    scale = Scale(values)
-    parts = [*_frame(title, unit, scale), *_legend(list(series), names)]
+    scale, colours = Scale(values), _colours(series, names)
+    parts = [*_frame(title, unit, scale), *_legend(colours)]
     span = math.log(counts[-1] / counts[0])
 
     def x(count: int) -> float:
@@ -71,7 +70,7 @@ def lines(
 
     parts += [_text(x(count), HEIGHT - 10, f"{count}", anchor="middle") for count in counts]
     for label, points in series.items():
-        colour = _colour(label, list(series), names)
+        colour = colours[label]
         path = " ".join(f"{x(count):.1f},{scale.y(value):.1f}" for count, value in sorted(points.items()))
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
         for count, value in points.items():
@@ -132,15 +131,15 @@ def _frame(title: str, unit: str, scale: Scale) -> Iterator[str]:
     yield _line(LEFT, HEIGHT - BOTTOM, WIDTH - RIGHT, HEIGHT - BOTTOM, "#57606a")
 
 
-def _colour(label: str, series: Sequence[str], names: Sequence[str]) -> str:
-    all_names = list(dict.fromkeys([*names, *series]))
-    return COLOURS[all_names.index(label) % len(COLOURS)]
+def _colours(series: Iterable[str], names: Sequence[str]) -> dict[str, str]:
+    """Of each series, in their order."""
+    places = {label: place for place, label in enumerate(dict.fromkeys([*names, *series]))}
+    return {label: COLOURS[places[label] % len(COLOURS)] for label in series}
 
 
-def _legend(series: Sequence[str], names: Sequence[str]) -> Iterator[str]:
+def _legend(colours: Mapping[str, str]) -> Iterator[str]:
     x = float(LEFT)
-    for label in series:
-        colour = _colour(label, series, names)
+    for label, colour in colours.items():
         yield f'<rect x="{x:.0f}" y="22" width="10" height="10" fill="{colour}"/>'
         yield _text(x + 14, 31, label)
         x += 28 + 6.4 * len(label)
