@@ -142,12 +142,12 @@ class Proxy:
         """The harm to do to that write of this namespace, the first since its beginning being 1."""
         self._faults[namespace, number] = fault
 
-    def spare(self, namespace: str, number: int) -> None:
-        """No harm to that write after all."""
-        self._faults.pop((namespace, number), None)
+    def spare(self, namespace: str, number: int) -> bool:
+        """No harm to that write after all; False if it has begun."""
+        return self._faults.pop((namespace, number), None) is not None
 
     def fired(self, namespace: str, number: int) -> bool:
-        """Whether that harm was done."""
+        """Whether that harm was done: committed what was to be, and `first` is over."""
         return (namespace, number) in self._fired
 
     async def _pass_on(self, request: web.Request, session: aiohttp.ClientSession) -> web.StreamResponse:
@@ -186,16 +186,16 @@ class Proxy:
         written = self._writes[asked.namespace]
         written.append(None)
         place = asked.namespace, len(written)
-        fault = self._faults.get(place)
+        fault = self._faults.pop(place, None)
         if fault is None:
             committed = await self._commit(request, session, asked, place)
             await self._release(asked)
             return committed
-        self._fired.add(place)
         answer: web.StreamResponse | None = None
         if fault.commits:
             answer = await self._commit(request, session, asked, place)
         fault.first()
+        self._fired.add(place)
         if fault.answer is not None:
             return _refusal(fault.answer, retry_after=fault.retry_after)
         if fault.hangs:

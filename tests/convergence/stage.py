@@ -7,7 +7,6 @@ as they did, with as many objects having come and gone on the way, and then stay
 from __future__ import annotations
 
 import itertools
-import os
 import signal
 import time
 from collections import Counter
@@ -81,7 +80,7 @@ class Stage:
     def kill(self) -> None:
         """As a lost node would; harmless where it is dead already. Callable from any thread."""
         assert self._process is not None
-        os.kill(self._process.process.pid, signal.SIGKILL)
+        self._process.process.kill()
 
     def restart(self, env: Mapping[str, str] | None = None) -> None:
         """With no time to tidy up; from now on with that environment, where it is given."""
@@ -277,6 +276,6 @@ class Progress:
         self._told = len(wrong)
         self._done += count
         took = time.monotonic() - self._began
-        left = took / self._done * (self._total - self._done)
+        left = took / max(1, self._done) * (self._total - self._done)
         head = f"{self._what}: {self._done} of {self._total}, {took:.0f} s, {left:.0f} s left"
         print(f"{head}; {len(wrong)} wrong{words}", flush=True)

@@ -20,6 +20,8 @@ CHUNK = 24
 """How many stories are prepared at once."""
 FIRE_SECONDS = 30.0
 HEAL_SECONDS = 30.0
+TRIES = 3
+"""A story may end with a write less than it was learnt with, where two became one."""
 
 
 @dataclass(frozen=True)
@@ -61,32 +63,40 @@ def crash(made: Stage, telling: Telling, point: Point) -> bool:
     made.act(telling)
     deadline = time.monotonic() + FIRE_SECONDS
     while not made.proxy.fired(telling.namespace, number):
-        if not made.ended(telling) or time.monotonic() > deadline:
-            made.proxy.spare(telling.namespace, number)
+        late = time.monotonic() - deadline
+        if (late > 0 or not made.ended(telling)) and made.proxy.spare(telling.namespace, number):
             return False
+        assert late < FIRE_SECONDS, f"{telling}, {point}: the write was begun and is not over"
         time.sleep(0.01)
     made.restart()
     return True
 
 
 def sweep(made: Stage, todo: Sequence[Point]) -> None:
+    """Each point until it is met, but no oftener than that."""
     made.restart({})
     progress = Progress("crashes", len(todo))
     wrong: list[str] = []
-    missed = 0
-    for start in range(0, len(todo), CHUNK):
-        chunk = todo[start : start + CHUNK]
-        tellings = {point: made.open(point.scenario) for point in chunk}
-        made.wait_prepared(list(tellings.values()))
-        for point, telling in tellings.items():
-            fired = crash(made, telling, point)
-            missed += not fired
-            made.wait_ended([telling], seconds=HEAL_SECONDS)
-        wrong += made.verdict({telling: str(point) for point, telling in tellings.items()})
-        made.close(list(tellings.values()))
-        progress.step(len(chunk), wrong, f", {missed} not met")
+    missed = list(todo)
+    for _ in range(TRIES):
+        left, missed = missed, []
+        for start in range(0, len(left), CHUNK):
+            chunk = left[start : start + CHUNK]
+            tellings = {point: made.open(point.scenario) for point in chunk}
+            made.wait_prepared(list(tellings.values()))
+            met = 0
+            for point, telling in tellings.items():
+                if crash(made, telling, point):
+                    met += 1
+                else:
+                    missed.append(point)
+                made.wait_ended([telling], seconds=HEAL_SECONDS)
+            wrong += made.verdict({telling: str(point) for point, telling in tellings.items()})
+            made.close(list(tellings.values()))
+            progress.step(met, wrong, f", {len(missed)} not met")
     assert not wrong, "\n".join(wrong)
-    assert missed <= len(todo) / 10, f"{missed} of {len(todo)} points were not met: the writes have changed"
+    few = len(todo) / 10
+    assert len(missed) <= few, f"{len(missed)} of {len(todo)} points were not met: the writes have changed"
 
 
 def test_a_crash_at_any_of_a_few_writes_changes_nothing_in_the_end(made: Stage) -> None:
