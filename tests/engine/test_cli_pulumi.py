@@ -13,6 +13,7 @@ import signal
 import stat
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -238,4 +239,5 @@ def test_exec_pulumi_leaves_the_checkout_clean(machine: Machine, words: tuple[st
 def kill_everything(machine: Machine) -> None:
     """As a machine that loses power would, to the processes of this machine alone."""
     for pid in programs_of(machine):
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # One may end because another did.
+            os.kill(pid, signal.SIGKILL)
