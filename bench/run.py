@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import dataclasses
 import json
 import os
 import platform
+import signal
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,7 @@ from bench.result import Result
 from bench.stage import TOOLS, Stage, stage
 from bench.subjects import Subject, subjects
 from infra.drivers.images import content_hash
+from infra.errors import KindlingError
 from infra.progress import Progress, Step
 from infra.toolchain import TOOLS as VERSIONS
 from infra.toolchain import Toolchain
@@ -182,11 +185,48 @@ def write(results: dict[str, Any], path: Path) -> None:
     path.with_suffix(".html").write_text(page.render(results))
 
 
+class Ended(Exception):
+    """Told to by that signal."""
+
+    def __init__(self, number: signal.Signals) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+async def unless_told(work: Coroutine[Any, Any, Any]) -> None:
+    """Do it to its end, or until Ctrl-C or SIGTERM: then it puts in order what it had begun.
+
+    :raises Ended: it was told to end; a signal that is ignored, as in the background, stays so.
+    """
+    loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
+    told: list[signal.Signals] = []
+
+    def end(number: signal.Signals) -> None:
+        told.append(number)
+        task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            loop.add_signal_handler(number, end, number)
+    try:
+        await task
+    except asyncio.CancelledError:
+        if not told:
+            raise
+        raise Ended(told[0]) from None
+
+
 def main(arguments: Sequence[str]) -> int:
     words = read(arguments)
     progress = Progress()
-    with tempfile.TemporaryDirectory(prefix="kindling-bench-") as folder:
-        uvloop.run(measure(words, directory=Path(folder), progress=progress))
+    try:
+        with tempfile.TemporaryDirectory(prefix="kindling-bench-") as folder:
+            uvloop.run(unless_told(measure(words, directory=Path(folder), progress=progress)))
+    except KindlingError as error:
+        sys.exit(f"error: {error}")
+    except Ended as ended:
+        sys.stderr.write(f"ended by {ended.number.name}: what was measured is kept; go on with --resume\n")
+        return 128 + ended.number
     progress.say(f"{words.results.with_suffix('.html')} has the figures, {words.results} the same as JSON")
     return 0
 

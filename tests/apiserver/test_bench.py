@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -41,3 +43,42 @@ def test_a_small_run_measures_everyone(tmp_path: Path) -> None:
         assert cell["figures"]["rest: writes"] == 0, cell["subject"]
         assert cell["figures"]["create: cpu s"] > 0
     assert "Our operator beside the Go operators" in results.with_suffix(".html").read_text()
+
+
+@pytest.mark.thorough
+def test_told_to_end_it_leaves_nothing_running(tmp_path: Path) -> None:
+    """In the midst of a turn, with servers and an operator up."""
+    words = ["--sizes", "20", "--rounds", "1", "--subjects", "kindling", "--kinds", "memcached"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bench", *words, "--results", str(tmp_path / "results.json")],
+        cwd=REPOSITORY,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "20 memcached, kindling" in line and "[rest]" in line:
+            break
+    running = _at_work_in(tmp_path)
+    assert len(running) >= 6, running
+    process.terminate()
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM, out + err
+    assert "ended by SIGTERM: what was measured is kept" in err
+    assert "Traceback" not in err
+    assert _at_work_in(tmp_path) == []
+
+
+def _at_work_in(folder: Path) -> list[str]:
+    """The words of each program that was told of something in that folder, or has its `TMPDIR` there."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            told = (entry / "environ").read_bytes() + (entry / "cmdline").read_bytes()
+            if str(folder).encode() in told:
+                found.append((entry / "cmdline").read_text().replace("\0", " "))
+        except OSError:
+            continue  # Ended meanwhile, or another user's.
+    return found
