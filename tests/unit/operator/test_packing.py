@@ -13,6 +13,7 @@ from kindling.kube.resources import Object
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
 )
 
 
@@ -28,7 +29,7 @@ def deployment(number: int, *, padding: int = 0) -> Object:
     }
 
 
-@given(st.lists(st.dictionaries(st.text(), JSON)))
+@given(st.lists(st.dictionaries(st.text(), JSON, max_size=3), max_size=9))
 def test_all_come_back_as_they_were(objects: list[Object]) -> None:
     packer = Packer()
     packed = [packer.pack(obj) for obj in objects]
