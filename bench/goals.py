@@ -86,8 +86,11 @@ def _growth(results: Results) -> Iterator[Goal]:
         before = results.figure("create: cpu s", subject=OURS, count=low, kind=kind, each=True)
         after = results.figure("create: cpu s", subject=OURS, count=high, kind=kind, each=True)
         bent = after.median / before.median if before and after and low < high and before.median else None
-        text = f"{kind}: processor time for a resource, of {high} by of {low} (linear: 1)"
-        yield _most(text, bent, most=BENT)
+        by = f"of {high} by of {low} (linear: 1)"
+        yield _most(f"{kind}: processor time for a resource, {by}", bent, most=BENT)
+        asked = [results.asked(subject=OURS, count=count, kind=kind, phase="create") for count in (low, high)]
+        more = asked[1] / asked[0] if all(asked) and low < high else None
+        yield _most(f"{kind}: API requests for a new resource, {by}", more, most=BENT)
 
 
 def _ratio(text: str, item: Summary | None, *, most: float | None = None, least: float | None = None) -> Goal:

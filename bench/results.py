@@ -89,6 +89,13 @@ class Results:
         names = sorted({name for requests in found for name in requests})
         return {name: median(requests.get(name, 0) / count for requests in found) for name in names}
 
+    def asked(self, *, subject: str, count: int, kind: str, phase: str) -> float:
+        """Requests for one resource in all, but for Leases and watches: those go by the clock."""
+        found = self.requests(subject=subject, count=count, kind=kind, phase=phase)
+        return sum(
+            each for name, each in found.items() if not name.startswith("watch") and "lease" not in name
+        )
+
     def calibration(self, name: str) -> Summary:
         """The machine's own speed through the whole run."""
         return summary([cell["calibration"][name] for cell in self.cells])

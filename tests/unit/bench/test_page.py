@@ -101,6 +101,17 @@ def test_a_goal_that_is_missed_is_said_to_be(figures: dict[str, float], missed: 
     assert len(texts) == len(missed)
 
 
+@pytest.mark.parametrize(("more", "met"), [(1, True), (2, False)])
+def test_requests_that_grow_faster_than_the_resources_are_told(more: int, met: bool) -> None:
+    results = found()
+    for one in results["cells"]:
+        one["count"] = count = {100: 1000, 1000: 5000}[one["count"]]
+        patches = count * (more if count == 5000 else 1)
+        one["requests"] = {"create": {"patch deployments": patches, "patch leases": count**2}}
+    text = "memcached: API requests for a new resource, of 5000 by of 1000 (linear: 1): at most 1.25"
+    assert judged(results)[text] == (f"{more}", met)
+
+
 def test_what_was_not_measured_is_neither_met_nor_missed() -> None:
     results = found()
     results["cells"] = [one for one in results["cells"] if one["subject"] == "kindling"]

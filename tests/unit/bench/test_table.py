@@ -12,7 +12,14 @@ from bench.results import Results
 
 
 def cell(subject: str, kind: str, count: int, round: int, **figures: float) -> dict[str, Any]:
-    return {"subject": subject, "kind": kind, "count": count, "round": round, "figures": figures}
+    return {
+        "subject": subject,
+        "kind": kind,
+        "count": count,
+        "round": round,
+        "figures": figures,
+        "requests": {},
+    }
 
 
 def test_the_readme_shows_the_results_that_lie_beside_it() -> None:
