@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kindling.kinds.conditions import find
-from kindling.kinds.contract import After, Done, Findings, Problem, Report
+from kindling.kinds.contract import After, Done, Findings, Outcome, Problem, Report
 from kindling.kinds.pods import PATIENCE_SECONDS
 from kindling.kube.resources import POD, Object, Ref
 
@@ -238,8 +238,24 @@ def test_passing_obstacle_is_no_fault() -> None:
     ],
 )
 def test_looks_again_the_sooner_the_sooner_it_may_change(problem: Problem | None, seconds: float) -> None:
-    made = report({}, findings=Findings(settled=problem is None, problem=problem))
+    made = report({}, findings=Findings(settled=False, problem=problem))
     assert made.outcome == After(seconds)
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome"),
+    [
+        ({}, Done()),
+        ({"containerStatuses": waiting("ImagePullBackOff")}, Done()),
+        ({"conditions": unschedulable("2026-01-01T00:00:59Z")}, After(PATIENCE_SECONDS - 1)),
+        ({"conditions": unschedulable("2026-01-01T00:00:40Z")}, Done()),
+    ],
+    ids=["on its way", "no image", "no node yet", "no node for long"],
+)
+def test_settled_it_is_looked_at_again_only_when_time_tells(status: Object, outcome: Outcome) -> None:
+    """Of all else events tell: thousands that come up at once are not looked at every so often."""
+    made = report({**deployment(replicas=1), **pod("cache-0", ready=False, **status)})
+    assert made.outcome == outcome
 
 
 def test_every_message_ends_and_every_reason_is_one_word() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from kindling.kinds.conditions import find
-from kindling.kinds.contract import After, Answer, Done, Findings, Invalid, Problem, Report
+from kindling.kinds.contract import After, Answer, Done, Findings, Invalid, Outcome, Problem, Report
 from kindling.kinds.postgresql.login import Login
 from kindling.kube.resources import POD, SECRET, STATEFUL_SET, Object, Ref
 
@@ -121,6 +121,10 @@ def test_login_has_its_time(answer: Answer, since: str, reason: str) -> None:
     assert isinstance(made.outcome, After)
 
 
+def unschedulable(since: str | None) -> list[Object]:
+    return [{"type": "PodScheduled", "status": "False", "lastTransitionTime": since}]
+
+
 def waiting(reason: str) -> list[Object]:
     return [{"name": "postgres", "image": "i", "state": {"waiting": {"reason": reason}}}]
 
@@ -134,24 +138,16 @@ def waiting(reason: str) -> list[Object]:
         ({"containerStatuses": waiting("CreateContainerConfigError")}, "PodSetupFailed"),
         ({"containerStatuses": waiting("ContainerCreating")}, "Reconciling"),
         (
-            {
-                "conditions": [
-                    {"type": "PodScheduled", "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}
-                ]
-            },
+            {"conditions": unschedulable("2026-01-01T00:00:00Z")},
             "Unschedulable",
         ),
         (
-            {
-                "conditions": [
-                    {"type": "PodScheduled", "status": "False", "lastTransitionTime": "2026-01-01T00:00:59Z"}
-                ]
-            },
+            {"conditions": unschedulable("2026-01-01T00:00:59Z")},
             "Reconciling",
         ),
         ({"conditions": None, "containerStatuses": None}, "Reconciling"),
         (
-            {"conditions": [{"type": "PodScheduled", "status": "False", "lastTransitionTime": None}]},
+            {"conditions": unschedulable(None)},
             "Reconciling",
         ),
     ],
@@ -261,6 +257,21 @@ def test_looks_again_the_sooner_the_sooner_it_may_change(
     findings: Findings, since: str, seconds: float
 ) -> None:
     assert report(findings, running(since=since)).outcome == After(seconds)
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome"),
+    [
+        ({}, Done()),
+        ({"conditions": unschedulable("2026-01-01T00:00:59Z")}, After(19.0)),
+        ({"conditions": unschedulable("2026-01-01T00:00:00Z")}, Done()),
+    ],
+    ids=["on its way", "no node yet", "no node for long"],
+)
+def test_while_its_pod_starts_it_is_looked_at_again_only_when_time_tells(
+    status: Object, outcome: Outcome
+) -> None:
+    assert report(Findings(settled=True), running(ready=False, **status)).outcome == outcome
 
 
 def test_pending_restart_is_shown_until_another_pod_is_there() -> None:

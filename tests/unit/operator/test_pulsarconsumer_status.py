@@ -157,10 +157,17 @@ def test_passing_obstacle_is_no_fault() -> None:
     [
         ({**rolled_out(), **pod()}, None, Done()),
         ({}, Problem(reason="Terminating", message="m.", passing=True), After(5.0)),
-        ({}, None, After(CONNECT_PATIENCE_SECONDS)),
         ({}, Problem(reason="Refused", message="m."), After(30.0)),
-        (UNCONNECTED, None, After(30.0)),
+        ({}, None, Done()),
+        (UNCONNECTED, None, Done()),
+        (pod(ready=False, since=JUST_NOW), None, After(CONNECT_PATIENCE_SECONDS - 1)),
+        (
+            {**UNCONNECTED, **pod(name="b", ready=False, since=JUST_NOW)},
+            None,
+            After(CONNECT_PATIENCE_SECONDS - 1),
+        ),
     ],
+    ids=["ready", "being removed", "refused", "no Pod yet", "unconnected for long", "not yet", "one not yet"],
 )
 def test_looks_again_the_sooner_the_sooner_it_may_change(
     children: dict[Ref, Object], problem: Problem | None, outcome: Outcome

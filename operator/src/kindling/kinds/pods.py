@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 
 from kindling.kinds.conditions import find
-from kindling.kinds.contract import INSTANCE_LABEL, KIND_LABEL, Observed, Problem
+from kindling.kinds.contract import INSTANCE_LABEL, KIND_LABEL, After, Done, Observed, Outcome, Problem
 from kindling.kube.resources import POD, Object, ResourceType
 
 PATIENCE_SECONDS = 20.0
@@ -48,13 +49,12 @@ def trouble(pod: Object, *, now: datetime) -> Problem | None:
     """What keeps the Pod from running, where it is more than a matter of time."""
     name, where = pod["metadata"]["name"], f"-n {pod['metadata']['namespace']}"
     status = pod.get("status") or {}
-    scheduled = pod_condition(pod, "PodScheduled")
-    waited = seconds_since(scheduled.get("lastTransitionTime"), now=now)
-    if scheduled.get("status") == "False" and waited >= PATIENCE_SECONDS:
+    waited = _unscheduled_seconds(pod, now=now)
+    if waited is not None and waited >= PATIENCE_SECONDS:
+        said = pod_condition(pod, "PodScheduled").get("message", "no reason given")
         return Problem(
             reason="Unschedulable",
-            message=f"No node takes Pod {name}: {scheduled.get('message', 'no reason given')} "
-            "Free what it asks for, or ask for less.",
+            message=f"No node takes Pod {name}: {said} Free what it asks for, or ask for less.",
         )
     items = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
     for item in items:
@@ -78,3 +78,27 @@ def trouble(pod: Object, *, now: datetime) -> Problem | None:
                 f"`kubectl logs {name} -c {container} --previous {where}`.",
             )
     return None
+
+
+def patience(found: Iterable[Object], *, now: datetime) -> list[float]:
+    """For each Pod that no node takes, the seconds until `trouble` says so; of all else events tell."""
+    waited = [seconds for pod in found if (seconds := _unscheduled_seconds(pod, now=now)) is not None]
+    return [PATIENCE_SECONDS - seconds for seconds in waited if seconds < PATIENCE_SECONDS]
+
+
+def when_time_tells(seconds: Iterable[float]) -> Outcome:
+    """After the least of these, to look again; where there is none, when an event names the resource.
+
+    A look every so often, at what is on its way, would be the more looks the more there is on its way: with
+    thousands of resources that come up together most of the work.
+    """
+    soonest = min(seconds, default=None)
+    return Done() if soonest is None else After(soonest)
+
+
+def _unscheduled_seconds(pod: Object, *, now: datetime) -> float | None:
+    """For how long the scheduler has found no node for it; None where it has, or was not there yet."""
+    scheduled = pod_condition(pod, "PodScheduled")
+    if scheduled.get("status") != "False":
+        return None
+    return seconds_since(scheduled.get("lastTransitionTime"), now=now)

@@ -8,9 +8,9 @@ ImagePullFailed, PodSetupFailed, Crashing (a Pod); PodsRefused, RolloutStuck (th
 from __future__ import annotations
 
 from kindling.kinds.conditions import standard
-from kindling.kinds.contract import After, Done, Findings, Observed, Report, selector_of
+from kindling.kinds.contract import After, Done, Findings, Observed, Outcome, Report, selector_of
 from kindling.kinds.memcached import observation, spec
-from kindling.kinds.pods import PATIENCE_SECONDS
+from kindling.kinds.pods import PATIENCE_SECONDS, patience, pods_of, when_time_tells
 from kindling.kube.resources import Object, ResourceType
 
 
@@ -59,9 +59,16 @@ def report(type: ResourceType, cr: Object, observed: Observed, findings: Finding
             generation=generation,
         ),
     }
+    return Report(status=status, outcome=_outcome(type, cr, observed, findings, ready=ready))
+
+
+def _outcome(
+    type: ResourceType, cr: Object, observed: Observed, findings: Findings, *, ready: bool
+) -> Outcome:
     if ready:
-        return Report(status=status, outcome=Done())
-    if problem is not None:
-        return Report(status=status, outcome=After(5.0 if problem.passing else 30.0))
-    # Events tell of most changes; what only time changes (a Pod long unschedulable) is looked at again.
-    return Report(status=status, outcome=After(PATIENCE_SECONDS))
+        return Done()
+    if findings.problem is not None:
+        return After(5.0 if findings.problem.passing else 30.0)
+    if not findings.settled:
+        return After(PATIENCE_SECONDS)
+    return when_time_tells(patience(pods_of(type, cr, observed), now=observed.now))

@@ -207,5 +207,7 @@ def _outcome(observed: Observed, findings: Findings, state: _State) -> Outcome:
         return After(5.0 if findings.problem.passing else 30.0)
     if state.pod is not None and pods.pod_ready(state.pod) and state.answer is not None:
         return After(0.5 if _ready_seconds(state.pod, observed) < LOGIN_PATIENCE_SECONDS else 10.0)
-    # Events tell of most changes; what only time changes (a Pod long unschedulable) is looked at again.
-    return After(pods.PATIENCE_SECONDS)
+    found = [state.pod] if state.pod is not None else []
+    if not findings.settled or any(map(pods.pod_ready, found)):
+        return After(pods.PATIENCE_SECONDS)
+    return pods.when_time_tells(pods.patience(found, now=observed.now))

@@ -87,7 +87,7 @@ def report(
     # Pods that come and go on the way are not worth a write each: counted when there is news.
     news = ready or fault is not None or "replicas" not in known
     status["replicas"] = progress.total if news else known["replicas"]
-    return Report(status=status, outcome=_outcome(findings, ready=ready, fault=fault))
+    return Report(status=status, outcome=_outcome(findings, found, observed, ready=ready))
 
 
 def _deployment(cr: Object, observed: Observed) -> Object | None:
@@ -108,7 +108,7 @@ def _fault(
     for pod in unready:
         if trouble := pods.trouble(pod, now=observed.now):
             return trouble
-    if any(_running_seconds(pod, observed) >= CONNECT_PATIENCE_SECONDS for pod in unready):
+    if any((_running_seconds(pod, observed) or 0.0) >= CONNECT_PATIENCE_SECONDS for pod in unready):
         return Problem(reason="BrokerUnreachable", message=_unreachable(cr, local_broker=local_broker))
     return refused(deployment)
 
@@ -125,12 +125,13 @@ def _own_word(pod: Object) -> Problem | None:
     return None
 
 
-def _running_seconds(pod: Object, observed: Observed) -> float:
+def _running_seconds(pod: Object, observed: Observed) -> float | None:
+    """For how long its consumer has run; None where it does not."""
     for item in (pod.get("status") or {}).get("containerStatuses") or ():
         running = (item.get("state") or {}).get("running")
         if item.get("name") == CONTAINER and running:
             return pods.seconds_since(running.get("startedAt"), now=observed.now)
-    return 0.0
+    return None
 
 
 def _unreachable(cr: Object, *, local_broker: str) -> str:
@@ -151,10 +152,15 @@ def _unreachable(cr: Object, *, local_broker: str) -> str:
     )
 
 
-def _outcome(findings: Findings, *, ready: bool, fault: Problem | None) -> Outcome:
+def _outcome(findings: Findings, found: list[Object], observed: Observed, *, ready: bool) -> Outcome:
     if ready:
         return Done()
-    if fault is not None:
-        return After(5.0 if fault.passing else 30.0)
-    # Events tell of most changes; that a consumer has run unconnected for long, only time does.
-    return After(CONNECT_PATIENCE_SECONDS)
+    if findings.problem is not None:
+        return After(5.0 if findings.problem.passing else 30.0)
+    if not findings.settled:
+        return After(CONNECT_PATIENCE_SECONDS)
+    # That a consumer has run unconnected for long, too, only time tells.
+    running = [_running_seconds(pod, observed) for pod in found if not pods.pod_ready(pod)]
+    unconnected = [CONNECT_PATIENCE_SECONDS - seconds for seconds in running if seconds is not None]
+    left = [seconds for seconds in unconnected if seconds > 0]
+    return pods.when_time_tells([*left, *pods.patience(found, now=observed.now)])
