@@ -38,8 +38,11 @@ class TooSlow(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
+    """`create_only`: until all are made and at rest, and no further."""
+
     rest_seconds: float
     in_flight: int
+    create_only: bool = False
 
 
 def patience(count: int) -> float:
@@ -83,6 +86,9 @@ class Cell:
             async with self._running() as pid:
                 await self._first()
                 await self._create(pid)
+                if self._settings.create_only:
+                    self._cost("first process", pid)
+                    return
                 await self._rest(pid)
                 self._cost("first process", pid)
             began = self._now()

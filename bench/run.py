@@ -35,6 +35,7 @@ from infra.toolchain import Toolchain
 
 FOLDER = Path(__file__).parent
 OPERATOR = FOLDER.parent / "operator" / "src"
+RESULTS = FOLDER / "results.json"
 SIZES, ROUNDS, REST_SECONDS = (100, 1000, 5000), 5, 60.0
 
 
@@ -49,6 +50,7 @@ class Words:
     kinds: Sequence[str]
     results: Path
     resume: bool
+    create_only: bool
 
 
 def read(words: Sequence[str]) -> Words:
@@ -59,9 +61,12 @@ def read(words: Sequence[str]) -> Words:
     parser.add_argument("--rest", type=float, default=REST_SECONDS, metavar="SECONDS", help="steady state")
     parser.add_argument("--subjects", nargs="+", default=(), metavar="NAME", help="these alone")
     parser.add_argument("--kinds", nargs="+", default=(), metavar="KIND", help="these alone")
-    parser.add_argument("--results", type=Path, default=FOLDER / "results.json", metavar="FILE")
+    parser.add_argument("--results", type=Path, default=RESULTS, metavar="FILE")
     parser.add_argument("--resume", action="store_true", help="go on with these results, round by round")
+    parser.add_argument("--create-only", action="store_true", help="the first phase alone, to other results")
     found = parser.parse_args(words)
+    if found.create_only and found.results.resolve() == RESULTS.resolve():
+        parser.error("--create-only leaves most figures out: name other --results")
     return Words(
         sizes=sorted(found.sizes),
         rounds=found.rounds,
@@ -70,6 +75,7 @@ def read(words: Sequence[str]) -> Words:
         kinds=found.kinds,
         results=found.results,
         resume=found.resume,
+        create_only=found.create_only,
     )
 
 
@@ -111,7 +117,11 @@ async def measure(words: Words, *, directory: Path, progress: Progress) -> dict[
         if "in_flight" not in results:
             with progress.step("Best concurrency of a bare client") as say:
                 results["in_flight"] = await best_in_flight(running, say=say)
-        settings = Settings(rest_seconds=words.rest_seconds, in_flight=results["in_flight"])
+        settings = Settings(
+            rest_seconds=words.rest_seconds,
+            in_flight=results["in_flight"],
+            create_only=words.create_only,
+        )
         for number, turn in enumerate(plan):
             with progress.step(str(turn)) as say:
                 name = f"bench-{number}"
