@@ -92,9 +92,8 @@ class Results:
     def asked(self, *, subject: str, count: int, kind: str, phase: str) -> float:
         """Requests for one resource in all, but for Leases and watches: those go by the clock."""
         found = self.requests(subject=subject, count=count, kind=kind, phase=phase)
-        return sum(
-            each for name, each in found.items() if not name.startswith("watch") and "lease" not in name
-        )
+        timed = {name for name in found if name.startswith("watch ") or name.endswith(" leases")}
+        return sum(each for name, each in found.items() if name not in timed)
 
     def calibration(self, name: str) -> Summary:
         """The machine's own speed through the whole run."""

@@ -13,6 +13,7 @@ import pytest
 
 from bench.plan import FLOORS
 from tests.apiserver.kinds import REPOSITORY
+from tests.unit.infra.cli_machine import programs
 
 SECONDS = 1500.0
 COUNT = 5
@@ -73,12 +74,5 @@ def test_told_to_end_it_leaves_nothing_running(tmp_path: Path) -> None:
 
 def _at_work_in(folder: Path) -> list[str]:
     """The words of each program that was told of something in that folder, or has its `TMPDIR` there."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            told = (entry / "environ").read_bytes() + (entry / "cmdline").read_bytes()
-            if str(folder).encode() in told:
-                found.append((entry / "cmdline").read_text().replace("\0", " "))
-        except OSError:
-            continue  # Ended meanwhile, or another user's.
-    return found
+    mark = str(folder)
+    return [words for _, environment, words in programs() if mark.encode() in environment or mark in words]

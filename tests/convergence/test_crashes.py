@@ -84,16 +84,13 @@ def sweep(made: Stage, todo: Sequence[Point]) -> None:
             chunk = left[start : start + CHUNK]
             tellings = {point: made.open(point.scenario) for point in chunk}
             made.wait_prepared(list(tellings.values()))
-            met = 0
+            met: list[Point] = []
             for point, telling in tellings.items():
-                if crash(made, telling, point):
-                    met += 1
-                else:
-                    missed.append(point)
+                (met if crash(made, telling, point) else missed).append(point)
                 made.wait_ended([telling], seconds=HEAL_SECONDS)
             wrong += made.verdict({telling: str(point) for point, telling in tellings.items()})
             made.close(list(tellings.values()))
-            progress.step(met, wrong, f", {len(missed)} not met")
+            progress.step(len(met), wrong, f", {len(missed)} not met")
     assert not wrong, "\n".join(wrong)
     few = len(todo) / 10
     assert len(missed) <= few, f"{len(missed)} of {len(todo)} points were not met: the writes have changed"

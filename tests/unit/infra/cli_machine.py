@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -147,11 +148,15 @@ def programs_of(machine: Machine) -> dict[int, str]:
     By the environment, because the orphans looked for have lost their parent.
     """
     mark = f"HOME={machine.home}".encode()
-    found = {}
+    return {pid: words for pid, environment, words in programs() if mark in environment.split(b"\0")}
+
+
+def programs() -> Iterator[tuple[int, bytes, str]]:
+    """Every running process of ours: its id, its environment as the kernel has it, its words."""
     for entry in Path("/proc").glob("[0-9]*"):
         try:
-            if mark in (entry / "environ").read_bytes().split(b"\0"):
-                found[int(entry.name)] = (entry / "cmdline").read_text().replace("\0", " ")
+            environment = (entry / "environ").read_bytes()
+            words = (entry / "cmdline").read_text(errors="replace").replace("\0", " ")
         except OSError:
             continue  # Ended meanwhile, or another user's.
-    return found
+        yield int(entry.name), environment, words

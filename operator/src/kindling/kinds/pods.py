@@ -82,17 +82,17 @@ def trouble(pod: Object, *, now: datetime) -> Problem | None:
 
 def patience(found: Iterable[Object], *, now: datetime) -> list[float]:
     """For each Pod that no node takes, the seconds until `trouble` says so; of all else events tell."""
-    waited = [seconds for pod in found if (seconds := _unscheduled_seconds(pod, now=now)) is not None]
-    return [PATIENCE_SECONDS - seconds for seconds in waited if seconds < PATIENCE_SECONDS]
+    waited = (_unscheduled_seconds(pod, now=now) for pod in found)
+    return [PATIENCE_SECONDS - seconds for seconds in waited if seconds is not None]
 
 
 def when_time_tells(seconds: Iterable[float]) -> Outcome:
-    """After the least of these, to look again; where there is none, when an event names the resource.
+    """After the least of these that is to come, to look again; without one, when an event names the resource.
 
     A look every so often, at what is on its way, would be the more looks the more there is on its way: with
     thousands of resources that come up together most of the work.
     """
-    soonest = min(seconds, default=None)
+    soonest = min((left for left in seconds if left > 0), default=None)
     return Done() if soonest is None else After(soonest)
 
 

@@ -160,7 +160,6 @@ def _outcome(findings: Findings, found: list[Object], observed: Observed, *, rea
     if not findings.settled:
         return After(CONNECT_PATIENCE_SECONDS)
     # That a consumer has run unconnected for long, too, only time tells.
-    running = [_running_seconds(pod, observed) for pod in found if not pods.pod_ready(pod)]
+    running = (_running_seconds(pod, observed) for pod in found if not pods.pod_ready(pod))
     unconnected = [CONNECT_PATIENCE_SECONDS - seconds for seconds in running if seconds is not None]
-    left = [seconds for seconds in unconnected if seconds > 0]
-    return pods.when_time_tells([*left, *pods.patience(found, now=observed.now)])
+    return pods.when_time_tells([*unconnected, *pods.patience(found, now=observed.now)])
