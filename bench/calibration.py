@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
 import time
+from array import array
 from dataclasses import dataclass
 
 from kindling.kube.resources import CONFIG_MAP, Ref
@@ -14,17 +16,24 @@ from bench.crowd import at_once, client
 from bench.stage import NAMESPACE, Stage
 
 BLOCKS = 512
+PLACES = 1 << 24
+READS = 1 << 20
 PATCHES = 400
 IN_FLIGHT = 32
 
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """`cpu_seconds` for 512 MiB of SHA-256 on one core; `patches` a second that the API server takes;
-    `stolen`, the part of one core's time that others had meanwhile.
+    """`cpu_seconds` for 512 MiB of SHA-256 on one core; `memory_seconds` for 2^20 reads all over 64 MiB, each
+    of which says where the next one is; `patches` a second that the API server takes; `stolen`, the part of
+    one core's time that others had meanwhile.
+
+    Hashing stays within the processor: neighbours who use up caches and memory can make an operator take
+    twice its seconds, and hashing no longer.
     """
 
     cpu_seconds: float
+    memory_seconds: float
     patches: float
     stolen: float
 
@@ -37,9 +46,26 @@ def hashing() -> float:
     return time.monotonic() - began
 
 
+@functools.cache
+def _ring() -> array[int]:
+    """One ring through all places: with these factors the generator passes each of them before it repeats
+    itself (Hull and Dobell, 1962), in an order that a processor can't foresee.
+    """
+    return array("I", ((place * 1_664_525 + 1_013_904_223) % PLACES for place in range(PLACES)))
+
+
+def chasing() -> float:
+    """Seconds of wall clock for a fixed amount of waiting for memory."""
+    ring, place, began = _ring(), 0, time.monotonic()
+    for _ in range(READS):
+        place = ring[place]
+    return time.monotonic() - began
+
+
 async def calibrate(stage: Stage) -> Calibration:
     stolen, started = process.stolen_seconds(), time.monotonic()
     seconds = await asyncio.to_thread(hashing)
+    memory = await asyncio.to_thread(chasing)
     names = [f"calibration-{number}" for number in range(IN_FLIGHT)]
     async with client(stage.client.plane, in_flight=IN_FLIGHT) as api:
 
@@ -57,5 +83,8 @@ async def calibrate(stage: Stage) -> Calibration:
         patches = PATCHES / (time.monotonic() - began)
     passed = time.monotonic() - started
     return Calibration(
-        cpu_seconds=seconds, patches=patches, stolen=(process.stolen_seconds() - stolen) / passed
+        cpu_seconds=seconds,
+        memory_seconds=memory,
+        patches=patches,
+        stolen=(process.stolen_seconds() - stolen) / passed,
     )

@@ -79,10 +79,11 @@ def _goals(results: Results) -> Iterator[str]:
 
 def _noise(results: Results) -> Iterator[str]:
     cpu, patches = results.calibration("cpu_seconds"), results.calibration("patches")
-    stolen = results.calibration("stolen")
+    memory, stolen = results.calibration("memory_seconds"), results.calibration("stolen")
     yield (
         "<h2>How noisy the run was</h2><p>Before each measurement: 512 MiB of SHA-256 on one core took "
-        f"{svg.said(cpu)} s (spread {cpu.spread:.0%} of the median), the API server took "
+        f"{svg.said(cpu)} s (spread {cpu.spread:.0%} of the median), 2^20 reads all over 64 MiB "
+        f"{svg.said(memory)} s ({memory.spread:.0%}), the API server took "
         f"{svg.said(patches)} patches a second ({patches.spread:.0%}); the host gave at most "
         f"{stolen.greatest:.1%} of a core to others.</p>"
     )

@@ -23,7 +23,12 @@ def cell(subject: str, count: int, round: int, **figures: float) -> dict[str, An
         "count": count,
         "round": round,
         "failed": None,
-        "calibration": {"cpu_seconds": 1.0 + round / 10, "patches": 500.0, "stolen": 0.01},
+        "calibration": {
+            "cpu_seconds": 1.0 + round / 10,
+            "memory_seconds": 0.2 + round / 10,
+            "patches": 500.0,
+            "stolen": 0.01,
+        },
         "figures": {
             "children": 3,
             "create: children exist s": took,
@@ -127,6 +132,7 @@ def test_the_page_shows_all_and_its_plots_are_well_formed() -> None:
     made = page.render(results)
     assert "of 100: &lt;3 ready" in made
     assert "spread 9% of the median" in made  # 1.1 to 1.2
+    assert "2^20 reads all over 64 MiB 0.35 (0.3 to 0.4) s" in made
     for picture in made.split("<svg")[1:]:
         ET.fromstring("<svg" + picture.split("</svg>")[0] + "</svg>")
     assert made.count("<svg") == 5
