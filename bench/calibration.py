@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import functools
-import hashlib
 import time
-from array import array
 from dataclasses import dataclass
 
 from kindling.kube.resources import CONFIG_MAP, Ref
 
 from bench import process
 from bench.crowd import at_once, client
+from bench.speed import chasing, hashing
 from bench.stage import NAMESPACE, Stage
 
-BLOCKS = 512
-PLACES = 1 << 24
-READS = 1 << 20
+MEBIBYTES = 512
 PATCHES = 400
 IN_FLIGHT = 32
 
@@ -38,33 +34,9 @@ class Calibration:
     stolen: float
 
 
-def hashing() -> float:
-    """Seconds of wall clock for a fixed amount of work."""
-    block, digest, began = bytes(1 << 20), hashlib.sha256(), time.monotonic()
-    for _ in range(BLOCKS):
-        digest.update(block)
-    return time.monotonic() - began
-
-
-@functools.cache
-def _ring() -> array[int]:
-    """One ring through all places: with these factors the generator passes each of them before it repeats
-    itself (Hull and Dobell, 1962), in an order that a processor can't foresee.
-    """
-    return array("I", ((place * 1_664_525 + 1_013_904_223) % PLACES for place in range(PLACES)))
-
-
-def chasing() -> float:
-    """Seconds of wall clock for a fixed amount of waiting for memory."""
-    ring, place, began = _ring(), 0, time.monotonic()
-    for _ in range(READS):
-        place = ring[place]
-    return time.monotonic() - began
-
-
 async def calibrate(stage: Stage) -> Calibration:
     stolen, started = process.stolen_seconds(), time.monotonic()
-    seconds = await asyncio.to_thread(hashing)
+    seconds = await asyncio.to_thread(hashing, MEBIBYTES)
     memory = await asyncio.to_thread(chasing)
     names = [f"calibration-{number}" for number in range(IN_FLIGHT)]
     async with client(stage.client.plane, in_flight=IN_FLIGHT) as api:

@@ -7,7 +7,6 @@ the calibration (seconds for a fixed amount of hashing, before and after) is rep
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import platform
@@ -18,8 +17,11 @@ import tempfile
 import time
 from pathlib import Path
 
+from bench.speed import hashing
+
 ROOT = Path(__file__).resolve().parents[1]
 STACK = "test"
+MEBIBYTES = 2048
 
 
 def main() -> int:
@@ -29,7 +31,7 @@ def main() -> int:
         checkout = home / "checkout"
         shutil.copytree(ROOT, checkout, ignore=shutil.ignore_patterns(".git", "__pycache__", ".*_cache"))
         bench = Bench(checkout, home)
-        figures: dict[str, float] = {"calibration before": calibrate()}
+        figures: dict[str, float] = {"calibration before": hashing(MEBIBYTES)}
         try:
             figures["up, tools cached, nothing running"] = bench.infra("up", STACK)
             figures["up, nothing to change"] = bench.infra("up", STACK)
@@ -38,7 +40,7 @@ def main() -> int:
             figures["up, one changed source line, to the new Pods Ready"] = bench.infra("up", STACK)
         finally:
             figures["destroy"] = bench.infra("destroy", STACK)
-        figures["calibration after"] = calibrate()
+        figures["calibration after"] = hashing(MEBIBYTES)
     seconds = {name: round(value, 1) for name, value in figures.items()}
     machine = f"{os.cpu_count()} cores, {platform.machine()}, Linux {platform.release().split('-')[0]}"
     print("\n".join(f"{name:<52}{value:>8.1f} s" for name, value in seconds.items()))
@@ -70,14 +72,6 @@ class Bench:
             stdout=sys.stderr,
         )
         return time.monotonic() - began
-
-
-def calibrate() -> float:
-    """Seconds for 2 GiB of SHA-256 on one core: the yardstick of this run."""
-    block, digest, began = bytes(1 << 20), hashlib.sha256(), time.monotonic()
-    for _ in range(2048):
-        digest.update(block)
-    return time.monotonic() - began
 
 
 if __name__ == "__main__":
