@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import shutil
 import subprocess
 import sys
@@ -17,6 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from bench.machine import machine
 from bench.speed import hashing
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -42,9 +42,8 @@ def main() -> int:
             figures["destroy"] = bench.infra("destroy", STACK)
         figures["calibration after"] = hashing(MEBIBYTES)
     seconds = {name: round(value, 1) for name, value in figures.items()}
-    machine = f"{os.cpu_count()} cores, {platform.machine()}, Linux {platform.release().split('-')[0]}"
     print("\n".join(f"{name:<52}{value:>8.1f} s" for name, value in seconds.items()))
-    result = {"machine": machine, "seconds": seconds}
+    result = {"machine": machine(), "seconds": seconds}
     (ROOT / "bench" / "environment.json").write_text(json.dumps(result, indent=2) + "\n")
     return 0
 

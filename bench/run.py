@@ -6,8 +6,6 @@ import argparse
 import asyncio
 import dataclasses
 import json
-import os
-import platform
 import signal
 import sys
 import tempfile
@@ -23,6 +21,7 @@ from bench import calibration, gooperator, page, sittings
 from bench.cell import Cell, Say, Settings, TooSlow
 from bench.crowd import namespace
 from bench.floor import Floor, best_in_flight
+from bench.machine import machine
 from bench.plan import CREATED, FLOORS, LARGEST, Turn, seconds, turns
 from bench.result import Result
 from bench.stage import TOOLS, Stage, stage
@@ -102,7 +101,7 @@ async def measure(words: Words, *, directory: Path, progress: Progress) -> dict[
     known = subjects(gooperator.program(progress))
     plan = list(turns(sizes=words.sizes, rounds=words.rounds, subjects=choose(known, words), largest=LARGEST))
     results: dict[str, Any] = {
-        "machine": f"{os.cpu_count()} cores, {platform.machine()}, Linux {platform.release().split('-')[0]}",
+        "machine": machine(),
         "versions": {name: VERSIONS[name].version for name in TOOLS}
         | {"go operator": gooperator.versions(), "kindling": content_hash(OPERATOR)},
         "cells": [],
