@@ -8,7 +8,7 @@ from typing import Any
 
 from bench import svg
 from bench.figures import Summary
-from bench.goals import goals
+from bench.goals import COMPARED, goals
 from bench.plan import FLOORS
 from bench.results import Results
 
@@ -51,7 +51,8 @@ def render(found: Mapping[str, Any]) -> str:
 def _parts(results: Results) -> Iterator[str]:
     found = results.found
     yield '<!doctype html><html lang="en"><meta charset="utf-8"><title>Kindling: figures</title>'
-    yield f"<style>{STYLE}</style><h1>Our operator beside the Go operators</h1>"
+    beside = " beside the Go operators" if COMPARED in results.kinds else ""
+    yield f"<style>{STYLE}</style><h1>Our operator{beside}</h1>"
     versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
     yield (
         f"<p>{escape(found['machine'])}; {escape(versions)}. Medians of all rounds, with the "

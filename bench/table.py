@@ -11,13 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.goals import OURS, goals
+from bench.goals import COMPARED, OURS, goals
 from bench.results import Results
 
 FOLDER = Path(__file__).parent
 README, RESULTS = FOLDER / "README.md", FOLDER / "results.json"
 BEGIN, END = "<!-- figures: python3 -m bench.table -->", "<!-- end of the figures -->"
-COMPARED = "memcached"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -117,6 +117,14 @@ def test_requests_that_grow_faster_than_the_resources_are_told(more: int, met: b
     assert judged(results)[text] == (f"{more}", met)
 
 
+def test_kinds_without_a_yardstick_are_judged_by_themselves() -> None:
+    cells = [{**one, "kind": "postgresql"} for one in found()["cells"] if one["subject"] == "kindling"]
+    results = {**found(), "cells": cells}
+    assert all(text.startswith("postgresql: ") for text in judged(results))
+    assert {met for _, met in judged(results).values()} == {True, None}
+    assert "beside the Go operators" not in page.render(results)
+
+
 def test_what_was_not_measured_is_neither_met_nor_missed() -> None:
     results = found()
     results["cells"] = [one for one in results["cells"] if one["subject"] == "kindling"]
