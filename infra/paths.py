@@ -10,6 +10,8 @@ import os
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+# What `TMPDIR` was, empty for nothing, before Pulumi got a folder of its own: images' builds use the host's.
+HOST_TMPDIR = "KINDLING_HOST_TMPDIR"
 
 
 def cache_dir() -> Path:

@@ -41,16 +41,18 @@ def run(
     cwd: Path | None = None,
     stdin: str | None = None,
     on_line: Callable[[str], None] | None = None,
+    inherits: Sequence[int] = (),
 ) -> str:
     """Run to the end and return standard output.
 
     `timeout` in seconds. `env` is laid over this process's environment. `on_line` sees each line of
-    standard error as it comes (where build tools write their progress). Raises `ProgramError` with
-    the last lines of standard error on a non-zero exit, a timeout or a missing program.
+    standard error as it comes (where build tools write their progress). `inherits` are descriptors that
+    the program keeps open. Raises `ProgramError` with the last lines of standard error on a non-zero exit,
+    a timeout or a missing program.
     """
     words = [str(word) for word in argv]
     tail: deque[str] = deque(maxlen=TAIL_LINES)
-    with _started(words, env=env, cwd=cwd, wants_input=stdin is not None) as process:
+    with _started(words, env=env, cwd=cwd, wants_input=stdin is not None, inherits=inherits) as process:
         assert process.stderr is not None
         watcher = threading.Thread(target=_drain, args=(process.stderr, tail, on_line), daemon=True)
         watcher.start()
@@ -90,12 +92,14 @@ def attach(
     *,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
+    inherits: Sequence[int] = (),
 ) -> int:
     """Run with this terminal's output and return the exit status; there is no input to wait for.
 
-    No timeout: a person is watching. The program has a session of its own, so that it hears of a
-    Ctrl-C from us, once each time: Pulumi takes the first as "finish what you are at" and a second as
-    "stop at once". KeyboardInterrupt is raised when it has ended, after a third it is killed.
+    `env` and `inherits` as for `run`. No timeout: a person is watching. The program has a session of its
+    own, so that it hears of a Ctrl-C from us, once each time: Pulumi takes the first as "finish what you are
+    at" and a second as "stop at once". KeyboardInterrupt is raised when it has ended, after a third it is
+    killed.
     """
     words = [str(word) for word in argv]
     process: subprocess.Popen[bytes] | None = None
@@ -110,6 +114,7 @@ def attach(
                         cwd=cwd,
                         stdin=subprocess.DEVNULL,
                         start_new_session=True,
+                        pass_fds=inherits,
                     )
             status = process.wait()
             break
@@ -134,7 +139,12 @@ def attach(
 
 @contextmanager
 def _started(
-    words: list[str], *, env: Mapping[str, str] | None, cwd: Path | None, wants_input: bool
+    words: list[str],
+    *,
+    env: Mapping[str, str] | None,
+    cwd: Path | None,
+    wants_input: bool,
+    inherits: Sequence[int],
 ) -> Iterator[subprocess.Popen[str]]:
     process: subprocess.Popen[str] | None = None
     try:
@@ -150,6 +160,7 @@ def _started(
                     text=True,
                     errors="replace",
                     start_new_session=True,
+                    pass_fds=inherits,
                 )
             except FileNotFoundError:
                 raise _missing(words) from None

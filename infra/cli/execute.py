@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from infra.cli import machine as looking
-from infra.cli import plain
+from infra.cli import plain, scratch
 from infra.cli import stack as stacks
 from infra.cli.arguments import Command
 from infra.drivers.engine import ContainerEngine
@@ -36,6 +36,7 @@ def run(command: Command) -> NoReturn:
         environment |= stacks.environment(
             command.stack, toolchain=toolchain, tools=looking.tools(command.stack)
         )
+        os.set_inheritable(scratch.enter(stacks.scratch_folder(command.stack)), True)
     elif command.tool == "kubectl":
         environment |= plain.kubeconfig(command.stack)
     elif command.tool == "kind":

@@ -16,6 +16,7 @@ from typing import Any
 
 from infra import paths, processes
 from infra.cli import backend, plain
+from infra.cli.scratch import scratch, variables
 from infra.errors import KindlingError
 from infra.settings import PROJECT
 from infra.toolchain import Toolchain, venv
@@ -97,7 +98,10 @@ class Stack:
             "--config-file",
             str(settings_file(self.name)),
         ]
-        status = processes.attach(argv, env={**self.environment, **(extra or {})}, cwd=paths.REPOSITORY)
+        with scratch(scratch_folder(self.name)) as held:
+            status = processes.attach(
+                argv, env={**self.environment, **(extra or {})}, cwd=paths.REPOSITORY, inherits=[held]
+            )
         if status != 0:
             raise KindlingError(
                 f"`pulumi {words[0]}` of stack `{self.name}` ended with status {status}",
@@ -135,12 +139,14 @@ class Stack:
         if settings:
             argv += ["--config-file", str(settings_file(self.name))]
         # In the copy's folder, `stack init` writes the salt to the copy and `stack rm` removes it.
-        return processes.run(
-            argv,
-            timeout=timeout,
-            env={**self.environment, **(extra or {})},
-            cwd=cwd or settings_file(self.name).parent,
-        )
+        with scratch(scratch_folder(self.name)) as held:
+            return processes.run(
+                argv,
+                timeout=timeout,
+                env={**self.environment, **(extra or {})},
+                cwd=cwd or settings_file(self.name).parent,
+                inherits=[held],
+            )
 
 
 def environment(stack: str, *, toolchain: Toolchain, tools: tuple[str, ...]) -> dict[str, str]:
@@ -152,6 +158,7 @@ def environment(stack: str, *, toolchain: Toolchain, tools: tuple[str, ...]) -> 
         "PULUMI_HOME": str(toolchain.pulumi_home()),
         "PULUMI_BACKEND_URL": backend.url(),
         "PULUMI_STACK": stack,
+        **variables(scratch_folder(stack)),
         **plain.kubeconfig(stack),
         "PULUMI_FALLBACK_TO_STATE_SECRETS_MANAGER": "true",
         "PULUMI_SKIP_UPDATE_CHECK": "true",
@@ -166,6 +173,11 @@ def environment(stack: str, *, toolchain: Toolchain, tools: tuple[str, ...]) -> 
 def settings_file(stack: str) -> Path:
     """The copy of the stack's settings, in a folder of its own beside one of the project's."""
     return paths.state_dir() / "stacks" / stack / f"Pulumi.{stack}.yaml"
+
+
+def scratch_folder(stack: str) -> Path:
+    """Where Pulumi's programs put their temporary files, beside that copy."""
+    return settings_file(stack).parent / "tmp"
 
 
 def copy_settings(stack: str) -> None:

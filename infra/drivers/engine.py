@@ -22,6 +22,8 @@ from infra.progress import Progress
 # Installing this needs a mirror, but no daemon, no kernel module and no reboot.
 PACKAGES = ("podman", "runc", "containernetworking-plugins", "iptables", "conntrack")
 INSTALL_SECONDS = 60.0
+# Where they go by themselves. Podman takes an empty TMPDIR for the folder that it was started in.
+_TEMPORARY = {"docker": "/tmp", "podman": "/var/tmp"}
 # Docker's last word on a push.
 _PUSHED = re.compile(r"digest: (sha256:[0-9a-f]{64})")
 _CONTAINERS_CONF = """\
@@ -70,7 +72,9 @@ class ContainerEngine:
         """What kind and the engine's client need in their environment."""
         # Older Docker clients build without mounts and secrets unless told otherwise.
         builder = {"DOCKER_BUILDKIT": "1"} if self.name == "docker" else {}
-        return {**self._environment, **builder, "KIND_EXPERIMENTAL_PROVIDER": self.name}
+        host = os.environ.get(paths.HOST_TMPDIR)
+        temporary = {} if host is None else {"TMPDIR": host or _TEMPORARY[self.name]}
+        return {**self._environment, **builder, **temporary, "KIND_EXPERIMENTAL_PROVIDER": self.name}
 
     def run(
         self, *arguments: str | Path, timeout: float = 120, on_line: Callable[[str], None] | None = None

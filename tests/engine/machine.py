@@ -40,7 +40,9 @@ PROGRAMS = {
                 sys.exit("kindest/node" not in ref and "kindling-base" not in ref)
             case ["save", *_]:
                 open(words[words.index("--output") + 1], "w").write(words[-1])
-            case ["build" | "kill", *_]:
+            case ["build", *_]:
+                memory["tmpdir"] = os.environ.get("TMPDIR")
+            case ["kill", *_]:
                 pass
             case _:
                 sys.exit(f"not expected here: {words}")
@@ -120,7 +122,7 @@ def new_host(folder: Path, *, kubeconfig: Path) -> Host:
 def _program(memory: Path, body: str) -> str:
     head = f"""\
 #!{sys.executable}
-import fcntl, json, sys
+import fcntl, json, os, sys
 words = sys.argv[1:]
 file = open({str(memory)!r}, "r+")
 fcntl.flock(file, fcntl.LOCK_EX)

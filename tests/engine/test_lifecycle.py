@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from pathlib import Path
 
 import pytest
 
@@ -27,8 +27,16 @@ environment.build(settings.load(pulumi.Config().get, stack=pulumi.get_stack()))
 """
 
 
+def kept_for(host: Host) -> list[Path]:
+    """What is in the folder that Pulumi's programs have for temporary files."""
+    return list((host.home / "state/stacks/dev/tmp").iterdir())
+
+
 def test_life_of_a_stack(host: Host, plane: ControlPlane) -> None:
     """One story, because each chapter needs the one before."""
+    temporary = host.home / "tmp"
+    temporary.mkdir()
+    host.extra["TMPDIR"] = str(temporary)
     engine = host.home / "bin" / "podman"
     engine.rename(engine.with_name("aside"))
     host.extra["PATH"] = f"{host.home / 'bin'}:/nowhere"
@@ -54,13 +62,18 @@ def test_life_of_a_stack(host: Host, plane: ControlPlane) -> None:
         retried = host.cli("up")
         assert retried.returncode == 0, retried.stdout + retried.stderr
         assert "replaced" not in retried.stdout
+        # The Kubernetes provider leaves the kubeconfig it was given wherever temporary files go.
+        assert list(temporary.iterdir()) == []
+        assert kept_for(host) == []
+        assert host.memory["tmpdir"] == str(temporary)
 
         again = host.cli("exec", "pulumi", "up", "--yes", "--skip-preview", "--expect-no-changes")
         assert again.returncode == 0, again.stdout + again.stderr
-        began = time.monotonic()
+        # Nobody was left to remove it, but who reads it must be its user.
+        [*_, left] = kept_for(host)
+        assert left.parent.stat().st_mode & 0o777 == 0o700
         assert host.cli("up").returncode == 0
-        # The goal, which a machine that compiles beside it may miss.
-        assert time.monotonic() - began < 20
+        assert kept_for(host) == []
         refreshed = host.cli("exec", "pulumi", "refresh", "--preview-only", "--expect-no-changes")
         assert refreshed.returncode == 0, refreshed.stdout + refreshed.stderr
 
@@ -76,6 +89,7 @@ def test_life_of_a_stack(host: Host, plane: ControlPlane) -> None:
         assert gone.returncode == 0, gone.stdout + gone.stderr
         assert host.memory["nodes"] == {}
         assert not (host.home / "state").exists()
+        assert list(temporary.iterdir()) == []
         assert "nothing to destroy" in host.cli("destroy").stdout
 
 

@@ -151,6 +151,15 @@ def programs_of(machine: Machine) -> dict[int, str]:
     return {pid: words for pid, environment, words in programs() if mark in environment.split(b"\0")}
 
 
+def alive(pid: int) -> bool:
+    """Whether it runs; one that has ended and that nobody has asked for yet does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return False
+    return state != "Z" and os.path.exists(f"/proc/{pid}")
+
+
 def programs() -> Iterator[tuple[int, bytes, str]]:
     """Every running process of ours: its id, its environment as the kernel has it, its words."""
     for entry in Path("/proc").glob("[0-9]*"):

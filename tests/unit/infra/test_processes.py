@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 
 from infra import processes
+from tests.unit.infra.cli_machine import alive
 
 
 def python(code: str) -> list[str]:
@@ -50,7 +50,7 @@ def test_a_timeout_ends_the_children_too(tmp_path: Path) -> None:
         processes.run(python(code), timeout=2)
     child = int(pid_file.read_text())
     for _ in range(50):
-        if not _alive(child):
+        if not alive(child):
             return
         time.sleep(0.1)
     raise AssertionError("the grandchild outlived the timeout")
@@ -62,14 +62,6 @@ def test_lines_of_standard_error_are_seen_as_they_come() -> None:
         python("import sys; [print(n, file=sys.stderr) for n in range(3)]"), timeout=20, on_line=lines.append
     )
     assert lines == ["0", "1", "2"]
-
-
-def _alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except OSError:
-        return False
-    return state != "Z" and os.path.exists(f"/proc/{pid}")
 
 
 @pytest.mark.parametrize("call", [lambda words: processes.run(words, timeout=60), processes.attach])
@@ -89,5 +81,5 @@ def test_an_interrupt_while_it_starts_ends_it_all_the_same(
     monkeypatch.setattr(subprocess, "Popen", Interrupted)
     with pytest.raises(KeyboardInterrupt):
         call(python("import time; time.sleep(60)"))
-    assert [_alive(pid) for pid in started] == [False]
+    assert [alive(pid) for pid in started] == [False]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
