@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 import pytest
 import yaml
 
+from bench.process import stolen_seconds
 from tests.cluster.node import Node
 from tests.cluster.stack import ROOT, Environment, within
 
@@ -21,6 +22,8 @@ CACHE = "memcacheds.cache.example.com/memcached-sample"
 CONSUMER = "pulsarconsumers.pulsar.pulsarconsumer.krvarma.com/pulsarconsumer-sample-1"
 SYSTEM = "kindling-system"
 HANDOVER_SECONDS = 15.0
+# Processor time that a machine left to itself never misses in the time that a takeover takes.
+STOLEN_SECONDS = 1.0
 OUTAGE_SECONDS = 120
 HEAL_SECONDS = 240
 CLIENTS = 4
@@ -180,7 +183,21 @@ def reconciles(environment: Environment, *, size: int) -> float:
 def test_another_writes_within_seconds_of_a_leader_that_died_or_froze(
     environment: Environment, node: Node, signal: str
 ) -> None:
-    """A frozen one is let go again, and must see that it leads no more."""
+    """A frozen one is let go again, and must see that it leads no more.
+
+    A late one is tried again only where this machine's host took processor time from it meanwhile.
+    """
+    for _ in range(3):
+        stolen = stolen_seconds()
+        took = handover(environment, node, signal)
+        stolen = stolen_seconds() - stolen
+        if took <= HANDOVER_SECONDS or stolen < STOLEN_SECONDS:
+            break
+    assert took <= HANDOVER_SECONDS, f"{took:.1f} s, of which the host took {stolen:.1f}"
+
+
+def handover(environment: Environment, node: Node, signal: str) -> float:
+    """Seconds from the signal until another has done what was asked for meanwhile."""
     wait_both_ready(environment)
     first = leader(environment)
     container = node.container(first, "operator", namespace=SYSTEM)
@@ -189,7 +206,6 @@ def test_another_writes_within_seconds_of_a_leader_that_died_or_froze(
     try:
         reconciles(environment, size=2)
         took = time.monotonic() - began
-        assert took <= HANDOVER_SECONDS, f"{took:.1f} s"
         if signal == "STOP":
             assert leader(environment) != first
     finally:
@@ -199,6 +215,7 @@ def test_another_writes_within_seconds_of_a_leader_that_died_or_froze(
     reconciles(environment, size=1)
     assert leader(environment) == second
     wait_both_ready(environment)
+    return took
 
 
 def workloads(environment: Environment) -> dict[str, list[int]]:
