@@ -20,6 +20,8 @@ SCAFFOLDED, TUNED = "go, as scaffolded", "go, 32 workers"
 EXIST = "create: children exist s"
 PEAK, PEAK_AGAIN = "first process: peak MiB", "second process: peak MiB"
 STATUS_WRITES = 2
+# The size that the goals are about; so much memory is for so many or fewer.
+RESOURCES = 1000
 MEBIBYTES, KIBIBYTES = 80.0, 20.0
 # Twice the resources may cost a quarter more than twice: the store's and the server's own growth.
 BENT = 1.25
@@ -35,7 +37,7 @@ class Goal:
 
 
 def goals(results: Results) -> Iterator[Goal]:
-    count = results.at(1000)
+    count = results.at(RESOURCES)
     if COMPARED in results.kinds:
         yield from _beside(results, count)
     for kind in results.kinds:
@@ -78,7 +80,7 @@ def _of_kind(results: Results, kind: str, count: int) -> Iterator[Goal]:
     for name, when in ((PEAK, ""), (PEAK_AGAIN, " after a restart and all that follows")):
         peak = figure(name)
         text = f"{kind}: memory with {count}{when}, MiB"
-        yield _most(text, peak.median if peak else None, most=MEBIBYTES)
+        yield _most(text, peak.median if peak else None, most=MEBIBYTES if count <= RESOURCES else None)
 
 
 def _growth(results: Results) -> Iterator[Goal]:
@@ -89,7 +91,9 @@ def _growth(results: Results) -> Iterator[Goal]:
         points = {count: item.median for count, item in found.items() if item is not None}
         grown = slope(points) * 1024 if len(points) > 1 else None
         yield _most(f"{kind}: growth for each resource, KiB", grown, most=KIBIBYTES)
-        low, high = results.at(1000), results.counts[-1]
+        low, high = results.at(RESOURCES), results.counts[-1]
+        if low == high > RESOURCES:
+            continue  # Measured to be compared with others: there is nothing to grow from.
         before = results.figure("create: cpu s", subject=OURS, count=low, kind=kind, each=True)
         after = results.figure("create: cpu s", subject=OURS, count=high, kind=kind, each=True)
         bent = after.median / before.median if before and after and low < high and before.median else None
@@ -107,7 +111,9 @@ def _ratio(text: str, item: Summary | None, *, most: float | None = None, least:
     return Goal(text=text, measured=said(item), met=met if (most, least) != (None, None) else None)
 
 
-def _most(text: str, value: float | None, *, most: float) -> Goal:
+def _most(text: str, value: float | None, *, most: float | None) -> Goal:
     if value is None:
         return Goal(text=text, measured="not measured", met=None)
+    if most is None:
+        return Goal(text=f"{text} (no goal)", measured=short(value), met=None)
     return Goal(text=f"{text}: at most {short(most)}", measured=short(value), met=value <= most)

@@ -1,13 +1,15 @@
-"""`python3 -m bench.table`: the figures in `bench/README.md`, from `results.json`; none is copied by hand.
+"""`python3 -m bench.table`: the figures in `bench/README.md`, from the results beside it, none by hand.
 
-The page has all of them; these are the ones that a reader compares. Pure but for `main`.
+A mark in the text names the file whose figures follow. The pages have all of them; these are the ones that a
+reader compares. Pure but for `main`.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,8 +17,8 @@ from bench.goals import COMPARED, OURS, goals
 from bench.results import Results
 
 FOLDER = Path(__file__).parent
-README, RESULTS = FOLDER / "README.md", FOLDER / "results.json"
-BEGIN, END = "<!-- figures: python3 -m bench.table -->", "<!-- end of the figures -->"
+README = FOLDER / "README.md"
+BEGIN, END = re.compile(r"<!-- figures of (\S+): python3 -m bench\.table -->"), "<!-- end of the figures -->"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,16 +115,31 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     yield ""
 
 
-def put(readme: str, figures: str) -> str:
-    """The text with these figures between its two marks. ValueError where it has not both."""
-    before, rest = readme.split(BEGIN)
-    _, after = rest.split(END)
-    return f"{before}{BEGIN}\n\n{figures}\n{END}{after}"
+def put(readme: str, load: Callable[[str], Results]) -> str:
+    """The text with the figures of each file that a mark names between that mark and the next end.
+
+    ValueError where there is no mark, or one has no end.
+    """
+    before, *blocks = BEGIN.split(readme)
+    if not blocks:
+        raise ValueError("no mark says whose figures belong where")
+    parts = [before]
+    for name, block in zip(blocks[::2], blocks[1::2], strict=True):
+        _, end, after = block.partition(END)
+        if not end:
+            raise ValueError(f"the figures of {name} have no end: {END} is missing")
+        parts.append(
+            f"<!-- figures of {name}: python3 -m bench.table -->\n\n{render(load(name))}\n{END}{after}"
+        )
+    return "".join(parts)
+
+
+def load(name: str) -> Results:
+    return Results(json.loads((FOLDER / name).read_text()))
 
 
 def main() -> int:
-    figures = render(Results(json.loads(RESULTS.read_text())))
-    README.write_text(put(README.read_text(), figures))
+    README.write_text(put(README.read_text(), load))
     return 0
 
 

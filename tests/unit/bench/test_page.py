@@ -125,6 +125,14 @@ def test_kinds_without_a_yardstick_are_judged_by_themselves() -> None:
     assert "beside the Go operators" not in page.render(results)
 
 
+def test_beside_others_with_more_resources_there_is_no_goal_for_memory() -> None:
+    results = found()
+    results["cells"] = [{**one, "count": 5000} for one in results["cells"] if one["count"] == 1000]
+    texts = judged(results)
+    assert texts["memcached: memory with 5000, MiB (no goal)"][1] is None
+    assert not any("linear" in text for text in texts)
+
+
 def test_what_was_not_measured_is_neither_met_nor_missed() -> None:
     results = found()
     results["cells"] = [one for one in results["cells"] if one["subject"] == "kindling"]

@@ -1,8 +1,7 @@
-"""The figures in bench/README.md are those of results.json, and are told as they are."""
+"""The figures in bench/README.md are those of the results beside it, and are told as they are."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -23,9 +22,8 @@ def cell(subject: str, kind: str, count: int, round: int, **figures: float) -> d
 
 
 def test_the_readme_shows_the_results_that_lie_beside_it() -> None:
-    figures = table.render(Results(json.loads(table.RESULTS.read_text())))
     readme = table.README.read_text()
-    assert table.put(readme, figures) == readme, "python3 -m bench.table writes it anew"
+    assert table.put(readme, table.load) == readme, "python3 -m bench.table writes it anew"
 
 
 def test_medians_with_the_least_and_the_greatest_and_what_was_not_measured_is_empty() -> None:
@@ -62,6 +60,32 @@ def test_other_kinds_have_a_table_of_their_own() -> None:
     assert "| children of each | 7 |" in made
 
 
-def test_marks_that_are_missing_are_told() -> None:
-    with pytest.raises(ValueError, match="unpack"):
-        table.put("no marks", "figures")
+def test_each_mark_gets_the_figures_of_its_own_file() -> None:
+    files = {
+        "one.json": Results({"cells": [cell("kindling", "postgresql", 100, 1, children=7)]}),
+        "two.json": Results({"cells": [cell("kindling", "postgresql", 200, 1, children=6)]}),
+    }
+    marks = [f"<!-- figures of {name}: python3 -m bench.table -->" for name in files]
+    blank = f"a\n{marks[0]}\n{table.END}\nb\n{marks[1]}\nold figures\n{table.END}\nc\n"
+    made = table.put(blank, files.__getitem__)
+    first, second = made.split("\nb\n")
+    assert first.startswith(f"a\n{marks[0]}\n\n| goal")
+    assert first.endswith(table.END)
+    assert "| children of each | 7 |" in first
+    assert second.startswith(marks[1])
+    assert second.endswith(f"{table.END}\nc\n")
+    assert "| children of each | 6 |" in second
+    assert "old figures" not in made
+    assert table.put(made, files.__getitem__) == made
+
+
+@pytest.mark.parametrize(
+    ("readme", "said"),
+    [
+        ("no marks", "no mark"),
+        ("<!-- figures of a.json: python3 -m bench.table -->\n", "of a.json have no end"),
+    ],
+)
+def test_marks_that_are_missing_are_told(readme: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        table.put(readme, lambda _: Results({"cells": [cell("kindling", "memcached", 100, 1)]}))
