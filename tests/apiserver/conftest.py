@@ -71,7 +71,7 @@ class Replica:
 
     def start(self) -> None:
         """Start it, and wait until it holds the lease."""
-        entered = operator(self._plane, env=ENVIRONMENT)
+        entered = operator(self._plane, env=ENVIRONMENT, kept=True)
         self.process = self._stack.enter_context(entered)
         self.process.wait_ready()
 

@@ -11,10 +11,12 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,15 +31,20 @@ SOURCE = REPOSITORY / "operator" / "src"
 NAMESPACE = "kindling-system"
 STOP_SECONDS = 30.0
 READY_SECONDS = 60.0
+LEASE_LOST = 3
+"""The exit status of one whose lease ran out."""
+STARTS_ANEW = 3
 
 
-@dataclass(frozen=True)
+@dataclass
 class OperatorProcess:
     """A running operator. `process` is its handle, for signals and exit statuses."""
 
     port: int
     process: subprocess.Popen[bytes] = field(repr=False)
     _log: Path = field(repr=False)
+    starts_anew: int = 0
+    """How often it may yet lose its lease and be started anew."""
 
     def get(self, path: str) -> tuple[int, str]:
         """Status and text of one of its pages; status 0 where nothing answers."""
@@ -68,11 +75,16 @@ class OperatorProcess:
         """All that it has written."""
         return self._log.read_text(errors="replace")
 
+    def ended(self) -> int | None:
+        """Its exit status; None while it runs, or is to be started anew."""
+        status = self.process.poll()
+        return None if status == LEASE_LOST and self.starts_anew else status
+
     def wait_ready(self, timeout: float = READY_SECONDS) -> None:
         """Until /readyz says so: it works, or stands by. AssertionError, with its log, if it does not."""
         deadline = time.monotonic() + timeout
         while (answer := self.get("/readyz"))[0] != 200:
-            ended = self.process.poll()
+            ended = self.ended()
             assert ended is None, f"the operator ended with status {ended}:\n{self.log()}"
             assert time.monotonic() < deadline, f"not ready in {timeout:g} s: {answer}\n{self.log()}"
             time.sleep(0.05)
@@ -102,11 +114,14 @@ def operator(
     identity: str = "one",
     env: Mapping[str, str] = {},
     source: Path | None = None,
+    kept: bool = False,
 ) -> Iterator[OperatorProcess]:
     """Start it, and stop it on leaving. `namespaces` to watch, parted by commas; empty means all.
 
     `env` is laid over what it is told by default; `source` runs another tree's `operator/src`.
-    The namespace of its Lease is made where it is missing.
+    The namespace of its Lease is made where it is missing. `kept` starts it anew, a few times and with a
+    warning, where its lease ran out, as the kubelet does: a machine that stands still for eight seconds is
+    no fault of its.
     """
     port = port or _free_port()
     told = {
@@ -125,20 +140,45 @@ def operator(
     _ensure_namespace(plane, told["KINDLING_NAMESPACE"])
     with tempfile.TemporaryDirectory(prefix="kindling-operator-") as folder:
         log = Path(folder) / "log"
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "kindling"],
-                env=told,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
-        running = OperatorProcess(port, process, log)
+
+        def start() -> subprocess.Popen[bytes]:
+            with log.open("ab") as output:
+                return subprocess.Popen(
+                    [sys.executable, "-m", "kindling"],
+                    env=told,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    start_new_session=True,
+                )
+
+        running = OperatorProcess(port, start(), log, STARTS_ANEW if kept else 0)
         try:
-            yield running
+            with _kubelet(running, start):
+                yield running
         finally:
             running.stop()
+
+
+@contextmanager
+def _kubelet(running: OperatorProcess, start: Callable[[], subprocess.Popen[bytes]]) -> Iterator[None]:
+    """Its restart policy, for one cause."""
+    over = threading.Event()
+
+    def keep() -> None:
+        while running.starts_anew and not over.wait(0.1):
+            if running.process.poll() == LEASE_LOST:
+                warnings.warn("the operator's lease ran out, it is started anew", stacklevel=1)
+                running.process = start()
+                running.starts_anew -= 1
+
+    thread = threading.Thread(target=keep)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def allocator() -> dict[str, str]:

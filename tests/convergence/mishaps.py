@@ -1,7 +1,7 @@
 """What goes wrong around the operator, at random: kills, a lost API server, cut watches, refused requests.
 
-Apart from the soak, which knows when. The operator stands behind the proxy; like a kubelet, `Mishaps` starts
-it anew whenever it has ended, each time as another Pod.
+Apart from the soak, which knows when. The operator stands behind the proxy; like a ReplicaSet, `Mishaps`
+starts another one whenever it has ended.
 """
 
 from __future__ import annotations
@@ -46,19 +46,22 @@ class Mishaps:
         self.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, error: object, *_: object) -> None:
+        if error is not None:
+            print(f"exit statuses: {self.ended}; the last one said:\n{self.operator.log()[-6000:]}")
         self._stack.close()
 
     def start(self) -> None:
         """A new operator, in the place of one that has ended."""
         self._stack.close()
         self._started += 1
-        running = operator(self._between.plane, identity=f"operator-{self._started}", env=ENVIRONMENT)
+        name = f"operator-{self._started}"
+        running = operator(self._between.plane, identity=name, env=ENVIRONMENT, kept=True)
         self.operator = self._stack.enter_context(running)
 
     def tend(self) -> None:
-        """What the kubelet does."""
-        status = self.operator.process.poll()
+        """What the ReplicaSet does."""
+        status = self.operator.ended()
         if status is not None:
             if status >= 0:
                 self.ended.append(status)

@@ -159,7 +159,7 @@ class Undisturbed:
 def undisturbed(place: Cluster) -> Undisturbed:
     mark = place.audit.mark()
     scenario = Scenario(place, "undisturbed")
-    with operator(place.operator_plane, env=ENVIRONMENT) as process:
+    with operator(place.operator_plane, env=ENVIRONMENT, kept=True) as process:
         scenario.watch(process)
         scenario.begin()
         scenario.wait_settled()

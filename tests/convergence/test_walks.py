@@ -65,7 +65,7 @@ class Wanderer:
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with (
         cluster(directory=tmp_path_factory.mktemp("walks")) as found,
-        operator(found.operator_plane, env=ENVIRONMENT) as process,
+        operator(found.operator_plane, env=ENVIRONMENT, kept=True) as process,
     ):
         process.wait_ready()
         for namespace in (WANDERING, ANEW):
