@@ -84,6 +84,9 @@ def _of_kind(results: Results, kind: str, count: int) -> Iterator[Goal]:
 
 
 def _growth(results: Results) -> Iterator[Goal]:
+    low, high = results.at(RESOURCES), results.counts[-1]
+    if low == high > RESOURCES:
+        return  # Measured to be compared with others: there is nothing to grow from.
     for kind in results.kinds:
         found = {
             count: results.figure(PEAK, subject=OURS, count=count, kind=kind) for count in results.counts
@@ -91,9 +94,6 @@ def _growth(results: Results) -> Iterator[Goal]:
         points = {count: item.median for count, item in found.items() if item is not None}
         grown = slope(points) * 1024 if len(points) > 1 else None
         yield _most(f"{kind}: growth for each resource, KiB", grown, most=KIBIBYTES)
-        low, high = results.at(RESOURCES), results.counts[-1]
-        if low == high > RESOURCES:
-            continue  # Measured to be compared with others: there is nothing to grow from.
         before = results.figure("create: cpu s", subject=OURS, count=low, kind=kind, each=True)
         after = results.figure("create: cpu s", subject=OURS, count=high, kind=kind, each=True)
         bent = after.median / before.median if before and after and low < high and before.median else None
