@@ -18,7 +18,8 @@ from bench.results import Results
 
 FOLDER = Path(__file__).parent
 README = FOLDER / "README.md"
-BEGIN, END = re.compile(r"<!-- figures of (\S+): python3 -m bench\.table -->"), "<!-- end of the figures -->"
+BEGIN = re.compile(r"(<!-- figures of (\S+): python3 -m bench\.table -->)")
+END = "<!-- end of the figures -->"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,13 +125,11 @@ def put(readme: str, load: Callable[[str], Results]) -> str:
     if not blocks:
         raise ValueError("no mark says whose figures belong where")
     parts = [before]
-    for name, block in zip(blocks[::2], blocks[1::2], strict=True):
+    for mark, name, block in zip(blocks[::3], blocks[1::3], blocks[2::3], strict=True):
         _, end, after = block.partition(END)
         if not end:
             raise ValueError(f"the figures of {name} have no end: {END} is missing")
-        parts.append(
-            f"<!-- figures of {name}: python3 -m bench.table -->\n\n{render(load(name))}\n{END}{after}"
-        )
+        parts.append(f"{mark}\n\n{render(load(name))}\n{END}{after}")
     return "".join(parts)
 
 
