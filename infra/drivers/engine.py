@@ -5,12 +5,14 @@ Apart from `kind` because images are built and kept here whether or not a cluste
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -19,21 +21,35 @@ from infra.drivers import packages
 from infra.errors import KindlingError
 from infra.progress import Progress
 
+# By it the containers of one network find each other by name, with Podman's older network plugins.
+NAMES_PACKAGE = "golang-github-containernetworking-plugin-dnsname"
 # Installing this needs a mirror, but no daemon, no kernel module and no reboot.
-PACKAGES = ("podman", "runc", "containernetworking-plugins", "iptables", "conntrack")
+PACKAGES = ("podman", "runc", "containernetworking-plugins", "iptables", "conntrack", NAMES_PACKAGE)
 INSTALL_SECONDS = 60.0
+_NAMES = {"cni": NAMES_PACKAGE, "netavark": "aardvark-dns"}
 # Where they go by themselves. Podman takes an empty TMPDIR for the folder that it was started in.
 _TEMPORARY = {"docker": "/tmp", "podman": "/var/tmp"}
 # Docker's last word on a push.
 _PUSHED = re.compile(r"digest: (sha256:[0-9a-f]{64})")
+# Podman lets a container have 2,048 processes and threads; a node is a container with those of all its Pods.
+_UNLIMITED = """\
+# Written by Kindling.
+[containers]
+pids_limit = 0
+"""
 _CONTAINERS_CONF = """\
 # Written by Kindling: this machine's root can not raise resource limits (no CAP_SYS_RESOURCE) or has
 # cgroup v1, where podman's own defaults fail.
 [containers]
+pids_limit = 0
 default_ulimits = ["nofile=20000:20000", "nproc=30000:30000"]
 [engine]
 runtime = "runc"
 """
+# Podman of this age surely reads CONTAINERS_CONF_OVERRIDE, which adds to what else is set.
+_OVERRIDABLE = (5, 0)
+# Where CONTAINERS_CONF would take the place of what somebody has set.
+_CONFIGURATIONS = ("/etc/containers", "~/.config/containers")
 
 
 @dataclass(frozen=True)
@@ -60,7 +76,7 @@ class ContainerEngine:
             return cls("docker", Path(docker))
         podman = shutil.which("podman")
         if podman and wanted != "docker":
-            return cls("podman", Path(podman), _podman_environment())
+            return cls("podman", Path(podman), _podman_environment(Path(podman)))
         raise KindlingError(
             "no container engine answers on this machine",
             why="neither a Docker daemon nor podman was found"
@@ -153,6 +169,45 @@ class ContainerEngine:
         if self.has_image(ref):
             self.run("image", "rm", "--force", ref)
 
+    def ensure_names(self, network: str) -> None:
+        """See to it that the containers of this network find each other by name.
+
+        Docker's always do; Podman's where a plug-in was there when the network was made. Raises
+        `KindlingError` where that can not be had.
+        """
+        if self.name == "docker" or self._has_names(network):
+            return
+        backend = self.run("info", "--format", "{{.Host.NetworkBackend}}").strip()
+        package = _NAMES.get(backend, NAMES_PACKAGE)
+        if packages.available():
+            packages.install([package])
+        # What is in use stays: its containers are somebody's cluster.
+        free = not self.succeeds("network", "exists", network, timeout=60) or self.succeeds(
+            "network", "rm", network, timeout=60
+        )
+        if free:
+            self.run("network", "create", network)
+            if self._has_names(network):
+                return
+            self.run("network", "rm", network)
+        raise KindlingError(
+            f"containers of Podman's network `{network}` do not find each other by name",
+            why="nodes of one cluster must; the network "
+            + ("has no plug-in for that" if free else "was made without, and is in use"),
+            remedy=(
+                f"install {package}"
+                if free
+                else "remove the clusters on it (`kind get clusters`) and run the same command again"
+            )
+            + ", or do without `kindling:workers`.",
+        )
+
+    def _has_names(self, network: str) -> bool:
+        if not self.succeeds("network", "exists", network, timeout=60):
+            return False
+        [found] = json.loads(self.run("network", "inspect", network))
+        return bool(found.get("dns_enabled"))
+
     def pull(self, ref: str) -> bool:
         """Fetch from a registry; False when no registry answers with it."""
         return self.succeeds("pull", "--quiet", ref, timeout=600)
@@ -177,16 +232,49 @@ def _daemon_answers(docker: str) -> bool:
     return processes.succeeds([docker, "version", "--format", "{{.Server.Version}}"], timeout=20)
 
 
-def _podman_environment() -> dict[str, str]:
-    if os.environ.get("CONTAINERS_CONF") or os.geteuid() != 0:
-        return {}
-    if _may_raise_limits() and Path("/sys/fs/cgroup/cgroup.controllers").exists():
-        return {}
-    conf = paths.cache_dir() / "containers.conf"
-    if not conf.exists() or conf.read_text() != _CONTAINERS_CONF:
-        conf.parent.mkdir(parents=True, exist_ok=True)
-        conf.write_text(_CONTAINERS_CONF)
-    return {"CONTAINERS_CONF": str(conf)}
+def _podman_environment(program: Path) -> dict[str, str]:
+    """Where Podman finds what Kindling sets; whatever the user has set of that kind stays as it is."""
+    environment = {}
+    if not os.environ.get("CONTAINERS_CONF"):
+        if os.geteuid() == 0 and not (
+            _may_raise_limits() and Path("/sys/fs/cgroup/cgroup.controllers").exists()
+        ):
+            environment["CONTAINERS_CONF"] = _written("containers.conf", _CONTAINERS_CONF)
+        elif not _configured() and _version(program) < _OVERRIDABLE:
+            environment["CONTAINERS_CONF"] = _written("unlimited.conf", _UNLIMITED)
+    if not os.environ.get("CONTAINERS_CONF_OVERRIDE"):
+        environment["CONTAINERS_CONF_OVERRIDE"] = _written("unlimited.conf", _UNLIMITED)
+    return environment
+
+
+@cache
+def _version(program: Path) -> tuple[int, int]:
+    found = re.search(r"(\d+)\.(\d+)", processes.run([program, "--version"], timeout=30))
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def _configured() -> bool:
+    """Whether some file of this machine's sets anything for Podman."""
+    folders = [Path(folder).expanduser() for folder in _CONFIGURATIONS]
+    files = [
+        file
+        for folder in folders
+        for file in (folder / "containers.conf", *folder.glob("containers.conf.d/*.conf"))
+    ]
+    return any(
+        line.strip() and not line.lstrip().startswith(("#", "["))
+        for file in files
+        if file.is_file()
+        for line in file.read_text().splitlines()
+    )
+
+
+def _written(name: str, text: str) -> str:
+    file = paths.cache_dir() / name
+    if not file.exists() or file.read_text() != text:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return str(file)
 
 
 def _may_raise_limits() -> bool:

@@ -34,9 +34,14 @@ class Kind:
     ) -> None:
         """Create the cluster and merge its context into the user's kubeconfig.
 
-        A half-made cluster of ours is removed first; a foreign one of that name raises `KindlingError`.
+        A half-made cluster of ours is removed first; a foreign one of that name raises `KindlingError`,
+        and so do several nodes on a network where they would not find each other.
         After a failure nothing of this attempt is left.
         """
+        given = config.get("nodes") or [{"role": "control-plane"}]
+        if len(given) > 1:
+            # Workers look for the control plane by its name.
+            self.engine.ensure_names(os.environ.get("KIND_EXPERIMENTAL_PODMAN_NETWORK") or "kind")
         if self.exists(name):
             self.delete(name)
         mark = _mark(incarnation)
@@ -47,10 +52,7 @@ class Kind:
         if not modules.exists() and os.access("/lib", os.W_OK):
             modules.mkdir()
         mount = {"hostPath": str(mark), "containerPath": MARK, "readOnly": True}
-        nodes = [
-            {**node, "extraMounts": [*node.get("extraMounts", []), mount]}
-            for node in config.get("nodes") or [{"role": "control-plane"}]
-        ]
+        nodes = [{**node, "extraMounts": [*node.get("extraMounts", []), mount]} for node in given]
         try:
             self._run(
                 "create",
@@ -81,7 +83,7 @@ class Kind:
     def delete(self, name: str) -> None:
         """Remove containers, volumes and the kubeconfig context; missing is fine, foreign is refused."""
         incarnations = self._marks(name)
-        for node in self._nodes(name):
+        for node in self.nodes(name):
             # Nothing in it is kept, so it need not be asked to stop: that alone takes 10 s.
             self.engine.succeeds("kill", node, timeout=60)
         self._run("delete", "cluster", "--name", name, timeout=120)
@@ -90,11 +92,11 @@ class Kind:
 
     def exists(self, name: str) -> bool:
         """Whether any node container of that cluster exists, running or not, whole or half-made."""
-        return bool(self._nodes(name))
+        return bool(self.nodes(name))
 
     def running(self, name: str) -> bool:
         """Whether every node container runs."""
-        nodes = self._nodes(name)
+        nodes = self.nodes(name)
         return bool(nodes) and all(
             self.engine.run("inspect", "--format", "{{.State.Running}}", node).strip() == "true"
             for node in nodes
@@ -114,14 +116,15 @@ class Kind:
 
     def has_image(self, name: str, ref: str) -> bool:
         """Whether every node has the image."""
-        nodes = self._nodes(name)
+        nodes = self.nodes(name)
         return bool(nodes) and all(
             ref
             in self.engine.run("exec", node, "ctr", "--namespace=k8s.io", "images", "list", "--quiet").split()
             for node in nodes
         )
 
-    def _nodes(self, name: str) -> list[str]:
+    def nodes(self, name: str) -> list[str]:
+        """Its node containers by name, running or not; none where there is no such cluster."""
         out = self.engine.run(
             "ps", "--all", "--filter", f"label={_LABEL}={name}", "--format", "{{.Names}}", timeout=60
         )
@@ -134,7 +137,7 @@ class Kind:
         not ours to judge.
         """
         marks: set[str] = set()
-        for node in self._nodes(name):
+        for node in self.nodes(name):
             mounts: Sequence[dict[str, Any]] = json.loads(
                 self.engine.run("inspect", "--format", "{{json .Mounts}}", node)
             )

@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from infra import locks, paths, processes
 from infra.drivers import archive, debian
 from infra.drivers.engine import ContainerEngine
+from infra.errors import KindlingError
 from infra.progress import Progress, Step
 from infra.toolchain import Toolchain
 from infra.toolchain import build as building
@@ -24,7 +25,7 @@ from infra.toolchain.tools import KUBERNETES, NODE_TOOLS, TOOLS
 PUBLISHED = "docker.io/kindest/node:v1.34.0"
 FILES = Path(__file__).parent / "node"
 STEP = "Assemble the Kubernetes node image"
-SECONDS = 90.0
+SECONDS = 100.0
 # systemd of a newer Debian refuses cgroup v1, which some machines still have.
 SUITE = "bookworm"
 PACKAGES = [
@@ -52,6 +53,14 @@ PACKAGES = [
 ]
 
 
+# What a configured system's alternatives would be.
+_IPTABLES = {
+    f"/usr/sbin/{name}": "xtables-nft-multi"
+    for six in ("", "6")
+    for name in (f"ip{six}tables", f"ip{six}tables-save", f"ip{six}tables-restore")
+}
+
+
 def own_ref() -> str:
     """The name of the assembled image, which follows everything that goes into it."""
     digest = hashlib.sha256(" ".join(PACKAGES).encode())
@@ -70,13 +79,24 @@ def plan(engine: ContainerEngine | None, toolchain: Toolchain) -> list[Step]:
     return [*toolchain.plan(NODE_TOOLS), Step(STEP, SECONDS)]
 
 
-def ensure_node_image(engine: ContainerEngine, progress: Progress | None = None) -> str:
-    """The image kind is to boot; assembled ones are kept to once made."""
+def ensure_node_image(engine: ContainerEngine, progress: Progress | None = None, *, workers: int = 0) -> str:
+    """The image kind is to boot; assembled ones are kept to once made.
+
+    Raises `KindlingError` for workers where no registry has the published image: the assembled one is
+    tested with one node alone.
+    """
     ref = own_ref()
-    if engine.has_image(ref):
+    if not workers and engine.has_image(ref):
         return ref
     if engine.has_image(PUBLISHED) or engine.pull(PUBLISHED):
         return PUBLISHED
+    if workers:
+        raise KindlingError(
+            f"kindling:workers is {workers}, and this machine can only have a cluster of one node",
+            why=f"no registry answers with {PUBLISHED}, and the node image that is assembled in its place"
+            " is for one node",
+            remedy="set kindling:workers to 0, or kindling:nodeImage to one of kind's that can be pulled.",
+        )
     progress = progress or Progress()
     toolchain = Toolchain(progress=progress)
     tools = {name: toolchain.ensure(name) for name in NODE_TOOLS}
@@ -149,13 +169,15 @@ def _control_plane(tools: dict[str, Path], rootfs: Path, work: Path) -> list[arc
             pause = archive.extract_file(rootfs, "usr/bin/catatonit", work / "pause")
             images.append(archive.SmallImage(ref, {"/pause": pause}, entrypoint=("/pause", "-P")))
         elif name == "kube-proxy":
-            images.append(_kube_proxy(ref, tools[name]))
+            images.append(_with_packages(ref, tools[name], ("iptables", "conntrack", "kmod"), _IPTABLES))
         elif name == "coredns":
             images.append(archive.SmallImage(ref, {"/coredns": tools[name]}, entrypoint=("/coredns",)))
         else:
             images.append(archive.SmallImage(ref, {f"/usr/local/bin/{name}": tools[name]}))
     provisioner = {"/usr/local/bin/local-path-provisioner": tools["local-path-provisioner"]}
     images.append(archive.SmallImage("localhost/local-path-provisioner:node", provisioner))
+    network = tools["node-network"]
+    images.append(_with_packages("localhost/node-network:node", network, ("nftables",)))
     busybox = archive.extract_file(rootfs, "usr/bin/busybox", work / "busybox")
     applets = {f"/bin/{name}": "busybox" for name in ("sh", "mkdir", "rm")}
     images.append(
@@ -164,18 +186,19 @@ def _control_plane(tools: dict[str, Path], rootfs: Path, work: Path) -> list[arc
     return images
 
 
-def _kube_proxy(ref: str, binary: Path) -> archive.SmallImage:
-    """kube-proxy calls iptables, so it alone gets a (tiny) root file system."""
-    packages = ("iptables", "conntrack", "kmod")
-    rootfs = paths.cache_dir() / "images" / f"kube-proxy-rootfs-{_digest(packages)}.tar"
+def _with_packages(
+    ref: str,
+    binary: Path,
+    packages: Sequence[str],
+    links: Mapping[str, str] | None = None,
+) -> archive.SmallImage:
+    """A binary that calls other programs, so it gets a (tiny) root file system with these packages."""
+    rootfs = paths.cache_dir() / "images" / f"{binary.name}-rootfs-{_digest(packages)}.tar"
     # Unpacked only: nothing in it is ever configured or run but these tools.
     debian.debootstrap(suite=SUITE, include=packages, tar=rootfs, variant="extract")
-    links = {
-        f"/usr/sbin/{name}": "xtables-nft-multi"
-        for six in ("", "6")
-        for name in (f"ip{six}tables", f"ip{six}tables-save", f"ip{six}tables-restore")
-    }
-    return archive.SmallImage(ref, {"/usr/local/bin/kube-proxy": binary}, links=links, rootfs=rootfs)
+    return archive.SmallImage(
+        ref, {f"/usr/local/bin/{binary.name}": binary}, links=links or {}, rootfs=rootfs
+    )
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -184,5 +207,5 @@ def _copy(source: Path, target: Path) -> None:
         path.chmod(0o755 if path.is_dir() else 0o644)
 
 
-def _digest(words: list[str] | tuple[str, ...]) -> str:
+def _digest(words: Sequence[str]) -> str:
     return hashlib.sha256(" ".join(words).encode()).hexdigest()[:12]

@@ -62,10 +62,11 @@ class KindClusterProvider(ResourceProvider):
 
     def create(self, props: Props) -> CreateResult:
         kind, name, image = host.kind(), props["name"], props["nodeImage"]
-        if image == AUTO:
-            image = images.ensure_node_image(kind.engine, progress=host.progress())
-        incarnation = secrets.token_hex(4)
         config = host.whole_numbers(props["config"])
+        if image == AUTO:
+            workers = sum(node.get("role") == "worker" for node in config.get("nodes", ()))
+            image = images.ensure_node_image(kind.engine, progress=host.progress(), workers=workers)
+        incarnation = secrets.token_hex(4)
         kind.create(
             name=name, incarnation=incarnation, node_image=image, config=config, timeout=CREATE_SECONDS
         )

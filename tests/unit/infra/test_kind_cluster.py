@@ -87,6 +87,14 @@ def test_create_settles_the_node_image_and_keeps_the_inputs(machine: FakeMachine
     }
 
 
+def test_workers_are_asked_for_before_anything_is_made(machine: FakeMachine) -> None:
+    nodes = [{"role": "control-plane"}, {"role": "worker"}, {"role": "worker"}]
+    PROVIDER.create({**INPUTS, "config": {"nodes": nodes}})
+    assert machine.workers_asked_for == 2
+    PROVIDER.create({**INPUTS, "config": {}})
+    assert machine.workers_asked_for == 0
+
+
 def test_create_uses_a_named_node_image(machine: FakeMachine) -> None:
     PROVIDER.create({**INPUTS, "nodeImage": "kindest/node:v1"})
     assert machine.calls[0][2] == "kindest/node:v1"

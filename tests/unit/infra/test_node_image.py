@@ -1,0 +1,106 @@
+"""The files of the assembled node image, as far as they can be wrong without a cluster noticing at once."""
+
+from __future__ import annotations
+
+import configparser
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from infra.drivers import node_image
+from infra.drivers.engine import ContainerEngine
+from infra.errors import KindlingError
+from infra.toolchain import build
+from infra.toolchain.tools import KUBERNETES, NODE_TOOLS, TOOLS, Tool
+
+# kind reads these words in the manifest, and does what they ask.
+TEMPLATED, PATCHED = "would you kindly template this file", "would you kindly patch this file"
+
+
+def manifest() -> str:
+    return (node_image.FILES / "kind/manifests/default-cni.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("file", "section", "key"),
+    [
+        ("etc/systemd/system/containerd.service", "Service", "TasksMax"),
+        ("etc/systemd/system.conf.d/10-tasks.conf", "Manager", "DefaultTasksMax"),
+    ],
+)
+def test_no_unit_is_given_a_share_of_what_the_node_may(file: str, section: str, key: str) -> None:
+    parser = configparser.ConfigParser(strict=False, interpolation=None)
+    parser.read(node_image.FILES / file)
+    assert parser[section][key] == "infinity"
+
+
+def test_kind_is_asked_to_fill_in_ranges_and_the_control_planes_address() -> None:
+    assert TEMPLATED in manifest()
+    assert PATCHED in manifest()
+    objects = list(yaml.safe_load_all(manifest()))
+    [container] = objects[-1]["spec"]["template"]["spec"]["containers"]
+    names = [variable["name"] for variable in container["env"]]
+    # kind appends CONTROL_PLANE_ENDPOINT to the list that is there.
+    assert names == ["NODE_NAME", "POD_SUBNET"]
+
+
+def test_containerd_waits_for_the_file_that_the_agent_writes() -> None:
+    text = (node_image.FILES / "etc/containerd/config.toml").read_text()
+    folder = tomllib.loads(text)["plugins"]["io.containerd.grpc.v1.cri"]["cni"]["conf_dir"]
+    assert f'"{folder}/' in (build.FOLDER / "node-network" / "node.go").read_text()
+    [volume] = list(yaml.safe_load_all(manifest()))[-1]["spec"]["template"]["spec"]["volumes"]
+    assert volume["hostPath"]["path"] == folder
+    # A range written into the image would be that of every node.
+    assert not (node_image.FILES / "etc/cni").exists()
+
+
+def test_the_agent_is_built_with_the_clusters_own_version() -> None:
+    assert "node-network" in NODE_TOOLS
+    assert TOOLS["node-network"].version == f"0.{KUBERNETES.removeprefix('1.')}"
+
+
+def test_the_images_name_follows_the_agents_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = node_image.own_ref()
+    location = build.location
+
+    def another(tool: Tool) -> Path:
+        found = location(tool)
+        return found if tool.name != "node-network" else found.parent.with_name("another") / found.name
+
+    monkeypatch.setattr(build, "location", another)
+    assert node_image.own_ref() != before
+
+
+class Engine(ContainerEngine):
+    """One that has these images and reaches no registry."""
+
+    has: tuple[str, ...] = ()
+
+    def has_image(self, ref: str) -> bool:
+        return ref in self.has
+
+    def pull(self, ref: str) -> bool:
+        return False
+
+
+@pytest.mark.parametrize("assembled", [True, False])
+def test_the_assembled_image_is_refused_for_workers_in_words(
+    monkeypatch: pytest.MonkeyPatch, assembled: bool
+) -> None:
+    monkeypatch.setattr(Engine, "has", (node_image.own_ref(),) if assembled else ())
+    monkeypatch.setattr(node_image, "_assemble", lambda *_: pytest.fail("it was assembled"))
+    with pytest.raises(KindlingError) as caught:
+        node_image.ensure_node_image(Engine("podman", Path("podman")), workers=2)
+    assert "kindling:workers is 2" in caught.value.what
+    assert node_image.PUBLISHED in caught.value.why
+    assert "set kindling:workers to 0" in caught.value.remedy
+
+
+def test_workers_get_the_published_image_where_both_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = node_image.own_ref()
+    monkeypatch.setattr(Engine, "has", (own, node_image.PUBLISHED))
+    engine = Engine("podman", Path("podman"))
+    assert node_image.ensure_node_image(engine, workers=1) == node_image.PUBLISHED
+    assert node_image.ensure_node_image(engine) == own
