@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import shutil
 import socket
@@ -14,9 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from kindling.kinds.postgresql import config, initdb, parameters, workload
+from kindling.kinds.postgresql import config, initdb, parameters, started, workload
 
 SUPERUSER_PASSWORD = "the superuser's"
+USER = "nobody" if os.geteuid() == 0 else getpass.getuser()
+"""PostgreSQL refuses to be root; `nobody` is on every machine."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class Files:
             initdb.CONFIG: self.root / "config",
             initdb.SUPERUSER_FILES: self.root / "superuser",
             initdb.TRIAL: self.root / "tmp" / "trial",
-            workload.SOCKETS: self.root / "sockets",
+            started.SOCKETS: self.root / "sockets",
         }
         out = []
         for word in command:
@@ -46,12 +49,10 @@ class Files:
         return out
 
     def start(self, command: list[str], *, log: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
-        # PostgreSQL refuses to be root; `nobody` is on every machine.
-        user = "nobody" if os.geteuid() == 0 else None
         return subprocess.Popen(
             self.words(command),
             env={"PATH": _path(), "LANG": "C.UTF-8"},
-            user=user,
+            user=USER if os.geteuid() == 0 else None,
             stdout=log,
             stderr=log,
             start_new_session=True,
@@ -75,8 +76,7 @@ class Files:
             process = self.start([*workload.SERVER, "-c", "log_statement=all"], log=log.fileno())
             try:
                 deadline = time.monotonic() + 30
-                ready = [word.replace("5432", str(self.port)) for word in workload.IS_READY]
-                while self.run(ready) != 0:
+                while self.run(started.STARTED) != 0:
                     assert process.poll() is None, (self.root / "server.log").read_text()
                     assert time.monotonic() < deadline
                     time.sleep(0.1)
@@ -112,7 +112,7 @@ def files_of_a_pod() -> Iterator[Files]:
             (root / name).mkdir()
             (root / name).chmod(0o777)
         (root / "config" / "pg_hba.conf").write_text(config.HBA)
-        (root / "config" / "pg_ident.conf").write_text(config.IDENT)
+        (root / "config" / "pg_ident.conf").write_text(config.IDENT.replace(" postgres ", f" {USER} "))
         (root / "superuser" / "password").write_text(SUPERUSER_PASSWORD)
         made = Files(root=root, port=port)
         made.configure({})

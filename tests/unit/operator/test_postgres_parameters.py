@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from kindling.kinds.contract import Answer
-from kindling.ports.postgres import ask
 
 from tests.unit.operator.conftest import Files
-from tests.unit.operator.test_postgres_port import as_superuser, login
+from tests.unit.operator.test_postgres_port import as_superuser, bring, login
 
 
 class Database:
@@ -23,7 +21,7 @@ class Database:
 
     def ask(self, values: dict[str, str], **changes: Any) -> Answer:
         self.files.configure(values)  # the ConfigMap is written before anything is asked
-        return asyncio.run(ask(login(self.files, parameters=values, **changes)))
+        return bring(login(self.files, parameters=values, **changes))
 
     def shows(self, name: str) -> str:
         return str(as_superuser(self.files, f"SELECT current_setting('{name}')"))
@@ -226,3 +224,89 @@ def test_without_the_superuser_parameters_cannot_be_had_but_the_login_can(databa
             answer = database.ask({"work_mem": "5MB"}, superuser_password=unknown)
             assert (answer.reason, answer.facts["login"]) == ("SuperuserLoginFailed", True)
             assert database.ask({}, superuser_password=unknown).ok
+
+
+def test_defaults_are_in_force_at_once_and_restart_nothing(database: Database) -> None:
+    """A server of an earlier operator takes up what can be; what only a start takes up waits for one."""
+    follow = {"max_wal_size": "204MB", "effective_cache_size": "384MB", "shared_buffers": "64MB"}
+    with database.container_starts():
+        assert database.shows("max_wal_size") == "1GB"
+        answer = database.ask({"work_mem": "5MB"}, defaults=follow)
+        assert answer.ok, answer
+        assert [database.shows(name) for name in follow] == ["204MB", "384MB", "128MB"]
+        assert "shared_buffers" not in database.auto_conf()
+        before, reloads = database.auto_conf(), database.reloads()
+        assert database.ask({"work_mem": "5MB"}, defaults=follow).ok
+        assert (database.auto_conf(), database.reloads()) == (before, reloads)
+
+        # The volume has grown; what follows from it does so while the server runs.
+        follow["max_wal_size"] = "409MB"
+        assert database.ask({"work_mem": "5MB"}, defaults=follow).ok
+        assert database.shows("max_wal_size") == "409MB"
+        database.files.configure({**follow, "work_mem": "5MB"})
+    with database.container_starts():
+        assert database.ask({"work_mem": "5MB"}, defaults=follow).ok
+        assert [database.shows(name) for name in follow] == ["409MB", "384MB", "64MB"]
+        assert database.reloads() == reloads + 1
+
+
+def test_edit_in_place_of_a_default_and_back(database: Database) -> None:
+    follow = {"max_wal_size": "204MB", "shared_buffers": "64MB"}
+    database.files.configure(follow)
+    with database.container_starts():
+        assert database.ask({}, defaults=follow).ok
+        assert database.ask({"max_wal_size": "96MB"}, defaults={"shared_buffers": "64MB"}).ok
+        assert database.shows("max_wal_size") == "96MB"
+        assert database.ask({}, defaults=follow).ok
+        assert database.shows("max_wal_size") == "204MB"
+        edit = {"shared_buffers": "32MB"}
+        assert pending(database.ask(edit, defaults={"max_wal_size": "204MB"})) == (
+            "RestartPending",
+            ["shared_buffers"],
+        )
+        database.files.configure({**edit, "max_wal_size": "204MB"})
+    with database.container_starts():
+        assert database.ask(edit, defaults={"max_wal_size": "204MB"}).ok
+        assert database.shows("shared_buffers") == "32MB"
+        assert pending(database.ask({}, defaults=follow)) == ("RestartPending", ["shared_buffers"])
+        database.files.configure(follow)
+    with database.container_starts():
+        assert database.ask({}, defaults=follow).ok
+        assert database.shows("shared_buffers") == "64MB"
+
+
+def test_default_changed_by_hand_is_set_back(database: Database) -> None:
+    follow = {"max_wal_size": "204MB", "shared_buffers": "64MB"}
+    with database.container_starts():
+        assert database.ask({}, defaults=follow).ok
+        as_superuser(database.files, "ALTER SYSTEM SET max_wal_size = '4GB'")
+        as_superuser(database.files, "ALTER SYSTEM SET shared_buffers = '4GB'")  # not in force
+        assert database.ask({}, defaults=follow).ok
+        assert database.shows("max_wal_size") == "204MB"
+        assert "4GB" not in database.auto_conf()
+
+
+def test_paused_says_that_a_default_differs_and_leaves_it(database: Database) -> None:
+    with database.container_starts():
+        assert database.ask({}).ok
+        answer = database.ask({}, defaults={"max_wal_size": "204MB"}, provision=False)
+        assert (answer.reason, "max_wal_size" in answer.message) == ("Paused", True)
+        assert database.ask({}, defaults={"shared_buffers": "64MB"}, provision=False).ok
+
+
+def test_refused_default_says_where_it_comes_from(database: Database) -> None:
+    with database.container_starts():
+        answer = database.ask({}, defaults={"max_wal_size": "banana"})
+        assert answer.reason == "InvalidParameter"
+        assert "max_wal_size 'banana', which follows from the volume's size" in answer.message
+        assert "spec.parameters.max_wal_size" not in answer.message
+
+
+def test_what_was_refused_before_there_were_defaults_restarts_nothing(database: Database) -> None:
+    bad = {"max_connections": "3"}
+    database.files.configure(bad)
+    with database.container_starts():
+        assert bring(login(database.files, parameters=bad)).reason == "InvalidParameter"
+        follow = {"max_wal_size": "204MB"}
+        later = bring(login(database.files, parameters=bad, defaults=follow))
+        assert later.reason == "InvalidParameter"

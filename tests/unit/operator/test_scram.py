@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from kindling.ports.scram import prepared, verifier
+from kindling.prober.scram import prepared, verifier
 
 
 def test_known_verifier() -> None:

@@ -1,0 +1,310 @@
+"""The login to a running PostgreSQL, and what makes it possible: the role, its password, its database.
+
+The rest of the operator's SQL is in `parameters`.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import psycopg
+
+from kindling.kinds.contract import Answer
+from kindling.kinds.postgresql import identity
+from kindling.kinds.postgresql.login import Login
+from kindling.prober import parameters
+from kindling.prober.answers import disk_full, failed, not_responding, other_data, too_many, unsafe
+from kindling.prober.scram import verifier
+from kindling.prober.sessions import (
+    CONNECT_SECONDS,
+    Address,
+    Refused,
+    Session,
+    UnsafeAuthentication,
+    execute,
+    fetchval,
+    identifier,
+    session,
+)
+
+OWNS = "SELECT pg_get_userbyid(datdba) = current_user FROM pg_database WHERE datname = current_database()"
+# What provisioning can mend: wrong password, no such role or not admitted, no such database, no right.
+WRONG_PASSWORD, NOT_ADMITTED, NO_RIGHT = "28P01", "28000", "42501"
+MENDABLE = frozenset({WRONG_PASSWORD, NOT_ADMITTED, "3D000", NO_RIGHT})
+TOO_MANY = "53300"
+# All that a server may lead to, whose answers need not be what was asked for.
+FAILURES = (OSError, MemoryError, LookupError, TypeError, ValueError, Refused, psycopg.Error)
+AGAIN_SECONDS = 0.5
+WHOSE = "SELECT system_identifier::text FROM pg_control_system()"
+_VERSION = re.compile(r"[1-9][0-9]{0,2}([^0-9\s]\S{0,58})?")
+
+
+class _CannotEnter(Exception):
+    """The superuser's login was refused."""
+
+
+class _OtherData(Exception):
+    """The server has data of this system identifier, and should have another's."""
+
+
+def bring(address: Address, login: Login, *, provision_first: bool = False) -> Answer:
+    """Log in as the user; where that fails, make role and database as they should be and log in again.
+
+    Then bring the parameters. Where the login says not to provision, it is only looked at.
+    Never raises for what a server may answer: it comes back as an Answer, whose facts are `login`
+    (whether the user gets in), `system_identifier` (a number, as text), `version` and `pending_restart`.
+    """
+    facts: dict[str, Any] = {}
+    try:
+        try:
+            problem = _logged_in(address, login, facts, provision_first=provision_first)
+        except Refused as error:
+            if error.state != TOO_MANY:
+                raise
+            return _by_the_reserve(address, login, facts)
+        return problem or _parameters(address, login, facts)
+    except _OtherData as error:
+        return other_data(login, str(error))
+    except _CannotEnter:
+        return Answer(
+            ok=False,
+            reason="SuperuserLoginFailed",
+            message=f"The server has another password for role {login.superuser!r} than the one in its "
+            f"Secret. It is set from there at each start: restart the server with "
+            f"`kubectl delete pod {login.pod} -n {login.namespace}`.",
+            facts=facts,
+        )
+    except UnsafeAuthentication:
+        return unsafe(login)
+    except TimeoutError:
+        return replace(not_responding(login, CONNECT_SECONDS), facts=facts)
+    except FAILURES as error:
+        return _failure(login, error, facts)
+
+
+def _by_the_reserve(address: Address, login: Login, facts: dict[str, Any]) -> Answer:
+    """The server is full, but for a few places that are the superuser's, who can make sure of the role."""
+    facts["login"] = True
+    try:
+        with _superuser(address, login) as connection:
+            _compare(connection, login, facts)
+            _note_version(connection, facts)
+            if login.provision:
+                _provision(connection, login)
+        found = _parameters(address, login, facts)
+    except Refused as error:
+        if error.state != TOO_MANY:
+            raise
+        return too_many(login, facts=facts, ok=False)
+    return too_many(login, facts=facts, ok=login.provision) if found.ok else found
+
+
+def look(address: Address, login: Login) -> Answer:
+    """Whether the server still answers, lets the user in, has its database, and gets it onto the disk.
+
+    What it costs the server: one login, and where nothing is paused a few dozen bytes of WAL, a transaction
+    id and one flush. What failed other than by a time-out is tried once more.
+    """
+    answer = _look(address, login)
+    if not answer.ok and answer.reason != "NotResponding":
+        time.sleep(AGAIN_SECONDS)
+        answer = _look(address, login)
+    return answer
+
+
+def _look(address: Address, login: Login) -> Answer:
+    facts: dict[str, Any] = {}
+    try:
+        with session(address, user=login.user, password=login.password, database=login.user) as connection:
+            _compare(connection, login, facts)
+            facts["login"] = bool(fetchval(connection, OWNS))
+            _note_version(connection, facts)
+            if not facts["login"]:
+                raise Refused("", f"database {login.user!r} is not owned by {login.user!r} any more")
+            if login.provision and not fetchval(connection, "SELECT pg_is_in_recovery()"):
+                _flush(connection)
+            return Answer(ok=True, facts=facts)
+    except Refused as error:
+        if error.state == TOO_MANY:
+            return too_many(login, facts={"login": True}, ok=True)
+        return _failure(login, error, facts)
+    except _OtherData as error:
+        return other_data(login, str(error))
+    except UnsafeAuthentication:
+        return unsafe(login)
+    except TimeoutError:
+        return not_responding(login, CONNECT_SECONDS)
+    except FAILURES as error:
+        return _failure(login, error, facts)
+
+
+def _flush(connection: Session) -> None:
+    """A commit that must reach the disk here, whether or not it is copied elsewhere."""
+    try:
+        execute(
+            connection,
+            "BEGIN; SET LOCAL synchronous_commit = local; "
+            "SELECT pg_logical_emit_message(true, 'kindling', ''); COMMIT",
+        )
+    except psycopg.Error as error:
+        if error.sqlstate not in ("42501", "42883"):  # a server where nobody may, or which has none
+            raise
+
+
+def warm_up(port: int) -> None:
+    """Load what a login loads, by one at a port of this machine where nobody listens."""
+    verifier("")
+    bring(
+        ("localhost", port),
+        Login(
+            host="", port=0, namespace="", pod="", user="-", password="-", superuser="-",
+            superuser_password=None, memo=None,
+        ),
+    )  # fmt: skip
+
+
+def _logged_in(
+    address: Address, login: Login, facts: dict[str, Any], *, provision_first: bool
+) -> Answer | None:
+    """None once the user gets in, and then `facts` say so."""
+    if (login.provision and provision_first) or not _enters(address, login, facts):
+        if not login.provision:
+            return Answer(
+                ok=False,
+                reason="LoginFailed",
+                message=f"The server does not let {login.user!r} in, and spec.paused keeps that from being "
+                "mended: set spec.paused to false.",
+            )
+        with _superuser(address, login) as connection:
+            _compare(connection, login, facts)
+            _provision(connection, login)
+        if not _enters(address, login, facts):
+            return Answer(
+                ok=False,
+                reason="LoginFailed",
+                message=f"The server does not let {login.user!r} in though its role was just set: "
+                f"check what else changes roles or pg_hba.conf on {login.host}.",
+            )
+    return None
+
+
+def _enters(address: Address, login: Login, facts: dict[str, Any]) -> bool:
+    try:
+        with session(address, user=login.user, password=login.password, database=login.user) as connection:
+            _compare(connection, login, facts)
+            owns = bool(fetchval(connection, OWNS))
+            facts["login"] = owns
+            _note_version(connection, facts)
+            return owns
+    except (Refused, psycopg.Error) as error:
+        if _state(error) not in MENDABLE:
+            raise
+        return False
+
+
+def _failure(login: Login, error: Exception, facts: dict[str, Any]) -> Answer:
+    if _state(error) == parameters.DISK_FULL:
+        return disk_full(error, facts=facts)
+    return failed(login, error, facts=facts)
+
+
+def _state(error: Exception) -> str | None:
+    """The SQLSTATE, of an error that has one."""
+    if isinstance(error, Refused):
+        return error.state
+    return error.sqlstate if isinstance(error, psycopg.Error) else None
+
+
+def _note_version(connection: Session, facts: dict[str, Any]) -> None:
+    """`17.12` of `17.12 (Debian 17.12-1)`; what is no version is not passed on."""
+    said = (connection.pgconn.parameter_status(b"server_version") or b"").decode("ascii", "replace")
+    if (word := said.partition(" ")[0]) and _VERSION.fullmatch(word):
+        facts["version"] = word
+
+
+def _compare(connection: Session, login: Login, facts: dict[str, Any]) -> None:
+    """See whose data it is, before anything is made in it.
+
+    :raises _OtherData: where it is not as it should be.
+    """
+    try:
+        found = str(fetchval(connection, WHOSE))
+    except psycopg.Error as error:
+        if error.sqlstate != NO_RIGHT:
+            raise
+        return  # taken from the users; the superuser's session sees it
+    if identity.FORM.fullmatch(found) is None:
+        return
+    if login.identifier not in (None, found):
+        raise _OtherData(found)
+    facts["system_identifier"] = found
+
+
+def _provision(connection: Session, login: Login) -> None:
+    role, secret = identifier(login.user), verifier(login.password)
+    exists = fetchval(connection, "SELECT 1 FROM pg_roles WHERE rolname = %s", login.user)
+    verb = "ALTER" if exists else "CREATE"
+    execute(connection, f"{verb} ROLE {role} LOGIN PASSWORD '{secret}' VALID UNTIL 'infinity'")
+    exists = fetchval(connection, "SELECT 1 FROM pg_database WHERE datname = %s", login.user)
+    execute(
+        connection,
+        f"ALTER DATABASE {role} OWNER TO {role}" if exists else f"CREATE DATABASE {role} OWNER {role}",
+    )
+
+
+def _parameters(address: Address, login: Login, facts: dict[str, Any]) -> Answer:
+    try:
+        with _superuser(address, login) as connection:
+            _compare(connection, login, facts)
+            if login.provision:
+                waiting = parameters.bring(connection, login.parameters, login.defaults)
+            elif names := parameters.difference(connection, login.parameters, login.defaults):
+                message = (
+                    f"The server runs with other parameters than the spec ({', '.join(sorted(names))}), and "
+                    "spec.paused keeps it so: set spec.paused to false."
+                )
+                return Answer(ok=False, reason="Paused", message=message, facts=facts)
+            else:
+                waiting = parameters.pending(connection)
+    except parameters.Invalid as error:
+        message = (
+            f"{error}. None of the parameters was changed; mend or remove it "
+            f"(`kubectl logs {login.pod} -c initdb -n {login.namespace}` tells of a start that failed)."
+        )
+        return Answer(ok=False, reason="InvalidParameter", message=message, facts=facts)
+    except _CannotEnter:
+        if login.parameters:
+            raise
+        return Answer(ok=True, facts=facts)  # nothing is asked that would need it
+    if waiting:
+        follows = "it follows by itself." if login.provision else "set spec.paused to false to have it."
+        message = f"A restart puts {', '.join(waiting)} into force; {follows}"
+        return Answer(
+            ok=False, reason="RestartPending", message=message, facts={**facts, "pending_restart": waiting}
+        )
+    return Answer(ok=True, facts=facts)
+
+
+@contextmanager
+def _superuser(address: Address, login: Login) -> Iterator[Session]:
+    """:raises _CannotEnter: when the superuser is refused."""
+    if login.superuser_password is None:
+        raise _CannotEnter
+    try:
+        with session(
+            address,
+            user=login.superuser,
+            password=login.superuser_password,
+            database="template1",
+            quiet=True,
+        ) as connection:
+            yield connection
+    except Refused as error:
+        if error.state not in (WRONG_PASSWORD, NOT_ADMITTED):
+            raise
+        raise _CannotEnter from error

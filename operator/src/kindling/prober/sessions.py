@@ -1,0 +1,191 @@
+"""Connections to a PostgreSQL server by libpq, which answers SCRAM-SHA-256 and nothing else.
+
+Apart from those who use them (`postgres`, `parameters`), so that SQL stands there and the wire here.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import select
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import psycopg
+from psycopg import errors, pq
+from psycopg.conninfo import make_conninfo
+
+CONNECT_SECONDS = 5.0
+LONGEST = 500
+"""Characters of an error that are passed on."""
+
+Session: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
+Address: TypeAlias = tuple[str, int]
+
+# A name of an image or a password of its own choosing gives nobody the right to see what a Secret holds:
+# a server that asks for the password in clear, or for its MD5, gets neither. Nothing is taken from the
+# environment, or from files of a user.
+STRICT = {
+    "require_auth": "scram-sha-256",
+    "sslmode": "disable",
+    "gssencmode": "disable",
+    "passfile": "/dev/null",
+    "client_encoding": "UTF8",
+}
+# No parameter that is set for everybody may keep us from getting in, and from mending it.
+OURS = {
+    "search_path": "pg_catalog",
+    "default_transaction_read_only": "off",
+    "statement_timeout": "0",
+    "lock_timeout": "0",
+    "exit_on_error": "off",
+}
+# The superuser's. Even an error of ours must leave no statement in the server's log.
+QUIET = {
+    "log_statement": "none",
+    "log_min_error_statement": "panic",
+    "log_min_duration_statement": "-1",
+    "log_min_duration_sample": "-1",
+    "log_transaction_sample_rate": "0",
+    "debug_print_parse": "off",
+    "debug_print_rewritten": "off",
+    "debug_print_plan": "off",
+}
+
+_VERBOSE = 2  # PQERRORS_VERBOSE: the SQLSTATE is a part of the message, whatever language the server speaks
+_STATE = re.compile(r"(?:FATAL|[^\s:]+):  ([0-9A-Z]{5}): (.*)")
+_UNSAFE = re.compile(r"authentication method requirement .* failed")
+
+
+LOGIN, PATIENT = b"<", b">"
+stage: Callable[[bytes], object] = len
+"""In a worker, told of what comes: LOGIN, which is to be quick, or PATIENT, which may take its time."""
+
+
+class Refused(Exception):
+    """The server let nobody in, and said why; `state` is its SQLSTATE. Its text is the server's."""
+
+    def __init__(self, state: str, message: str) -> None:
+        super().__init__(message)
+        self.state = state
+
+
+class UnsafeAuthentication(Exception):
+    """The server asked for something else than SCRAM-SHA-256: it was told nothing."""
+
+
+@contextmanager
+def session(
+    address: Address, *, user: str, password: str, database: str, quiet: bool = False
+) -> Iterator[Session]:
+    """A connection in autocommit, closed at the end.
+
+    :raises Refused, UnsafeAuthentication: and TimeoutError after CONNECT_SECONDS, psycopg.Error.
+    """
+    stage(LOGIN)
+    settings = {**OURS, **(QUIET if quiet else {})}
+    host, port = address
+    connection = psycopg.Connection[tuple[Any, ...]](
+        _connect(
+            make_conninfo(
+                **STRICT,
+                host=host,
+                port=port,
+                user=user,
+                password=password,
+                dbname=database,
+                application_name="kindling",
+                options=" ".join(f"-c {name}={value}" for name, value in settings.items()),
+            )
+        )
+    )
+    connection.autocommit = True
+    connection.prepare_threshold = None
+    if quiet:
+        stage(PATIENT)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def fetch(session: Session, query: str, *values: str) -> list[tuple[Any, ...]]:
+    return session.execute(query.encode(), values or None).fetchall()
+
+
+def fetchval(session: Session, query: str, *values: str) -> Any:
+    """The first column of the first row, None where there is none."""
+    row = session.execute(query.encode(), values or None).fetchone()
+    return row[0] if row else None
+
+
+def execute(session: Session, statement: str) -> None:
+    session.execute(statement.encode())
+
+
+def _connect(conninfo: str) -> Any:
+    """psycopg's own way to connect loses the SQLSTATE of a refusal: libpq has it in the message alone."""
+    deadline = time.monotonic() + CONNECT_SECONDS
+    connection: Any = pq.PGconn.connect_start(conninfo.encode())
+    _libpq().PQsetErrorVerbosity(ctypes.c_void_p(connection.pgconn_ptr), _VERBOSE)
+    try:
+        status: int | None = pq.PollingStatus.WRITING if connection.status != pq.ConnStatus.BAD else None
+        while status not in (None, pq.PollingStatus.OK, pq.PollingStatus.FAILED):
+            waiting = select.poll()
+            reads = status == pq.PollingStatus.READING
+            waiting.register(connection.socket, select.POLLIN if reads else select.POLLOUT)
+            if not waiting.poll(max(0.0, deadline - time.monotonic()) * 1000):
+                raise TimeoutError
+            status = connection.connect_poll()
+        if status != pq.PollingStatus.OK:
+            raise _failure(connection.get_error_message())
+    except BaseException:
+        connection.finish()
+        raise
+    connection.nonblocking = 1
+    return connection
+
+
+def _failure(message: str) -> Exception:
+    line = " ".join(message.split("\n")[0].split("\t"))
+    if _UNSAFE.search(line):
+        return UnsafeAuthentication()
+    if found := _STATE.search(line):
+        return Refused(found[1], found[2][:LONGEST])
+    return errors.OperationalError(line)
+
+
+@cache
+def _libpq() -> ctypes.CDLL:
+    """The very library that psycopg has loaded."""
+    maps = Path("/proc/self/maps").read_text().splitlines()
+    loaded = next(path for line in maps if "/libpq" in (path := line.split(maxsplit=5)[-1]))
+    return ctypes.CDLL(loaded)
+
+
+def identifier(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(value: str) -> str:
+    """A string for SQL that reads the same whatever standard_conforming_strings is."""
+    quoted = "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
+    return f" E{quoted}" if "\\" in value else quoted
+
+
+def hint(error: psycopg.Error) -> str:
+    return (error.diag.message_hint or "")[:LONGEST]
+
+
+def told(error: BaseException) -> str:
+    """One line of an error, without the statement it came from; one for all that means the same."""
+    primary = error.diag.message_primary if isinstance(error, psycopg.Error) else None
+    text = (primary or str(error)).strip() or type(error).__name__
+    if "could not translate host name" in text:
+        return "the Service's name cannot be resolved"
+    # libpq names the address before the cause, and that is named anyway.
+    return re.sub(r"^connection to server at .*? failed: ", "", text.splitlines()[0])[:LONGEST].rstrip(".")
