@@ -19,6 +19,8 @@ import uvloop
 
 from kindling import logs, web
 from kindling.config import BadSetting, Config
+from kindling.demand import Demands
+from kindling.engine.answers import Answers
 from kindling.engine.events import Events
 from kindling.engine.lease import Lease, LeaseLost
 from kindling.engine.metrics import Metrics
@@ -26,6 +28,7 @@ from kindling.engine.ports import Ports
 from kindling.engine.queue import Queue
 from kindling.engine.resync import Resync
 from kindling.engine.store import Key, Store
+from kindling.engine.turns import Turns
 from kindling.engine.worker import WORKERS, Reconciler, work
 from kindling.handlers import Glue, connections, settings_for
 from kindling.health import Health
@@ -34,10 +37,11 @@ from kindling.kinds.registry import kinds
 from kindling.kube.access import Access, NoCredentials, log_in
 from kindling.kube.client import Client
 from kindling.kube.errors import ApiError
-from kindling.kube.follow import Follower
-from kindling.kube.resources import Object, ResourceType
-from kindling.kube.watches import Watches, paths_of
-from kindling.ports.postgres import Postgres
+from kindling.kube.follow import Follower, See
+from kindling.kube.resources import SECRET, ResourceType
+from kindling.kube.versions import OLDEST, too_old
+from kindling.kube.watches import METADATA, Watches, paths_of
+from kindling.ports.prober import OwnProber, Prober, direct
 from kindling.ports.tunnel import Tunnel
 
 log = logging.getLogger("kindling")
@@ -55,11 +59,19 @@ async def await_api(client: Client, resources: Sequence[ResourceType], health: H
 
     CRDs may well come after the operator (their order in a chart is nobody's promise), and a crash
     loop would hide the reason and back off to five minutes. So it waits, unready, and says for what.
+
+    :raises CannotWork: when there is no answer, or the server is too old.
     """
     deadline = asyncio.get_running_loop().time() + PATIENCE_SECONDS
     told = None
     while True:
         try:
+            version = await client.server_version()
+            if too_old(version):
+                raise CannotWork(
+                    f"the API server is Kubernetes {version}, and {OLDEST[0]}.{OLDEST[1]} is the oldest that "
+                    "works: upgrade the cluster"
+                )
             missing = [type for type in resources if not await client.served(type)]
         except ApiError as error:
             if asyncio.get_running_loop().time() > deadline:
@@ -82,10 +94,19 @@ async def operate(config: Config, access: Access) -> None:
 
     :raises CannotWork: when it cannot even start.
     """
-    rooms = {kind.type.label: kind for kind in kinds(config.images, local_broker=config.local_broker)}
+    served = kinds(
+        config.images,
+        operator_namespace=config.namespace,
+        local_broker=config.local_broker,
+        only=config.kinds,
+    )
+    rooms = {kind.type.label: kind for kind in served}
     resources = [kind.type for kind in rooms.values()]
     sights = list(dict.fromkeys(type for kind in rooms.values() for type in kind.sights))
-    children = list(dict.fromkeys([type for kind in rooms.values() for type in kind.children] + sights))
+    # Secrets are watched whole: they come as metadata in any case.
+    on_demand = [type for type in sights if type != SECRET and type not in resources]
+    whole = [type for type in sights if type not in on_demand]
+    children = list(dict.fromkeys([type for kind in rooms.values() for type in kind.children] + whole))
     metrics = Metrics()
     queue: Queue[Key] = Queue()
     store = Store(resources, sights=sights, seeks={label: kind.seeks for label, kind in rooms.items()})
@@ -101,6 +122,7 @@ async def operate(config: Config, access: Access) -> None:
             Client(access, on_write=metrics.wrote, before_write=lease.check)
         )
         event_client = await stack.enter_async_context(Client(access, limit=2, before_write=lease.check))
+        turns = Turns(exists=lambda key: store.resource(key) is not None, wake=queue.add, note=lease.note)
         events = Events(api=event_client, instance=config.pod)
         health = Health(queue=queue, lease=lease)
         metrics.measure(
@@ -108,6 +130,8 @@ async def operate(config: Config, access: Access) -> None:
             queue_oldest_seconds=lambda: queue.oldest_seconds,
             objects=lambda: len(store),
             leader=lambda: float(lease.held),
+            restarts_waiting=lambda: len(turns),
+            restart_seconds=lambda: turns.seconds,
         )
         try:
             runner = await web.serve(
@@ -125,14 +149,21 @@ async def operate(config: Config, access: Access) -> None:
             if not await unless(stop, lease.acquire()):
                 return
             log.info("holding the lease; working")
-            postgres = Postgres(dial=Tunnel(access).dial) if config.tunnel else Postgres()
+            turns.take_over(lease.noted)
+            dial = Tunnel(access).dial if config.tunnel else direct
+            if config.prober is not None:
+                prober = Prober(config.prober, dial=dial)
+            else:
+                prober = own = OwnProber(dial=dial)
+                stack.push_async_callback(own.close)
+            answers = Answers(ask=prober.ask, look=prober.look, name=queue.add)
             ports = Ports(
                 api=client,
                 store=store,
-                ask=postgres.ask,
+                answers=answers,
                 tell=events.tell,
                 repaired=events.repaired,
-                named_again=queue.named_again,
+                turns=turns,
             )
             reconciler = Reconciler(ports=ports, kinds=rooms)
             resync = Resync(
@@ -141,38 +172,45 @@ async def operate(config: Config, access: Access) -> None:
                 queue=queue,
                 metrics=metrics,
                 resources=resources,
-                children=children,
+                children=list(dict.fromkeys([*children, *on_demand])),
                 namespaces=config.watch_namespaces,
                 selector=SELECTOR,
-                sights=sights,
+                sights=whole,
+                others=lambda type: demands.active(type),
                 every_seconds=config.resync_seconds,
             )
 
             def relisted(type: ResourceType) -> None:
-                metrics.relisted(type.kind)
+                metrics.relisted(type)
                 resync.request()
 
-            def see(type: ResourceType, event: str, obj: Object) -> None:
-                for key in store.take_in(type, event, obj):
-                    queue.add(key)
-
             paths = paths_of([*resources, *children], config.watch_namespaces)
+            asked = paths_of(on_demand, config.watch_namespaces)
+            paths |= {path + METADATA: type for path, type in asked.items()}
             watches = Watches(paths, seconds=config.watch_seconds, relisted=relisted)
             health.watches, health.resync = watches, resync
             glue = Glue(access=access, store=store, queue=queue, watches=watches, types=resources)
             session = access.session(limit=connections(watches), observe=watches.observe)
             await stack.enter_async_context(session)
             turn = asyncio.Lock()
-            followers = [
-                Follower(
+
+            def follow(
+                path: str, type: ResourceType, see: See, *, selector: str = "", metadata: bool = True
+            ) -> Follower:
+                return Follower(
                     session=session,
                     url=access.server + path,
                     type=type,
-                    selector="" if type in sights else SELECTOR,
+                    selector=selector,
                     seconds=config.watch_seconds,
                     see=see,
                     turn=turn,
+                    metadata=metadata,
                 )
+
+            demands = Demands(asked, store=store, queue=queue, watches=watches, follow=follow)
+            followers = [
+                follow(path, type, demands.see, selector="" if type in whole else SELECTOR, metadata=False)
                 for path, type in paths_of(children, config.watch_namespaces).items()
             ]
 
@@ -182,8 +220,9 @@ async def operate(config: Config, access: Access) -> None:
                     await follower.listed.wait()
                 await work(reconciler, queue, metrics)
 
-            parts = [lease.keep(), resync.run(), events.run()]
+            parts = [lease.keep(), resync.run(), events.run(), answers.run()]
             parts += [follower.run() for follower in followers]
+            parts += demands.run()
             parts += [work_once_listed() for _ in range(WORKERS)]
             await together(
                 parts,

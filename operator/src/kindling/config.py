@@ -8,8 +8,10 @@ import re
 import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from kindling.engine.resync import EVERY_SECONDS
+from kindling.kinds.registry import NAMES
 from kindling.logs import FORMATS
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
@@ -51,19 +53,22 @@ class Images(Mapping[str, str]):
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """`watch_namespaces` empty means all of them; `images` are the operands', by their folders' names.
+    """`watch_namespaces` empty means all of them, `kinds` every kind; `images` are the operands', by
+    their folders' names.
 
     `watch_seconds` is how long a watch lasts before it begins anew: a process that did not hear the API
     server for twice as long is not alive; `resync_seconds` how often everything is listed and looked at
     again, watches or not. `tunnel` is for a process outside of the cluster: it reaches
     Pods through the API server. `local_broker`, HOST:PORT or empty, is the Pulsar broker that consumers
     find at localhost. `debug` serves a page that names every object known, with its version.
+    `prober` is the socket of the prober; without one the process starts a prober of its own.
     """
 
     images: Mapping[str, str]
     namespace: str
     pod: str
     watch_namespaces: tuple[str, ...]
+    kinds: tuple[str, ...]
     log_level: int
     log_format: str
     port: int
@@ -72,6 +77,7 @@ class Config:
     tunnel: bool
     local_broker: str
     debug: bool
+    prober: Path | None
 
     @staticmethod
     def load(env: Mapping[str, str] = os.environ) -> Config:
@@ -87,6 +93,9 @@ class Config:
         broker = env.get("KINDLING_LOCAL_BROKER", "")
         if broker and _ADDRESS.fullmatch(broker) is None:
             raise BadSetting(f"KINDLING_LOCAL_BROKER={broker!r}: set it to HOST:PORT, or leave it empty")
+        prober = env.get("KINDLING_PROBER", "")
+        if prober and not Path(prober).is_absolute():
+            raise BadSetting(f"KINDLING_PROBER={prober!r}: set it to a socket's absolute path, or to nothing")
         watched = env.get("KINDLING_WATCH_NAMESPACES", "").split(",")
         return Config(
             images=Images(env),
@@ -97,6 +106,7 @@ class Config:
                     _namespace("KINDLING_WATCH_NAMESPACES", name.strip()) for name in watched if name.strip()
                 )
             ),
+            kinds=_kinds(env.get("KINDLING_KINDS", "")),
             log_level=logging.getLevelNamesMapping()[level],
             log_format=format,
             port=_number(env, "KINDLING_PORT", default=8080, most=65535),
@@ -105,6 +115,7 @@ class Config:
             tunnel=tunnel,
             local_broker=broker,
             debug=debug,
+            prober=Path(prober) if prober else None,
         )
 
 
@@ -120,6 +131,15 @@ def _number(env: Mapping[str, str], variable: str, *, default: int, most: int) -
     if not value.isascii() or not value.isdigit() or not 1 <= int(value) <= most:
         raise BadSetting(f"{variable}={value!r}: set it to a whole number, 1 to {most}")
     return int(value)
+
+
+def _kinds(value: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name.strip() for name in value.split(",") if name.strip()))
+    for name in names:
+        if name not in NAMES:
+            allowed = f"{', '.join(NAMES)}, with commas between them, or leave it empty for all"
+            raise BadSetting(f"KINDLING_KINDS={value!r}: {name!r} is no kind; set it to some of {allowed}")
+    return names
 
 
 def _namespace(variable: str, value: str) -> str:

@@ -23,7 +23,7 @@ from kindling.kube.errors import (
     Unauthorized,
     Unreachable,
 )
-from kindling.kube.resources import SECRET, SERVICE, STATEFUL_SET, Listing, Ref
+from kindling.kube.resources import SECRET, SERVICE, STATEFUL_SET, Listing, Ref, ResourceType
 
 REF = Ref(STATEFUL_SET, "ns", "db")
 Handler = Callable[[web.Request], Awaitable[web.Response]]
@@ -67,7 +67,7 @@ def answering(*answers: tuple[int, Any, dict[str, str]]) -> tuple[Handler, list[
 
 def test_apply_is_forced_server_side_apply() -> None:
     handler, seen = answering((201, {"ok": 1}, {}))
-    wrote: list[tuple[str, str]] = []
+    wrote: list[tuple[str, ResourceType]] = []
     body = {"metadata": {"namespace": "ns", "name": "db"}, "spec": {}}
     made = call(handler, lambda c: c.apply(STATEFUL_SET, body), on_write=lambda *what: wrote.append(what))
     assert made == {"ok": 1}
@@ -79,7 +79,7 @@ def test_apply_is_forced_server_side_apply() -> None:
             "application/apply-patch+yaml",
         )
     ]
-    assert wrote == [("apply", "StatefulSet")]
+    assert wrote == [("apply", STATEFUL_SET)]
 
 
 def test_an_apply_is_yaml_that_the_server_takes() -> None:
@@ -99,6 +99,22 @@ def test_status_patch_and_delete_carry_preconditions() -> None:
     assert seen[0][1].startswith("/apis/apps/v1/namespaces/ns/statefulsets/db/status?")
     assert seen[0][3] == "application/merge-patch+json"
     assert seen[1][2]["preconditions"] == {"uid": "u", "resourceVersion": "7"}
+
+
+def test_warnings_are_those_of_this_very_object() -> None:
+    asked: list[web.Request] = []
+
+    async def handler(request: web.Request) -> web.Response:
+        asked.append(request)
+        return web.json_response(
+            {"metadata": {"resourceVersion": "7"}, "items": [{"reason": "FailedCreate"}]}
+        )
+
+    assert call(handler, lambda client: client.warnings(REF, uid="u")) == [{"reason": "FailedCreate"}]
+    (request,) = asked
+    assert request.path == "/apis/events.k8s.io/v1/namespaces/ns/events"
+    fields = "type=Warning,regarding.kind=StatefulSet,regarding.name=db,regarding.uid=u"
+    assert request.query["fieldSelector"] == fields
 
 
 def test_list_follows_pages() -> None:

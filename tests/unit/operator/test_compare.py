@@ -272,3 +272,12 @@ def test_a_label_more_selects_something_else() -> None:
 )
 def test_shape_is_which_fields_there_are(one: Object, other: Object, same: bool) -> None:
     assert (shape(one) == shape(other)) is same
+
+
+@pytest.mark.parametrize("field", ["annotations", "data", "labels"])
+def test_an_empty_value_in_a_map_of_names_is_there_or_it_is_not(field: str) -> None:
+    """The server leaves out an empty field of its own; what users name, it keeps."""
+    assert holds({field: {"note": ""}}, {field: {"note": "", "other": "x"}})
+    assert not holds({field: {"note": ""}}, {field: {"other": "x"}})
+    assert not holds({field: {"note": ""}}, {})
+    assert holds({field: {}}, {})

@@ -17,6 +17,7 @@ def test_defaults() -> None:
         namespace="kindling-system",
         pod="op-1",
         watch_namespaces=(),
+        kinds=(),
         log_level=logging.INFO,
         log_format="json",
         port=8080,
@@ -25,6 +26,7 @@ def test_defaults() -> None:
         tunnel=False,
         local_broker="",
         debug=False,
+        prober=None,
     )
 
 
@@ -50,6 +52,20 @@ def test_namespaces_are_split() -> None:
     assert config.watch_namespaces == ("a", "b")
 
 
+def test_kinds_are_split() -> None:
+    assert Config.load({**GOOD, "KINDLING_KINDS": "Memcached, Postgresql,,Memcached"}).kinds == (
+        "Memcached",
+        "Postgresql",
+    )
+
+
+def test_a_kind_that_is_none_is_told_with_those_that_are() -> None:
+    with pytest.raises(
+        BadSetting, match=r"KINDLING_KINDS='A,Redis': 'A' is no kind; .*Postgresql, Memcached"
+    ):
+        Config.load({**GOOD, "KINDLING_KINDS": "A,Redis"})
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -57,6 +73,7 @@ def test_namespaces_are_split() -> None:
         ("KINDLING_LOG_FORMAT", "xml"),
         ("KINDLING_TUNNEL", "yes"),
         ("KINDLING_DEBUG", "true"),
+        ("KINDLING_PROBER", "relative/socket"),
         ("KINDLING_PORT", "0"),
         ("KINDLING_LOCAL_BROKER", "pulsar"),
         ("KINDLING_LOCAL_BROKER", "pulsar://pulsar:6650"),
@@ -65,6 +82,8 @@ def test_namespaces_are_split() -> None:
         ("KINDLING_RESYNC_SECONDS", "0"),
         ("KINDLING_NAMESPACE", "No_Such"),
         ("KINDLING_WATCH_NAMESPACES", "a,B"),
+        ("KINDLING_KINDS", "Memcached,memcached"),
+        ("KINDLING_KINDS", "Redis"),
     ],
 )
 def test_wrong_is_told_by_name(name: str, value: str) -> None:

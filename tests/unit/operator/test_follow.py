@@ -57,6 +57,23 @@ class Server:
         self.held.append(self.turn.locked())
 
 
+def test_metadata_is_asked_for_where_nothing_else_is_wanted() -> None:
+    accepted: list[str] = []
+
+    def noted(answer: Answer) -> Answer:
+        async def note(request: web.Request) -> web.StreamResponse:
+            accepted.append(request.headers["Accept"])
+            return await answer(request)
+
+        return note
+
+    followed(noted(page(service("a", 1))), noted(watch(event("ADDED", "b", 11))), metadata=True)
+    assert [found.partition(";g=")[0] for found in accepted] == [
+        "application/json;as=PartialObjectMetadataList",
+        "application/json;as=PartialObjectMetadata",
+    ]
+
+
 def page(*items: Object, version: int = 10, token: str = "", **more: Any) -> Answer:
     async def answer(_: web.Request) -> web.StreamResponse:
         meta = {"resourceVersion": str(version)} | ({"continue": token} if token else {})
@@ -100,7 +117,7 @@ def cut_after(piece: bytes) -> Answer:
     return answer
 
 
-def followed(*answers: Answer, selector: str = "") -> Server:
+def followed(*answers: Answer, selector: str = "", metadata: bool = False) -> Server:
     """Until all the answers were given and a watch is open after them."""
 
     async def scenario() -> Server:
@@ -116,6 +133,7 @@ def followed(*answers: Answer, selector: str = "") -> Server:
                 seconds=60,
                 see=server.see,
                 turn=server.turn,
+                metadata=metadata,
             )
             task = asyncio.create_task(follower.run())
             async with asyncio.timeout(SECONDS):

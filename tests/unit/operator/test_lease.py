@@ -17,13 +17,14 @@ class Server:
     def __init__(self) -> None:
         self.lease: Object | None = None
         self.version = 0
+        self.annotations: dict[str, str] = {}
         self.down: ApiError | None = None
 
     async def get(self, ref: Ref) -> Object:
         self._fail()
         if self.lease is None:
             raise NotFound(status=404, reason="NotFound", message="no lease")
-        return {**self.lease, "metadata": {"resourceVersion": str(self.version)}}
+        return self._seen()
 
     async def create(self, type: ResourceType, body: Object) -> Object:
         self._fail()
@@ -36,12 +37,18 @@ class Server:
         assert self.lease is not None
         if patch["metadata"]["resourceVersion"] != str(self.version):
             raise Conflict(status=409, reason="Conflict", message="changed")
+        for name, value in (patch["metadata"].get("annotations") or {}).items():
+            self.annotations = {name: value} if value is not None else {}
         return self._put({**self.lease["spec"], **patch["spec"]})
 
     def _put(self, spec: Object) -> Object:
         self.version += 1
         self.lease = {"spec": spec}
-        return {**self.lease, "metadata": {"resourceVersion": str(self.version)}}
+        return self._seen()
+
+    def _seen(self) -> Object:
+        meta = {"resourceVersion": str(self.version), "annotations": self.annotations}
+        return {**(self.lease or {}), "metadata": meta}
 
     def _fail(self) -> None:
         if self.down is not None:
@@ -231,3 +238,48 @@ def test_a_term_is_counted_from_before_it_was_asked_for() -> None:
 
     asyncio.run(scenario(DEADLINE_SECONDS - 2))
     asyncio.run(scenario(DEADLINE_SECONDS + 2))
+
+
+def test_what_the_holder_notes_the_next_one_reads() -> None:
+    async def run() -> None:
+        server, clock = Server(), Clock()
+        first, second = lease(server, clock, "a"), lease(server, clock, "b")
+        await first.acquire()
+        assert first.noted == ""
+        await first.note("kind/ns/name")
+        before = server.version
+        await first.note("kind/ns/name")  # so it is already
+        assert server.version == before
+        keeping = asyncio.create_task(first.keep())
+        await asyncio.sleep(0.05)
+        assert not keeping.done()
+        assert first.noted == "kind/ns/name"
+        keeping.cancel()
+        assert await still_waits(second)
+        clock.now += TERM_SECONDS + 1
+        assert not await still_waits(second)
+        assert second.noted == "kind/ns/name"
+        with pytest.raises(LeaseLost):
+            await first.note("")  # its term is over
+        await second.note("")
+        assert server.annotations == {}
+
+    asyncio.run(run())
+
+
+def test_noted_only_by_the_holder() -> None:
+    """One that was frozen, and does not know yet that another has it."""
+
+    async def run() -> None:
+        server, clock = Server(), Clock()
+        first, second = lease(server, clock, "a"), lease(server, clock, "b")
+        await first.acquire()
+        assert server.lease is not None
+        server.lease["spec"]["holderIdentity"] = ""
+        await second.acquire()
+        with pytest.raises(Conflict):
+            await first.note("kind/ns/name")
+        assert server.annotations == {}
+        assert first.noted == ""
+
+    asyncio.run(run())

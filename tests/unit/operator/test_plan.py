@@ -156,21 +156,27 @@ def test_strangers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("of", "words"),
+    ("of", "words", "remedy"),
     [
-        ({}, "was not made by Kindling"),
-        ({"labels": {"kindling.dev/kind": "toy.other.com"}}, "belongs to the toy.other.com of this name"),
-        ({"labels": labels_of(TYPE, CR), "ownerReferences": [FOREIGN]}, "belongs to Other x"),
-        ({"ownerReferences": [{**FOREIGN, "controller": False}]}, "was not made by Kindling"),
+        ({}, "was not made by Kindling", "that Service"),
+        (
+            {"labels": {"kindling.dev/kind": "toy.other.com"}},
+            "belongs to the toy.other.com of this name",
+            "that Service",
+        ),
+        # Its controller would make it again.
+        ({"labels": labels_of(TYPE, CR), "ownerReferences": [FOREIGN]}, "belongs to Other x", "that Other x"),
+        ({"ownerReferences": [{**FOREIGN, "controller": False}]}, "was not made by Kindling", "that Service"),
     ],
 )
-def test_a_conflict_says_whose_it_is_and_what_to_do(of: Object, words: str) -> None:
+def test_a_conflict_says_whose_it_is_and_what_to_do(of: Object, words: str, remedy: str) -> None:
     meta = {"namespace": "ns", "name": "s", "uid": "u", "resourceVersion": "1", **of}
     found = {Ref(SERVICE, "ns", "s"): {"metadata": meta}}
     problem = plan(type=TYPE, cr=CR, desired=[child("s")], observed=found).problem
     assert problem is not None
     assert words in problem.message
-    assert "Rename this Toy, or remove that Service" in problem.message
+    assert f"Service ns/s, which Toy {CR['metadata']['name']} needs, exists" in problem.message
+    assert problem.message.endswith(f"Create this Toy under another name, or delete {remedy}.")
 
 
 def test_an_earlier_incarnation_and_the_dying_are_waited_for() -> None:

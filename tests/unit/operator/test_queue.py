@@ -77,6 +77,20 @@ def test_earliest_timer_counts(on: On) -> None:
     on(run())
 
 
+def test_whoever_went_well_is_looked_at_again_when_it_says_so_and_not_before(on: On) -> None:
+    async def run() -> None:
+        queue: Queue[str] = Queue()
+        queue.add_after("a", 0.01)
+        queue.forget("a")
+        await asyncio.sleep(0.05)
+        assert queue.idle
+        queue.add_after("a", 0.01)
+        assert await asyncio.wait_for(queue.get(), 1) == "a"
+        queue.forget("a")
+
+    on(run())
+
+
 @pytest.mark.parametrize("seconds", [0, 0.0004, 0.01])
 def test_what_is_added_again_at_once_may_be_added_again(on: On, seconds: float) -> None:
     """As a pass that made the children asks for the next one, and fails before its turn."""

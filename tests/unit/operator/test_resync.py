@@ -12,7 +12,9 @@ from kindling.engine.queue import Queue
 from kindling.engine.resync import Resync
 from kindling.engine.store import Key, Store
 from kindling.kube.errors import ServerError
-from kindling.kube.resources import Listing, Object, ResourceType
+from kindling.kube.resources import POD, Listing, Object, Ref, ResourceType
+
+from tests.unit.operator.seekers import child_labels, new_store, obj
 
 TYPE = ResourceType("example.com", "v1", "Thing", "things")
 EVERY_SECONDS = 100.0
@@ -29,7 +31,7 @@ class Server:
         self.asked = asyncio.Event()
 
     async def pages(
-        self, type: ResourceType, *, namespace: str | None, selector: str = ""
+        self, type: ResourceType, *, namespace: str | None, selector: str = "", metadata: bool = False
     ) -> AsyncIterator[Listing]:
         if self.failures:
             self.failures -= 1
@@ -111,3 +113,45 @@ def test_what_is_newer_than_a_list_is_not_gone_by_it() -> None:
         return left
 
     assert asyncio.run(scenario()) == [1, 0]
+
+
+@pytest.mark.parametrize("watched", [True, False])
+def test_others_objects_are_listed_by_their_metadata_while_they_are_watched(watched: bool) -> None:
+    """Ours whole, by our label; of the others what went unseen is dropped, and what was missed taken in."""
+
+    async def scenario() -> tuple[set[str], Object | None]:
+        store, queue = new_store(), Queue[Key]()
+        ours = obj("ours", 3, metadata={"labels": child_labels("a")}, status={"phase": "Running"})
+        store.put(POD, ours)
+        if watched:
+            store.put(POD, obj("ghost", 2))
+
+        class Pods:
+            async def pages(
+                self, type: ResourceType, *, namespace: str | None, selector: str = "", metadata: bool = False
+            ) -> AsyncIterator[Listing]:
+                if type == POD and metadata:
+                    assert selector == ""
+                    yield Listing(9, [{"metadata": ours["metadata"]}, obj("stranger", 4)])
+                elif type == POD:
+                    assert selector == "a=b"
+                    yield Listing(9, [ours])
+
+        resync = Resync(
+            api=Pods(),
+            store=store,
+            queue=queue,
+            metrics=Metrics(),
+            resources=[],
+            children=[POD],
+            namespaces=[],
+            selector="a=b",
+            others=lambda _: watched,
+        )
+        await resync.once()
+        return {ref.name for ref in store.refs(POD)}, store.get(Ref(POD, "ns", "ours"))
+
+    names, ours = asyncio.run(scenario())
+    assert names == ({"ours", "stranger"} if watched else {"ours"})
+    assert ours is not None
+    assert ours["status"] == {"phase": "Running"}

@@ -63,6 +63,16 @@ def test_child_is_found_by_label_and_by_owner(store: Store) -> None:
     assert {ref.name for ref in store.children(KEY)} == {"by-owner"}
 
 
+def test_what_outlives_its_resource_is_found_by_its_own_label_whatever_another_tool_says(
+    store: Store,
+) -> None:
+    """Argo CD, say, writes the name of an Application where the resource's was."""
+    labels = {"kindling.dev/kind": TYPE.label, "kindling.dev/name": "db"}
+    assert store.put(SERVICE, obj("kept", 1, labels=labels)) == {KEY}
+    assert store.put(SERVICE, obj("kept", 2, labels={**labels, "app.kubernetes.io/instance": "app"})) == {KEY}
+    assert {ref.name for ref in store.children(KEY)} == {"kept"}
+
+
 def test_child_that_changes_hands_concerns_both(store: Store) -> None:
     store.put(SERVICE, obj("s", 1, labels=LABELS))
     moved = {**LABELS, "app.kubernetes.io/instance": "other"}

@@ -129,7 +129,7 @@ def test_resync_heals_ghosts_and_spares_what_is_newer() -> None:
 
         class Server:
             async def pages(
-                self, type: ResourceType, *, namespace: str | None, selector: str = ""
+                self, type: ResourceType, *, namespace: str | None, selector: str = "", metadata: bool = False
             ) -> AsyncIterator[Listing]:
                 if type == TYPE:
                     x = {"metadata": {"namespace": "ns", "name": "x", "uid": "cr", "resourceVersion": "1"}}

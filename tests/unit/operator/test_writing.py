@@ -63,6 +63,9 @@ class Server:
         self.sent.append(("merge", patch))
         return {**BODY, "last": True}
 
+    async def warnings(self, ref: Ref, *, uid: str) -> list[Object]:
+        raise AssertionError("no write needs them")
+
     async def delete(self, ref: Ref, *, uid: str, resource_version: str | None = None) -> None:
         raise AssertionError(f"nothing is deleted to be written: {ref}")
 

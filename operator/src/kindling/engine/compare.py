@@ -46,6 +46,9 @@ ON_UNLESS_SAID = frozenset({"automountServiceAccountToken", "enableServiceLinks"
 # What the API replaces as a whole: a label more, and it selects something else.
 SELECTORS = frozenset({"selector", "podSelector", "namespaceSelector", "labelSelector", "nodeSelector"})
 
+# Maps of names that are ours to choose: here the server keeps a value that is empty.
+MAPS = frozenset({"annotations", "data", "labels"})
+
 
 def holds(desired: Any, observed: Any, *, field: str = "", whole: bool = False) -> bool:
     """Whether every field of `desired` is in `observed` with that value, whatever else is there.
@@ -57,6 +60,8 @@ def holds(desired: Any, observed: Any, *, field: str = "", whole: bool = False) 
         if not desired and observed is None:
             return True
         if not isinstance(observed, dict):
+            return False
+        if field in MAPS and not desired.keys() <= observed.keys():
             return False
         whole = whole or field in SELECTORS
         if whole and any(value for name, value in observed.items() if name not in desired):

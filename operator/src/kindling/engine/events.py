@@ -24,7 +24,8 @@ log = logging.getLogger(__name__)
 WAITING = 1000
 REPAIR_SECONDS = 600
 COMPONENT = "kindling.dev/operator"
-ORDINARY = frozenset({"Available", "Progressing", "Healthy"})
+# What is usual, or says what another condition says in the same words.
+UNTOLD = frozenset({"Available", "Progressing", "Healthy", "RestartPending", "Stalled"})
 
 
 class Creator(Protocol):
@@ -37,7 +38,7 @@ def noteworthy(before: Object, after: Object) -> list[Object]:
     for item in after.get("conditions") or ():
         old = find(before, item["type"])
         changed = (old.get("status"), old.get("reason")) != (item["status"], item["reason"])
-        if changed and item["status"] == "True" and item["type"] not in ORDINARY:
+        if changed and item["status"] == "True" and item["type"] not in UNTOLD:
             found.append(item)
     return found
 

@@ -23,6 +23,8 @@ DEADLINE_SECONDS = 8.0
 RENEW_SECONDS = 2.0
 DEAF_SECONDS = 240.0
 NAME = "kindling-operator"
+NOTE = "kindling.dev/turn"
+"""Annotation of the Lease: what its holder has noted for the next one."""
 
 
 class LeaseLost(Exception):
@@ -60,6 +62,9 @@ class Lease:
         self.known = False
         """Whether the Lease was read at all: a standby that has not is not ready."""
         self.held = False
+        self.noted = ""
+        """What was noted last, by ourselves or by an earlier holder."""
+        self._writing = asyncio.Lock()
 
     @property
     def deaf(self) -> str | None:
@@ -126,6 +131,18 @@ class Lease:
             self.check()  # An answer that we slept through tells of a term that is over.
             self._heard_at = self._monotonic()
 
+    async def note(self, text: str) -> None:
+        """Keep a text for whoever holds the Lease next; written only while it is ours.
+
+        :raises ApiError: when it could not be written.
+        """
+        if text == self.noted:
+            return
+        self.check()
+        async with self._writing:
+            await self._write({}, annotations={NOTE: text or None})
+            self.noted = text
+
     async def release(self) -> None:
         """Let a standby have it at once; failing to is no harm, its term ends."""
         if not self.held:
@@ -138,6 +155,10 @@ class Lease:
 
     async def _try(self) -> str:
         """Take or renew it where that is right; sets `held`, returns who holds it."""
+        async with self._writing:
+            return await self._try_alone()
+
+    async def _try_alone(self) -> str:
         # Our term is counted from before it is asked for, that of the others from after.
         began = self._monotonic()
         try:
@@ -150,6 +171,7 @@ class Lease:
             self._renewed_at = began
             return self._identity
         self.known = True
+        self.noted = (lease["metadata"].get("annotations") or {}).get(NOTE, "")
         spec = lease.get("spec") or {}
         holder = spec.get("holderIdentity") or ""
         if (holder, spec.get("renewTime")) != self._seen:
@@ -169,9 +191,12 @@ class Lease:
         self._renewed_at = began
         return self._identity
 
-    async def _write(self, spec: Object) -> None:
+    async def _write(self, spec: Object, *, annotations: Object | None = None) -> None:
         """:raises Conflict: when another replica wrote since we read."""
-        patch = {"metadata": {"resourceVersion": self._version}, "spec": spec}
+        meta: Object = {"resourceVersion": self._version}
+        if annotations is not None:
+            meta["annotations"] = annotations
+        patch = {"metadata": meta, "spec": spec}
         self._version = (await self._api.merge(self._ref, patch))["metadata"]["resourceVersion"]
 
     def _spec(self, *, transitions: int) -> Object:

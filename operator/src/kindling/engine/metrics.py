@@ -1,6 +1,8 @@
 """What the operator counts of itself, for Prometheus. The runbook explains each; a test compares them.
 
 Labels hold kinds, verbs, outcomes and errors' types: never the name of a resource, for that has no bound.
+The label `kind` is `ResourceType.label` everywhere, so that queries can join on it, and both groups of
+Postgresql are told apart.
 """
 
 from __future__ import annotations
@@ -9,6 +11,8 @@ from collections.abc import Callable
 
 import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+
+from kindling.kube.resources import ResourceType
 
 # A second time series for each counter, which nothing here asks for.
 prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -47,6 +51,8 @@ class Metrics:
         queue_oldest_seconds: Callable[[], float],
         objects: Callable[[], float],
         leader: Callable[[], float],
+        restarts_waiting: Callable[[], float],
+        restart_seconds: Callable[[], float],
     ) -> None:
         """Name where the gauges are read; once."""
         for name, help, read in (
@@ -54,23 +60,30 @@ class Metrics:
             ("kindling_queue_oldest_seconds", "How long the first of them has waited.", queue_oldest_seconds),
             ("kindling_objects", "Objects known.", objects),
             ("kindling_leader", "1 while the Lease is held.", leader),
+            (
+                "kindling_restarts_waiting",
+                "Resources in line for a restart.",
+                restarts_waiting,
+            ),
+            ("kindling_restart_seconds", "How long the one under way has taken.", restart_seconds),
         ):
             Gauge(name, help, registry=self._registry).set_function(read)
 
     def reconciled(self, kind: str, outcome: str, seconds: float) -> None:
+        """`kind` is the `label` of the resource's type, as keys have it."""
         self._passes.labels(kind, outcome).observe(seconds)
 
-    def wrote(self, verb: str, kind: str) -> None:
-        self._writes.labels(verb, kind).inc()
+    def wrote(self, verb: str, type: ResourceType) -> None:
+        self._writes.labels(verb, type.label).inc()
 
     def failed(self, error: str) -> None:
         self._errors.labels(error).inc()
 
-    def relisted(self, kind: str) -> None:
-        self._relists.labels(kind).inc()
+    def relisted(self, type: ResourceType) -> None:
+        self._relists.labels(type.label).inc()
 
-    def healed(self, kind: str) -> None:
-        self._ghosts.labels(kind).inc()
+    def healed(self, type: ResourceType) -> None:
+        self._ghosts.labels(type.label).inc()
 
     def render(self) -> str:
         """All of them in Prometheus' text format."""

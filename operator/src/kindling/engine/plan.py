@@ -7,14 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from kindling.engine.compare import ALL, APPLIED, fingerprint, holds, shape
-from kindling.kinds.contract import (
-    INSTANCE_LABEL,
-    KIND_LABEL,
-    MANAGED_BY_LABEL,
-    MANAGER,
-    Child,
-    Problem,
-)
+from kindling.kinds.contract import KIND_LABEL, MANAGED_BY_LABEL, MANAGER, Child, Problem, named_in
 from kindling.kube.resources import SECRET, Object, Ref, ResourceType
 
 
@@ -71,7 +64,7 @@ def plan(*, type: ResourceType, cr: Object, desired: Sequence[Child], observed: 
         known = observed.get(child.ref)
         if known is None:
             continue
-        problem = _obstacle(type, cr, child.ref, known, ours=ours)
+        problem = None if child.held else _obstacle(type, cr, child.ref, known, ours=ours)
         if problem is not None:
             return Plan(problem=problem)
         ours.add(known["metadata"]["uid"])  # what it owns in turn is ours too
@@ -92,6 +85,8 @@ def plan(*, type: ResourceType, cr: Object, desired: Sequence[Child], observed: 
 
 
 def _action(child: Child, known: Object | None) -> Action | None:
+    if child.held and known is not None:
+        return None
     if child.once:
         if known is None:
             return Create(child.type, child.body)
@@ -131,7 +126,7 @@ def _obstacle(type: ResourceType, cr: Object, ref: Ref, known: Object, *, ours: 
     labelled = (
         labels.get(MANAGED_BY_LABEL) == MANAGER
         and labels.get(KIND_LABEL) == type.label
-        and labels.get(INSTANCE_LABEL) == mine["name"]
+        and named_in(labels) == mine["name"]
     )
     earlier = (
         controller.get("uid") not in (None, mine["uid"])
@@ -152,10 +147,12 @@ def _obstacle(type: ResourceType, cr: Object, ref: Ref, known: Object, *, ours: 
     )
     if labels.get(KIND_LABEL) and labels.get(KIND_LABEL) != type.label:
         whose = f"belongs to the {labels[KIND_LABEL]} of this name"
+    # What has a controller would be made again by it: the owner is what has to go.
+    other = f"{controller['kind']} {controller['name']}" if controller else ref.type.kind
     return Problem(
         reason="NameConflict",
-        message=f"{ref} exists and {whose}; it was not touched. "
-        f"Rename this {type.kind}, or remove that {ref.type.kind}.",
+        message=f"{ref}, which {type.kind} {mine['name']} needs, exists and {whose}; it was not touched. "
+        f"Create this {type.kind} under another name, or delete that {other}.",
     )
 
 

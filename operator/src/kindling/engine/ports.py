@@ -5,14 +5,15 @@ Apart from the pass, so that whoever stands in for the world need not know how a
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Protocol
 
+from kindling.engine.answers import Answers
 from kindling.engine.plan import Apply
-from kindling.engine.store import Key, Store
-from kindling.kinds.contract import Answer
+from kindling.engine.store import Store
+from kindling.engine.turns import Turns
 from kindling.kube.resources import Object, Ref, ResourceType
 
 
@@ -24,10 +25,8 @@ class Api(Protocol):
     async def create(self, type: ResourceType, body: Object) -> Object: ...
     async def merge(self, ref: Ref, patch: Object, *, subresource: str | None = None) -> Object: ...
     async def delete(self, ref: Ref, *, uid: str, resource_version: str | None = None) -> None: ...
+    async def warnings(self, ref: Ref, *, uid: str) -> list[Object]: ...
 
-
-Ask = Callable[[Any], Awaitable[Answer]]
-"""Puts a kind's inquiry to the running workload."""
 
 Tell = Callable[[ResourceType, Object, Object, Object], None]
 """Told of each written status: (type, resource, status before, status after)."""
@@ -38,12 +37,12 @@ Repaired = Callable[[ResourceType, Object, Apply], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Ports:
-    """The world outside, as a pass reaches it. `named_again` waits until an event names the key."""
+    """The world outside, as a pass reaches it. `turns` is one for all resources: who may be restarted now."""
 
     api: Api
     store: Store
-    ask: Ask
+    answers: Answers
     tell: Tell
-    named_again: Callable[[Key], Awaitable[None]]
     repaired: Repaired = lambda type, cr, action: None
+    turns: Turns = field(default_factory=lambda: Turns(exists=lambda key: True, wake=lambda key: None))
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)

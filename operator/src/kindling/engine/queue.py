@@ -31,7 +31,7 @@ class Queue(Generic[K]):
         self._settling: OrderedDict[K, float] = OrderedDict()
         self._turn = 0
         self._again: dict[K, bool] = {}  # dirty while processing -> urgent
-        self._processing: dict[K, asyncio.Event] = {}  # set when the key is named meanwhile
+        self._processing: set[K] = set()
         self._failures: dict[K, int] = {}
         # when (the loop's clock), and what calls then; below a millisecond uvloop gives no TimerHandle
         self._timers: dict[K, tuple[float, asyncio.Handle]] = {}
@@ -57,7 +57,6 @@ class Queue(Generic[K]):
         """A key that waits already keeps its place, unless it is urgent only now."""
         if key in self._processing:
             self._again[key] = self._again.get(key, False) or urgent
-            self._processing[key].set()
         elif urgent:
             self._urgent.setdefault(key, self._settling.pop(key, time.monotonic()))
             self._wake.set()
@@ -86,8 +85,10 @@ class Queue(Generic[K]):
         return pause
 
     def forget(self, key: K) -> None:
-        """The key went well: its next back-off starts small."""
+        """The key went well: its next back-off starts small, and no earlier wish to look again counts."""
         self._failures.pop(key, None)
+        if (waiting := self._timers.pop(key, None)) is not None:
+            waiting[1].cancel()
 
     async def get(self) -> K:
         """The longest waiting key of the urgent, or of the settling; it must be given back with `done`."""
@@ -97,19 +98,13 @@ class Queue(Generic[K]):
         self._turn += 1
         settling = self._settling and (not self._urgent or self._turn % SHARE == 0)
         key, _ = (self._settling if settling else self._urgent).popitem(last=False)
-        self._processing[key] = asyncio.Event()
+        self._processing.add(key)
         return key
 
     def done(self, key: K) -> None:
-        self._processing.pop(key, None)
+        self._processing.discard(key)
         if (urgent := self._again.pop(key, None)) is not None:
             self.add(key, urgent=urgent)
-
-    async def named_again(self, key: K) -> None:
-        """Until something names this key, which is being worked on; it gets another turn in any case."""
-        named = self._processing[key]
-        await named.wait()
-        named.clear()
 
     def close(self) -> None:
         """Drop all timers."""

@@ -1,7 +1,7 @@
 """One pass over one resource: gather, decide, act, report. The engine's only writer of children and status.
 
 Knows no kind and no HTTP: kinds come by their contract, the API and the inquiries by `Ports`. What
-lasts longer than a pass (which keys, when again, what was answered) is the worker's.
+lasts longer than a pass (which keys, when again) is the worker's, and `Answers`'.
 """
 
 from __future__ import annotations
@@ -10,27 +10,28 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Hashable
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from kindling.engine import writing
 from kindling.engine.compare import merge_patch
 from kindling.engine.plan import Action, Apply, Create, Plan, plan
 from kindling.engine.ports import Ports
+from kindling.engine.said import failing, last_said, refused
 from kindling.engine.store import Key
-from kindling.kinds.conditions import dated, find, taken_up
+from kindling.kinds.conditions import dated, find, gist, status_of, taken_up, whole
 from kindling.kinds.contract import (
     After,
     Answer,
     Child,
     Findings,
-    Inquiry,
+    Heard,
     Kind,
     Observed,
     Outcome,
     Problem,
     Report,
+    Said,
+    Turn,
 )
 from kindling.kube.errors import ApiError, Conflict, NotFound, Refused
 from kindling.kube.resources import SECRET, Object, Ref, ref_of
@@ -39,17 +40,8 @@ log = logging.getLogger(__name__)
 
 ROUNDS = 4
 """A child may wait for another's uid; more rounds than children can wait in line mean a fight."""
-ANSWER_SECONDS = 600.0
-"""How long a good answer is believed: roles and settings inside a server can change with no event."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Remembered:
-    """A good answer, what it was an answer to, and when."""
-
-    memo: Hashable
-    answer: Answer
-    at: datetime
+ANSWER_SECONDS = 60.0
+"""An answer that is not there yet names the key when it comes; should that be lost, it is asked again."""
 
 
 class Gone(Exception):
@@ -58,50 +50,91 @@ class Gone(Exception):
 
 @dataclass(kw_only=True)
 class Reconciliation:
-    """`run` once. `remembered` goes in as the last pass left it, and comes out for the next."""
+    """`run` once."""
 
     ports: Ports
     key: Key
     kind: Kind
     cr: Object
-    remembered: Remembered | None = None
     _children: dict[Ref, Object] = field(default_factory=dict)
+    _heard: Heard | None = None
+    _turn: Turn = field(default_factory=Turn)
+    _warnings: dict[Ref, Said] = field(default_factory=dict)
     _entropy: bytes = field(default_factory=lambda: os.urandom(32), repr=False)
 
     async def run(self) -> Outcome:
         """:raises Gone: where the resource is no more.
         :raises ApiError: when the pass could not be ended; it is to be tried again.
         """
+        self._heard = known = self.ports.answers.heard(self.key)
         await self._gather()
-        bare = not self._children and not self.cr.get("status")
+        bare = not self._children and not status_of(self.cr)
         paused = self.kind.paused(self.cr)
         problem = self.kind.refuse(self.cr, self._observed())
         settled, refusal = False, None
+        self._turn = await self.ports.turns.ask(self.key, self._wants_turn(problem))
         if problem is None and paused:
             decided = await self._decide(looking=True)
             settled, problem = not decided.actions, decided.problem
         elif problem is None:
             try:
                 problem, refusal = await self._converge()
-            except ApiError:
-                await self._own_up()
+            except ApiError as error:
+                await self._own_up(error)
                 raise
             settled = problem is None
             if settled and bare and self._children:
                 return After(0)  # the children of others come before this one's status
-        answer = await self._inquire() if settled else None
+        # A child that is refused keeps nothing from the workload; what is not ours to write is not asked.
+        answer: Answer | None = None
+        if settled or refusal is not None:
+            inquiry = self.kind.inquire(self.cr, self._observed())
+            if inquiry is None:
+                self.ports.answers.forget(self.key)
+            else:
+                answer = await self.ports.answers.of(self.key, inquiry)
+                if answer is not None:
+                    self._heard = Heard(memo=inquiry.memo, answer=answer)
+                elif status_of(self.cr) and refusal is None:
+                    return After(ANSWER_SECONDS)  # what was said last stands until there is something new
+        if self._heard != known and not paused:
+            problem, refusal = await self._converge()  # the children that follow from the answer
+            settled = problem is None
+        deaf = await self._listen() if settled else None
         findings = Findings(settled=settled, problem=problem, answer=answer, paused=paused)
         report = self.kind.status(self.cr, self._observed(), findings)
         await self._report(report)
-        if refusal is not None:
-            raise refusal
+        if (failure := refusal or deaf) is not None:
+            raise failure
+        ready = find(report.status, "Ready").get("status") == "True"
+        await self.ports.turns.settle(self.key, self._wants_turn(problem), ready=ready)
         return report.outcome
 
-    async def _own_up(self) -> None:
+    def _wants_turn(self, problem: Problem | None) -> bool | None:
+        """Whatever keeps us from acting keeps it from wanting a turn, though not from keeping one."""
+        if self.kind.paused(self.cr):
+            return None
+        return self.kind.wants_turn(self.cr, self._observed()) and problem is None
+
+    async def _own_up(self, error: ApiError) -> None:
         """Where children fail to be made, time and again perhaps, the resource is not left without a word."""
-        if not self.cr.get("status"):
+        known, problem = status_of(self.cr), failing(error)
+        if known and (problem is None or find(known, "Ready").get("status") == "True"):
+            return
+        report = self.kind.status(self.cr, self._observed(), Findings(settled=False, problem=problem))
+        # Words that differ each time would be written each time, and each write is an event to look again.
+        if gist(report.status) != gist(known):
             with contextlib.suppress(ApiError):
-                await self._report(self.kind.status(self.cr, self._observed(), Findings(settled=False)))
+                await self._report(report)
+
+    async def _listen(self) -> ApiError | None:
+        """What is said of children in trouble. Returns why that is not known: the status does without."""
+        asked = self.kind.warnings(self.cr, self._observed())
+        try:
+            self._warnings = await last_said(self.ports.api, asked, self._children)
+        except ApiError as error:
+            return error
+        return None
 
     async def _converge(self) -> tuple[Problem | None, Refused | None]:
         """Write what differs until nothing does; returns what hinders, and the refusal if that is it."""
@@ -134,13 +167,13 @@ class Reconciliation:
                 except Refused as error:
                     refusal = refusal or error
                     if not isinstance(action, Apply) or action.new:
-                        return _refused(refusal)  # what comes after may need it
+                        return refused(refusal), refusal  # what comes after may need it
                 else:
                     if repairing and isinstance(action, Apply) and (action.new or action.drift):
                         self.ports.repaired(self.kind.type, self.cr, action)
         else:
             self._log(logging.WARNING, f"children still differ after {ROUNDS} rounds")
-        return _refused(refusal) if refusal is not None else (None, None)
+        return (refused(refusal), refusal) if refusal is not None else (None, None)
 
     async def _decide(self, *, looking: bool) -> Plan:
         """What to write. If `looking`, names that we do not know to be taken are looked up first.
@@ -159,6 +192,9 @@ class Reconciliation:
             now=self.ports.clock(),
             entropy=self._entropy,
             sought=self.ports.store.sought(self.key),
+            heard=self._heard,
+            turn=self._turn,
+            warnings=self._warnings,
         )
 
     async def _gather(self) -> None:
@@ -192,7 +228,7 @@ class Reconciliation:
         """
         meta = self.cr["metadata"]
         live: Object | None = None
-        if not taken_up(self.cr) and self.cr.get("status"):
+        if not taken_up(self.cr) and status_of(self.cr):
             # What is answered is the resource as it is: nobody need be asked besides.
             live = await self._report(self.kind.status(self.cr, self._observed(), Findings(settled=False)))
         live = live or await self._live(Ref(self.kind.type, meta["namespace"], meta["name"]))
@@ -222,52 +258,13 @@ class Reconciliation:
         self.ports.store.drop(action.ref.type, gone)
         self._log(logging.INFO, f"delete {action.ref.type.kind} {action.ref.name}")
 
-    async def _inquire(self) -> Answer | None:
-        inquiry = self.kind.inquire(self.cr, self._observed())
-        known, now = self.remembered, self.ports.clock()
-        self.remembered = None
-        if inquiry is None:
-            return None
-        fresh = known is not None and (now - known.at).total_seconds() < ANSWER_SECONDS
-        if fresh and known is not None and known.memo == inquiry.memo:
-            self.remembered = known
-            return known.answer
-        answer = await self._answer(inquiry)
-        if answer.ok:
-            self.remembered = Remembered(memo=inquiry.memo, answer=answer, at=now)
-        return answer
-
-    async def _answer(self, inquiry: Inquiry) -> Answer:
-        """A server that hangs may take a minute; what happens to the children is not left until then."""
-        asking = asyncio.ensure_future(self.ports.ask(inquiry))
-        named = asyncio.ensure_future(self.ports.named_again(self.key))
-        try:
-            while True:
-                await asyncio.wait({asking, named}, return_when=asyncio.FIRST_COMPLETED)
-                if asking.done():
-                    return asking.result()
-                named = asyncio.ensure_future(self.ports.named_again(self.key))
-                await self._tend()
-        finally:
-            asking.cancel()
-            named.cancel()
-
-    async def _tend(self) -> None:
-        """Set the children right once more. A changed spec waits for its own pass, and its own answer."""
-        latest = (self.ports.store.resource(self.key) or {}).get("metadata", {})
-        same = latest.get("generation") == self.cr["metadata"].get("generation")
-        if latest.get("uid") == self.cr["metadata"]["uid"] and same and "deletionTimestamp" not in latest:
-            with contextlib.suppress(ApiError):  # the key is named: the next pass makes up for it
-                await self._gather()
-                await self._converge()
-
     async def _report(self, report: Report) -> Object | None:
         """One status patch, if anything differs; from then on the resource says so here too.
 
         Returns the resource as it was answered, which may be newer than ours in all else.
         """
         known = self.cr.get("status") or {}
-        status = dated(report.status, known=known, now=self.ports.clock())
+        status = dated(whole(report), known=known, now=self.ports.clock())
         patch = merge_patch(known=known, wanted=status)
         if not patch:
             return None
@@ -293,7 +290,3 @@ class Reconciliation:
 
     def _log(self, level: int, message: str) -> None:
         log.log(level, message, extra={"key": str(self.key)})
-
-
-def _refused(refusal: Refused) -> tuple[Problem, Refused]:
-    return Problem(reason="Refused", message=f"{refusal.message}; it is tried again."), refusal

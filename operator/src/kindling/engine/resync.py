@@ -15,7 +15,7 @@ from typing import Protocol
 
 from kindling.engine.metrics import Metrics
 from kindling.engine.queue import Queue
-from kindling.engine.store import Key, Store, key_of
+from kindling.engine.store import Key, Store, key_of, ours
 from kindling.kube.errors import ApiError
 from kindling.kube.resources import Listing, ResourceType, ref_of
 
@@ -29,7 +29,7 @@ OVERDUE_PERIODS = 3
 
 class Lister(Protocol):
     def pages(
-        self, type: ResourceType, *, namespace: str | None, selector: str = ""
+        self, type: ResourceType, *, namespace: str | None, selector: str = "", metadata: bool = False
     ) -> AsyncIterator[Listing]: ...
 
 
@@ -48,10 +48,16 @@ class Resync:
         namespaces: Sequence[str],
         selector: str,
         sights: Sequence[ResourceType] = (),
+        others: Callable[[ResourceType], bool] = lambda _: False,
         every_seconds: float = EVERY_SECONDS,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """The children are listed by `selector`, but for the `sights`, which are listed whole."""
+        """The children are listed by `selector`, but for the `sights`, which are listed whole.
+
+        `others` says of a type whether others' objects are watched at the moment: these are listed besides,
+        by their metadata.
+        """
+        self._others = others
         self._api = api
         self._store = store
         self._queue = queue
@@ -115,16 +121,22 @@ class Resync:
         before = {ref: self._store.held(ref) for ref in self._store.refs(type)}
         there, versions = set(), set[int]()
         for namespace in self._namespaces:
-            async for page in self._api.pages(type, namespace=namespace, selector=selector):
-                versions.add(page.version)
-                for obj in page.items:
-                    there.add(ref_of(type, obj))
-                    for key in self._store.put(type, obj):
-                        self._queue.add(key)
+            for metadata in (False, True) if self._others(type) else (False,):
+                pages = self._api.pages(
+                    type, namespace=namespace, selector="" if metadata else selector, metadata=metadata
+                )
+                async for page in pages:
+                    versions.add(page.version)
+                    for obj in page.items:
+                        there.add(ref_of(type, obj))
+                        if metadata and (ours(obj) or not self._others(type)):
+                            continue  # had whole, or not asked for any more
+                        for key in self._store.put(type, obj):
+                            self._queue.add(key)
         for ref, known in before.items():
             if ref in there or known is None or self._store.held(ref) is not known:
                 continue
             if known.version <= min(versions):
-                self._metrics.healed(type.kind)
+                self._metrics.healed(type)
                 for key in self._store.drop(type, known.object):
                     self._queue.add(key)

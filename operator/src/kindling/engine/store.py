@@ -6,12 +6,12 @@ indices: those drop objects on a handler's error, and know nothing of write-thro
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from kindling.engine.packing import Packer, unpack
-from kindling.kinds.contract import INSTANCE_LABEL, KIND_LABEL, MANAGED_BY_LABEL, MANAGER, Sought
+from kindling.kinds.contract import KIND_LABEL, MANAGED_BY_LABEL, MANAGER, Sought, named_in
 from kindling.kube.resources import POD, SECRET, Object, Ref, ResourceType, ref_of, version_of
 
 K = TypeVar("K")
@@ -82,6 +82,10 @@ class Store:
         self._seeks = seeks or {}
         self._seekers: defaultdict[Sought, set[Key]] = defaultdict(set)
         self._sought: dict[Key, tuple[Sought, ...]] = {}
+        self._looks: Counter[ResourceType] = Counter()
+        self._unlisted: set[ResourceType] = set()
+        self.turned: Callable[[], None] = lambda: None
+        """Called when resources begin to look at others' objects of a type, or cease to."""
         self._named: defaultdict[tuple[ResourceType, str], set[Ref]] = defaultdict(set)
         self._resources = {type.label: type for type in resources}
         self._packers: defaultdict[tuple[ResourceType, bool], Packer] = defaultdict(Packer)
@@ -124,6 +128,45 @@ class Store:
                     found[ref] = self._objects[ref].object
         return found
 
+    def looked_for(self, type: ResourceType) -> bool:
+        """Whether any resource looks at others' objects of this type."""
+        return self._looks[type] > 0
+
+    def open(self, type: ResourceType) -> set[Key]:
+        """Others' objects of this type are known from now on; returns the resources that look at some."""
+        self._unlisted.discard(type)
+        return {key for look, keys in self._seekers.items() if look.type == type for key in keys}
+
+    def close(self, type: ResourceType) -> None:
+        """Others' objects of this type are not watched (any more): forget them."""
+        self._unlisted.add(type)
+        for ref in self.refs(type):
+            if not ours(self._objects[ref].object):
+                self._forget(ref)
+                del self._objects[ref]
+                _discard(self._named, (type, ref.name), ref)
+
+    def waits(self, key: Key) -> bool:
+        """Whether this resource looks at objects that are not listed yet, of which nothing can be said."""
+        return any(look.type in self._unlisted for look in self._sought.get(key, ()))
+
+    def leave(self, type: ResourceType, obj: Object) -> set[Key]:
+        """Take out what is ours and left a watch by our label, while others' are watched too.
+
+        It may be there still, without the label: no grave, so that the other watch can say so.
+        """
+        ref = ref_of(type, obj)
+        known = self._objects.get(ref)
+        if known is None or version_of(obj) < known.version or not ours(known.object):
+            return set()
+        graves = self._graves.get(ref)
+        concerned = self.drop(type, obj)
+        if graves is None:
+            self._graves.pop(ref, None)
+        else:
+            self._graves[ref] = graves
+        return concerned
+
     def refs(self, type: ResourceType) -> set[Ref]:
         return {ref for ref in self._objects if ref.type == type}
 
@@ -143,7 +186,7 @@ class Store:
             return set()
         concerned = {self._owner[ref]} if ref in self._owner else set()
         self._forget(ref)
-        bare = type in self._sights and type.label not in self._resources and not _ours(obj)
+        bare = type in self._sights and type.label not in self._resources and not ours(obj)
         packed, sample = self._packers[type, bare].pack(project(type, obj, bare=bare))
         self._objects[ref] = Held(version, obj["metadata"]["uid"], packed, sample)
         if type in self._sights:
@@ -190,10 +233,18 @@ class Store:
             return
         for look in self._sought.pop(key, ()):
             _discard(self._seekers, look, key)
+            self._count(look.type, -1)
         for look in looks:
             self._seekers[look].add(key)
+            self._count(look.type, +1)
         if looks:
             self._sought[key] = tuple(looks)
+
+    def _count(self, type: ResourceType, step: int) -> None:
+        before = self.looked_for(type)
+        self._looks[type] += step
+        if self.looked_for(type) != before:
+            self.turned()
 
     def _seekers_of(self, ref: Ref) -> set[Key]:
         exact = Sought(ref.type, ref.name, ref.namespace)
@@ -213,7 +264,7 @@ class Store:
             if owner["uid"] in self._by_uid:
                 return self._by_uid[owner["uid"]]
         labels = meta.get("labels") or {}
-        kind, name = labels.get(KIND_LABEL), labels.get(INSTANCE_LABEL)
+        kind, name = labels.get(KIND_LABEL), named_in(labels)
         return Key(kind, ref.namespace, name) if kind in self._resources and name else None
 
 
@@ -224,5 +275,6 @@ def _discard(sets: defaultdict[K, set[V]], name: K, item: V) -> None:
         del sets[name]
 
 
-def _ours(obj: Object) -> bool:
+def ours(obj: Object) -> bool:
+    """Whether it bears our label."""
     return (obj["metadata"].get("labels") or {}).get(MANAGED_BY_LABEL) == MANAGER

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from kindling.engine.lease import LeaseLost
 from kindling.engine.metrics import Metrics
 from kindling.engine.ports import Ports
 from kindling.engine.queue import Queue
-from kindling.engine.reconciliation import Gone, Reconciliation, Remembered
+from kindling.engine.reconciliation import Gone, Reconciliation
 from kindling.engine.store import Key
 from kindling.kinds.contract import After, Done, Kind, Outcome
 from kindling.kube.errors import ApiError, Conflict, TooMany, Unreachable
@@ -27,24 +27,22 @@ class Reconciler:
 
     ports: Ports
     kinds: Mapping[str, Kind]
-    _remembered: dict[Key, Remembered] = field(default_factory=dict)
 
     async def reconcile(self, key: Key) -> Outcome:
         """:raises ApiError: when the pass could not be ended; its key is to be retried."""
         cr = self.ports.store.resource(key)
-        remembered = self._remembered.pop(key, None)
         if cr is None or "deletionTimestamp" in cr["metadata"]:
+            self.ports.answers.forget(key)
+            await self.ports.turns.leave(key)
             return Done()
-        current = Reconciliation(
-            ports=self.ports, key=key, kind=self.kinds[key.kind], cr=cr, remembered=remembered
-        )
+        if self.ports.store.waits(key):
+            return Done()  # it is named once they have been listed
         try:
-            return await current.run()
+            return await Reconciliation(ports=self.ports, key=key, kind=self.kinds[key.kind], cr=cr).run()
         except Gone:
+            self.ports.answers.forget(key)
+            await self.ports.turns.leave(key)
             return Done()
-        finally:
-            if current.remembered is not None:
-                self._remembered[key] = current.remembered
 
 
 async def work(reconciler: Reconciler, queue: Queue[Key], metrics: Metrics) -> None:

@@ -14,9 +14,9 @@ from types import TracebackType
 import aiohttp
 import orjson
 
-from kindling.kube.access import Access
+from kindling.kube.access import METADATA_ONLY, Access
 from kindling.kube.errors import Unreachable, error_from
-from kindling.kube.resources import FIELD_MANAGER, PAGE, Listing, Object, Ref, ResourceType
+from kindling.kube.resources import EVENT, FIELD_MANAGER, PAGE, Listing, Object, Ref, ResourceType
 
 POOL = 32
 """Connections at most: one for each worker, so that a request that hangs takes nobody else's turn. Each costs
@@ -26,10 +26,11 @@ CONNECT_SECONDS = 5.0
 PATIENCE_SECONDS = 10.0
 """The longest Retry-After that is slept through in place; a longer one goes back to the queue."""
 ATTEMPTS = 3
+JSON = "application/json"
 _UNPRINTABLE = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xef\xbb\xbf|\xef\xbf[\xbe\xbf]")
 
-Observer = Callable[[str, str], None]
-"""Called with (verb, kind) for every write that the server answered."""
+Observer = Callable[[str, ResourceType], None]
+"""Called with the verb and the type of what was written, for every write that the server answered."""
 
 
 class Client:
@@ -68,13 +69,32 @@ class Client:
     async def get(self, ref: Ref) -> Object:
         return await self._call("GET", ref.type.path(namespace=ref.namespace, name=ref.name))
 
+    async def warnings(self, ref: Ref, *, uid: str) -> list[Object]:
+        """The Warning Events of this very object; the server looks through all of the namespace."""
+        fields = f"type=Warning,regarding.kind={ref.type.kind},regarding.name={ref.name},regarding.uid={uid}"
+        found = []
+        async for page in self.pages(EVENT, namespace=ref.namespace, fields=fields):
+            found += page.items
+        return found
+
     async def pages(
-        self, type: ResourceType, *, namespace: str | None, selector: str = ""
+        self,
+        type: ResourceType,
+        *,
+        namespace: str | None,
+        selector: str = "",
+        fields: str = "",
+        metadata: bool = False,
     ) -> AsyncIterator[Listing]:
-        """All objects, consistent as of one moment, page by page: thousands at once would not be small."""
+        """All objects, consistent as of one moment, page by page: thousands at once would not be small.
+
+        With `metadata`, nothing of them but that.
+        """
+        accept = METADATA_ONLY.format(suffix="List") if metadata else JSON
         query = {"limit": str(PAGE)} | ({"labelSelector": selector} if selector else {})
+        query |= {"fieldSelector": fields} if fields else {}
         while True:
-            page = await self._call("GET", type.path(namespace=namespace), query=query)
+            page = await self._call("GET", type.path(namespace=namespace), query=query, accept=accept)
             yield Listing(int(page["metadata"].get("resourceVersion") or 0), page.get("items") or [])
             token = page["metadata"].get("continue")
             if not token:
@@ -92,6 +112,10 @@ class Client:
             raise
         return any(item["name"] == type.plural for item in known.get("resources", ()))
 
+    async def server_version(self) -> str:
+        """The API server's version as it says it, `v1.34.4`."""
+        return str((await self._call("GET", "/version")).get("gitVersion", ""))
+
     async def apply(self, type: ResourceType, body: Object) -> Object:
         """Server-side apply as `kindling`, by force: the fields in `body` become ours and so."""
         meta = body["metadata"]
@@ -101,7 +125,7 @@ class Client:
             body={"apiVersion": type.api_version, "kind": type.kind, **body},
             content="application/apply-patch+yaml",
             query={"fieldManager": FIELD_MANAGER, "force": "true"},
-            wrote=("apply", type.kind),
+            wrote=("apply", type),
         )
 
     async def create(self, type: ResourceType, body: Object) -> Object:
@@ -111,7 +135,7 @@ class Client:
             type.path(namespace=body["metadata"]["namespace"]),
             body={"apiVersion": type.api_version, "kind": type.kind, **body},
             query={"fieldManager": FIELD_MANAGER},
-            wrote=("create", type.kind),
+            wrote=("create", type),
         )
 
     async def merge(self, ref: Ref, patch: Object, *, subresource: str | None = None) -> Object:
@@ -122,7 +146,7 @@ class Client:
             body=patch,
             content="application/merge-patch+json",
             query={"fieldManager": FIELD_MANAGER},
-            wrote=(subresource or "patch", ref.type.kind),
+            wrote=(subresource or "patch", ref.type),
         )
 
     async def delete(self, ref: Ref, *, uid: str, resource_version: str | None = None) -> None:
@@ -132,7 +156,7 @@ class Client:
             "DELETE",
             ref.type.path(namespace=ref.namespace, name=ref.name),
             body={"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions},
-            wrote=("delete", ref.type.kind),
+            wrote=("delete", ref.type),
         )
 
     async def _call(
@@ -142,8 +166,9 @@ class Client:
         *,
         query: dict[str, str] | None = None,
         body: Object | None = None,
-        content: str = "application/json",
-        wrote: tuple[str, str] | None = None,
+        content: str = JSON,
+        accept: str = JSON,
+        wrote: tuple[str, ResourceType] | None = None,
     ) -> Object:
         data = _encoded(body) if body is not None else None
         for attempt in range(1, ATTEMPTS + 1):
@@ -156,7 +181,7 @@ class Client:
                         self._server + path,
                         params=query,
                         data=data,
-                        headers={"Content-Type": content, "Accept": "application/json"},
+                        headers={"Content-Type": content, "Accept": accept},
                         timeout=self._timeout,
                     ) as response:
                         raw = await response.read()

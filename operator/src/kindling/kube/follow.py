@@ -15,6 +15,7 @@ from collections.abc import Callable
 import aiohttp
 import orjson
 
+from kindling.kube.access import METADATA_ONLY
 from kindling.kube.errors import ApiError, error_from
 from kindling.kube.resources import PAGE, Object, ResourceType
 
@@ -45,8 +46,10 @@ class Follower:
         seconds: int,
         see: See,
         turn: asyncio.Lock,
+        metadata: bool = False,
     ) -> None:
-        """A watch begins anew after so many seconds; an empty `selector` selects all.
+        """A watch begins anew after so many seconds; an empty `selector` selects all. With `metadata`,
+        objects come as PartialObjectMetadata.
 
         The followers share the `turn`: whoever has it may have a page of a list in memory, parsed.
         """
@@ -55,6 +58,7 @@ class Follower:
         self._session, self._url, self._type, self._see = session, url, type, see
         self._selected = {"labelSelector": selector} if selector else {}
         self._seconds = seconds
+        self._metadata = metadata
         self._version: str | None = None
         self._pause = FIRST_SECONDS
 
@@ -81,7 +85,7 @@ class Follower:
     async def _list(self) -> str:
         query = {**self._selected, "limit": str(PAGE)}
         while True:
-            async with self._session.get(self._url, params=query) as response:
+            async with self._session.get(self._url, params=query, headers=self._accept("List")) as response:
                 raw = await response.read()
             async with self._turn:
                 meta = await self._take_in_page(response.status, raw)
@@ -109,7 +113,8 @@ class Follower:
             "timeoutSeconds": str(self._seconds),
         }
         timeout = aiohttp.ClientTimeout(total=self._seconds + GRACE_SECONDS, sock_connect=GRACE_SECONDS)
-        async with self._session.get(self._url, params=query, timeout=timeout) as response:
+        accept = self._accept("")
+        async with self._session.get(self._url, params=query, timeout=timeout, headers=accept) as response:
             if response.status != 200:
                 _answer(response.status, await response.read())
             rest = b""
@@ -119,6 +124,9 @@ class Follower:
                     self._take_in(orjson.loads(line))
                     if number % TURN == TURN - 1:
                         await asyncio.sleep(0)
+
+    def _accept(self, suffix: str) -> dict[str, str]:
+        return {"Accept": METADATA_ONLY.format(suffix=suffix)} if self._metadata else {}
 
     def _take_in(self, event: Object) -> None:
         obj: Object = event["object"]

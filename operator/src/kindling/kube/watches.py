@@ -15,6 +15,9 @@ import aiohttp
 
 from kindling.kube.resources import ResourceType
 
+METADATA = "?metadata"
+"""Behind a path: its second watch, of all objects by their metadata, which is there on demand."""
+
 
 def paths_of(types: Sequence[ResourceType], namespaces: Sequence[str]) -> dict[str, ResourceType]:
     """The paths to be watched; without namespaces, those of the whole cluster."""
@@ -41,9 +44,10 @@ class Watches:
         self._paths = paths
         self._relisted = relisted
         self._monotonic = monotonic
-        self._began = dict.fromkeys(paths, monotonic())
+        always = [path for path in paths if not path.endswith(METADATA)]
+        self._began = dict.fromkeys(always, monotonic())
         self._listed: set[str] = set()
-        self._silent = set(paths)
+        self._silent = set(always)
 
     def __len__(self) -> int:
         return len(self._paths)
@@ -62,14 +66,28 @@ class Watches:
             return None
         return f"no watch for {max(late.values()):.0f} s on {_some(sorted(late))}"
 
+    def begin(self, path: str) -> None:
+        """A watch on demand is to be there from now on."""
+        self._began[path] = self._monotonic()
+        self._silent.add(path)
+
+    def end(self, path: str) -> None:
+        """It is not needed any more."""
+        self._began.pop(path, None)
+        self._silent.discard(path)
+        self._listed.discard(path)
+
     async def observe(
         self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
     ) -> aiohttp.ClientResponse:
         response = await handler(request)
         path = request.url.path
+        if "labelSelector" not in request.url.query and path + METADATA in self._paths:
+            path += METADATA
         if request.method == "GET" and response.status == 200 and path in self._paths:
             if request.url.query.get("watch") == "true":
-                self._began[path] = self._monotonic()
+                if path in self._began:
+                    self._began[path] = self._monotonic()
                 self._silent.discard(path)
             elif "continue" not in request.url.query:
                 if path in self._listed:
