@@ -78,10 +78,13 @@ class FaultyApi:
     async def delete(self, ref: Ref, *, uid: str, resource_version: str | None = None) -> None:
         await self._write(lambda: self._api.delete(ref, uid=uid, resource_version=resource_version))
 
+    async def warnings(self, ref: Ref, *, uid: str) -> list[Object]:
+        return await self._api.warnings(ref, uid=uid)
+
     def pages(
-        self, type: ResourceType, *, namespace: str | None, selector: str = ""
+        self, type: ResourceType, *, namespace: str | None, selector: str = "", metadata: bool = False
     ) -> AsyncIterator[Listing]:
-        return self._api.pages(type, namespace=namespace, selector=selector)
+        return self._api.pages(type, namespace=namespace, selector=selector, metadata=metadata)
 
     async def _write(self, write: Callable[[], Awaitable[T]]) -> T:
         fate = self.writes.popleft() if self.writes else None

@@ -46,7 +46,11 @@ class MemoryApi:
         self._applied: dict[str, Object] = {}
         self._created: dict[str, Object] = {}
         self.version = 0
+        self.warned: dict[tuple[Ref, str], list[Object]] = {}
+        """The Warning Events of objects, by reference and uid."""
         self.refuse: ResourceType | None = None
+        self.revisions: dict[str, tuple[str, Object]] = {}
+        """By a workload's uid the revision and template that its controller would keep to (`workloads`)."""
 
     # What the worker calls.
 
@@ -104,7 +108,7 @@ class MemoryApi:
         self.remove(ref)
 
     async def pages(
-        self, type: ResourceType, *, namespace: str | None, selector: str = ""
+        self, type: ResourceType, *, namespace: str | None, selector: str = "", metadata: bool = False
     ) -> AsyncIterator[Listing]:
         label, _, value = selector.partition("=")
         items = [
@@ -117,6 +121,9 @@ class MemoryApi:
         half = len(items) // 2
         yield Listing(self.version, items[:half])
         yield Listing(self.version, items[half:])
+
+    async def warnings(self, ref: Ref, *, uid: str) -> list[Object]:
+        return [copy.deepcopy(event) for event in self.warned.get((ref, uid), ())]
 
     def _managed(self, obj: Object) -> Object:
         """A copy that says which of its fields are ours, as managedFields does, in fewer words."""
@@ -201,6 +208,8 @@ class MemoryApi:
 
     def _insert(self, type: ResourceType, body: Object) -> Object:
         _default_and_check(body)
+        if "." in type.group and not type.group.endswith(".k8s.io"):  # a CRD's default, as ours have it
+            body.setdefault("status", {"observedGeneration": -1})
         number = self._next()
         body["metadata"] = {
             **body["metadata"],

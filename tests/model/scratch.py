@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kindling.kinds.conditions import find
-from kindling.kinds.contract import INSTANCE_LABEL, KIND_LABEL, MANAGED_BY_LABEL, MANAGER, Kind
+from kindling.kinds.contract import KIND_LABEL, MANAGED_BY_LABEL, MANAGER, Kind, named_in
 from kindling.kube.resources import SECRET, VOLUME_CLAIM, Object, Ref
 
 from tests.differences import differences
@@ -48,7 +48,7 @@ def owner(world: World, child: Ref) -> Ref | None:
     """Whose child it says it is."""
     labels = world.api.objects[child]["metadata"].get("labels") or {}
     kind = ROOMS.get(labels.get(KIND_LABEL, ""))
-    return Ref(kind.type, child.namespace, labels.get(INSTANCE_LABEL, "")) if kind else None
+    return Ref(kind.type, child.namespace, named_in(labels) or "") if kind else None
 
 
 def _children(world: World, ref: Ref) -> list[Ref]:

@@ -25,6 +25,10 @@ def may_follow(spec: Object, known: Object | None) -> Object:
     """The spec with what the CRDs keep from changing, and do not let stand beside each other."""
     if "password" in spec:
         spec = {name: value for name, value in spec.items() if name != "passwordSecretRef"}
+    users = ("defaultUser", "defaultuser")
+    if known is not None and any(name in {*spec, *known["spec"]} for name in users):
+        spec = {name: value for name, value in spec.items() if name not in users}
+        spec |= {name: known["spec"][name] for name in users if name in known["spec"]}
     if known is None or "storage" not in {*spec, *known["spec"]}:
         return spec
     fixed = ("ephemeral", "storageClassName")
@@ -34,6 +38,9 @@ def may_follow(spec: Object, known: Object | None) -> Object:
     return {**spec, "storage": storage}
 
 
+PEERS: st.SearchStrategy[list[Object]] = st.sampled_from(
+    [[], [{"namespaceSelector": {}}], [{"namespaceSelector": {}, "podSelector": {}}]]
+)
 AMOUNTS = st.sampled_from([{"limits": {"memory": "1Gi"}}, {"requests": {"memory": "1024Mi"}}, {}])
 
 
@@ -54,6 +61,7 @@ DATABASES = _optional(
     parameters=st.sampled_from([{"work_mem": "8MB"}, {"max_connections": 50}, {"ssl": "on"}, {}]),
     paused=st.booleans(),
     resources=AMOUNTS,
+    allowedFrom=PEERS,
 )
 CONSUMERS = _optional(
     {
@@ -72,7 +80,11 @@ CONSUMERS = _optional(
     resources=AMOUNTS,
 )
 CACHES = _optional(
-    {}, size=st.integers(1, 3), containerPort=st.sampled_from([11211, 80]), memoryMB=st.just(128)
+    {},
+    size=st.integers(1, 3),
+    containerPort=st.sampled_from([11211, 80]),
+    memoryMB=st.just(128),
+    allowedFrom=PEERS,
 )
 WATCHERS = _optional({"name": st.sampled_from(["friend", "a-0"])})
 TELLING = {"Postgresql": DATABASES, "Memcached": CACHES, "PulsarConsumer": CONSUMERS}

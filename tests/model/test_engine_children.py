@@ -64,6 +64,24 @@ def test_a_new_resource_whose_children_fail_again_and_again_says_that_it_is_on_i
     assert find(world.status(MEMCACHED, "m"), "Ready")["reason"] == "Reconciling"
 
 
+def test_two_kinds_of_one_name_are_both_named_with_the_remedy() -> None:
+    postgresql = ROOMS["postgresql.database.db.example.com"]
+    world = World()
+    world.api.put(postgresql.type, resource(postgresql, "shop"))
+    world.settle()
+    world.api.put(MEMCACHED.type, resource(MEMCACHED, "shop"))
+    world.settle()
+    ready = find(world.status(MEMCACHED, "shop"), "Ready")
+    assert ready["reason"] == "NameConflict"
+    for words in (
+        "NetworkPolicy ns/shop, which Memcached shop needs",
+        "belongs to the postgresql.database.db.example.com of this name",
+        "Create this Memcached under another name, or delete that Postgresql shop.",
+    ):
+        assert words in ready["message"], ready["message"]
+    assert find(world.status(postgresql, "shop"), "Ready")["reason"] != "NameConflict"
+
+
 def test_nothing_is_laid_over_a_strangers_object_of_a_childs_name() -> None:
     """Whatever is made before it turns up stays; from then on nothing is tried that could not be."""
     cr, taken = Ref(MEMCACHED.type, "ns", "m"), Ref(SERVICE, "ns", "m")

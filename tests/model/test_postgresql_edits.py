@@ -9,6 +9,7 @@ from kindling.engine.store import Key
 from kindling.kinds.conditions import find
 from kindling.kinds.contract import Answer
 from kindling.kinds.postgresql.login import Login
+from kindling.kinds.postgresql.volume import USER_ANNOTATION
 from kindling.kinds.postgresql.workload import PARAMETERS_HASH
 from kindling.kube.resources import POD, SECRET, SERVICE, STATEFUL_SET, VOLUME_CLAIM, Object, Ref
 
@@ -238,6 +239,44 @@ def test_version_of_the_data_stops_an_edit_and_nothing_else() -> None:
     world.api.edit(CR, {"spec": {"version": None, "image": None}})
     world.settle()
     assert ready(world)["status"] == "True"
+
+
+def test_a_kept_volume_is_not_taken_up_by_another_user() -> None:
+    """The role of the earlier one would keep its login, and its database stay beside an empty one."""
+    world = with_database(defaultUser="ada")
+    world.api.remove(CR)
+    world.settle()
+    kept: dict[Ref, Object] = dict(world.api.objects)
+    asked = len(world.logins)
+    world.api.put(FIRST.type, resource(FIRST, "db", defaultUser="bob"))
+    world.settle()
+    assert ready(world)["reason"] == "UserConflict"
+    for word in ("'bob'", "'ada'", "db-data", "kubectl delete pvc db-data -n ns"):
+        assert word in ready(world)["message"]
+    assert {ref: world.api.objects.get(ref) for ref in kept} == kept
+    assert len(world.logins) == asked
+    # As the message says: the user of the data has it, and without the data anyone may begin.
+    world.api.remove(CR)
+    world.api.put(FIRST.type, resource(FIRST, "db", defaultUser="ada"))
+    world.settle()
+    assert ready(world)["status"] == "True"
+    world.api.remove(CR)
+    world.settle()
+    world.api.remove(Ref(VOLUME_CLAIM, "ns", "db-data"))
+    world.api.put(FIRST.type, resource(FIRST, "db", defaultUser="bob"))
+    world.settle()
+    assert ready(world)["status"] == "True"
+
+
+def test_a_volume_from_before_users_were_recorded_is_taken_up_and_records_its_own() -> None:
+    world = with_database(defaultUser="ada")
+    claim = Ref(VOLUME_CLAIM, "ns", "db-data")
+    world.api.edit(claim, {"metadata": {"annotations": {USER_ANNOTATION: None}}})
+    pods = {ref: obj for ref, obj in world.api.objects.items() if ref.type == POD}
+    world.settle()
+    assert ready(world)["status"] == "True"
+    assert world.api.objects[claim]["metadata"]["annotations"][USER_ANNOTATION] == "ada"
+    assert {ref: obj for ref, obj in world.api.objects.items() if ref.type == POD} == pods
 
 
 def test_ephemeral_leaves_nothing_and_takes_nothing_of_an_earlier_one() -> None:

@@ -6,8 +6,9 @@ import base64
 import json
 
 import pytest
+from kindling.engine.plan import Apply, plan
 from kindling.kinds.conditions import find
-from kindling.kinds.contract import Answer
+from kindling.kinds.contract import Answer, Child, labels_of
 from kindling.kube.resources import (
     CONFIG_MAP,
     NETWORK_POLICY,
@@ -22,6 +23,7 @@ from kindling.kube.resources import (
 )
 
 from tests.model.world import KINDS, World, resource
+from tests.unit.schema.worlds import at_once
 
 FIRST, SECOND = KINDS[:2]
 CHILDREN = {
@@ -144,6 +146,36 @@ def test_retained_volume_is_taken_up_by_the_next_of_its_name_and_group() -> None
     assert decoded(world, "db-binding")["password"] != old["password"]
     assert world.logins[-1].password == decoded(world, "db-binding")["password"]
     assert ready(world)["status"] == "True"
+
+
+def test_volume_labelled_by_an_earlier_operator_is_relabelled_and_no_server_restarts() -> None:
+    """As the commit before created it: by those labels a tool that goes by them took it for its own."""
+    world = World()
+    meta = {
+        "namespace": "ns",
+        "name": "db-data",
+        "labels": labels_of(FIRST.type, {"metadata": {"name": "db"}}),
+    }
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    before = Child(type=VOLUME_CLAIM, body={"metadata": meta, "spec": spec})
+    (action,) = plan(type=FIRST.type, cr={"metadata": {"uid": "u"}}, desired=[before], observed={}).actions
+    assert isinstance(action, Apply)
+    at_once(world.api.create(VOLUME_CLAIM, action.body))
+    uid = world.api.objects[Ref(VOLUME_CLAIM, "ns", "db-data")]["metadata"]["uid"]
+    world.restart()
+    world.api.put(FIRST.type, resource(FIRST, "db"))
+    world.settle()
+    claim = world.api.objects[Ref(VOLUME_CLAIM, "ns", "db-data")]["metadata"]
+    assert (claim["uid"], ready(world)["status"]) == (uid, "True")
+    assert claim["labels"] == {
+        "app.kubernetes.io/managed-by": "kindling",
+        "app.kubernetes.io/name": "postgresql",
+        "kindling.dev/kind": FIRST.type.label,
+        "kindling.dev/name": "db",
+        "kindling.dev/postgresql-version": "17",
+    }
+    assert "Prune=false" in claim["annotations"].values()
+    assert world.writes_at_rest() == 0
 
 
 def test_retained_volume_is_not_the_other_groups() -> None:

@@ -29,7 +29,9 @@ def run_pods(api: MemoryApi) -> None:
 
 
 def control(api: MemoryApi) -> None:
-    """Every workload has its Pods, of its present template and no other, and counts those that are ready."""
+    """Every workload has its Pods, of its present template unless its strategy holds them back, and counts
+    those that are ready. A partition, of which there is one at most, keeps to the last template without one.
+    """
     for ref, obj in list(api.objects.items()):
         if ref.type not in (DEPLOYMENT, STATEFUL_SET) or ref not in api.objects:
             continue  # with the first Pod that went, the garbage collector may have come by
@@ -40,13 +42,21 @@ def control(api: MemoryApi) -> None:
             f"{ref.name if ref.type == STATEFUL_SET else revision}-{number}"
             for number in range(obj["spec"]["replicas"])
         }
-        kept = [pod for pod in _pods(api, meta["uid"], revision=revision) if pod.name in wanted]
+        strategy = obj["spec"].get("updateStrategy") or {}
+        partition = (strategy.get("rollingUpdate") or {}).get("partition", 0)
+        held = strategy.get("type") == "OnDelete" or partition > 0
+        if not held:
+            api.revisions[meta["uid"]] = (revision, template)
+        made = api.revisions.get(meta["uid"], (revision, template)) if partition else (revision, template)
+        kept = [
+            pod for pod in _pods(api, meta["uid"], revision=None if held else revision) if pod.name in wanted
+        ]
         for pod in _pods(api, meta["uid"]):
             if pod not in kept:
                 api.remove(pod)
         for name in sorted(wanted - {pod.name for pod in kept}):
             if Ref(POD, ref.namespace, name) not in api.objects:
-                api.put(POD, _pod(ref, meta["uid"], template, name=name, revision=revision))
+                api.put(POD, _pod(ref, meta["uid"], made[1], name=name, revision=made[0]))
         status = {"observedGeneration": meta["generation"], "updateRevision": revision}
         if ref.type == DEPLOYMENT:
             pods = [api.objects[pod] for pod in _pods(api, meta["uid"], revision=revision)]

@@ -8,15 +8,17 @@ from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+from kindling.engine.answers import Answers
 from kindling.engine.metrics import Metrics
 from kindling.engine.plan import Apply, plan
 from kindling.engine.ports import Ports
 from kindling.engine.queue import Queue
 from kindling.engine.resync import Resync
 from kindling.engine.store import Key, Store, key_of
+from kindling.engine.turns import Turns
 from kindling.engine.worker import Reconciler
 from kindling.kinds.conditions import find
-from kindling.kinds.contract import INSTANCE_LABEL, MANAGED_BY_LABEL, MANAGER, After, Answer, Kind, Observed
+from kindling.kinds.contract import MANAGED_BY_LABEL, MANAGER, After, Answer, Kind, Observed, named_in
 from kindling.kinds.postgresql.login import Login
 from kindling.kinds.registry import kinds
 from kindling.kube.errors import ApiError
@@ -51,6 +53,9 @@ class World:
         self.answer: Answer | Callable[[Login], Answer] = Answer(ok=True)
         self.failures = 0
         self.now = NOW
+        self.rooms = ROOMS
+        self.noted = ""
+        """What the operator noted for its next leader."""
         self.lost = False
         """Whether events were lost since all was last listed."""
         self.interfered = False
@@ -69,13 +74,13 @@ class World:
         ports = Ports(
             api=self.faulty,
             store=self.store,
-            ask=self._ask,
+            answers=Answers(ask=self._ask, look=self._look, name=self.queue.add),
             tell=self._tell,
-            named_again=self.queue.named_again,
             repaired=self._repaired,
             clock=lambda: self.now,
+            turns=self._turns(),
         )
-        self.reconciler = Reconciler(ports=ports, kinds=ROOMS)
+        self.reconciler = Reconciler(ports=ports, kinds=self.rooms)
         self._resync = Resync(
             api=self.faulty,
             store=self.store,
@@ -96,6 +101,20 @@ class World:
         for ref in self.api.objects:
             if ref.type.label in ROOMS:
                 self.queue.add(key_of(ref))
+
+    def _turns(self) -> Turns:
+        async def note(text: str) -> None:
+            self.noted = text
+
+        store, queue = self.store, self.queue
+        turns = Turns(
+            exists=lambda key: store.resource(key) is not None,
+            wake=queue.add,
+            note=note,
+            clock=lambda: self.now,
+        )
+        turns.take_over(self.noted)
+        return turns
 
     @property
     def waiting(self) -> deque[Event]:
@@ -199,6 +218,9 @@ class World:
         self.logins.append(login)
         return self.answer(login) if callable(self.answer) else self.answer
 
+    async def _look(self, login: Login) -> Answer | None:
+        raise AssertionError("nobody runs the health checks here")
+
     def _tell(self, type: ResourceType, cr: Object, before: Object, after: Object) -> None:
         self.told.append((cr["metadata"]["name"], after["conditions"][0]["reason"]))
 
@@ -215,14 +237,14 @@ class World:
     def _claimed(self, ref: Ref) -> None:
         """Who says that it is Ready as specified knows of nothing that is not."""
         cr = self.api.objects[ref]
-        ready, kind = find(cr["status"], "Ready"), ROOMS[ref.type.label]
+        ready, kind = find(cr["status"], "Ready"), self.rooms[ref.type.label]
         if ready["status"] != "True" or ready["observedGeneration"] != cr["metadata"]["generation"]:
             return
         own = {r: obj for r, obj in self.api.objects.items() if r.type in kind.children or r.type in SIGHTS}
         unseen = [
             r
             for r, obj in own.items()
-            if (obj["metadata"].get("labels") or {}).get(INSTANCE_LABEL) == ref.name
+            if named_in(obj["metadata"].get("labels") or {}) == ref.name
             and version(self.store.get(r)) != version(obj)
         ]
         if self.interfered or self.lost or unseen or kind.paused(cr):

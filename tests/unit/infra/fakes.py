@@ -54,6 +54,8 @@ class FakeMachine:
     archives: set[str] = field(default_factory=set)
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     has_engine: bool = True
+    # Of the last node image that was asked for.
+    workers_asked_for: int | None = None
     failure: Exception | None = None
 
     @classmethod
@@ -110,8 +112,9 @@ class FakeMachine:
     def remove_image(self, ref: str) -> None:
         self.calls.append(("remove_image", ref))
 
-    def ensure_node_image(self, engine: object, progress: object = None) -> str:
+    def ensure_node_image(self, engine: object, progress: object = None, *, workers: int = 0) -> str:
         assert engine is self
+        self.workers_asked_for = workers
         return "localhost/node:found"
 
     def build_archive(

@@ -36,6 +36,7 @@ def cli(*arguments: str) -> subprocess.CompletedProcess[str]:
             Command("preview", stack="test", markdown=Path("a.md"), save_plan=Path("p.json")),
         ),
         (["test"], Command("test")),
+        (["renew"], Command("renew")),
         (["promote", "staging", "prod"], Command("promote", stack="prod", source="staging")),
         (["test", "-k", "plan", "--pdb"], Command("test", rest=("-k", "plan", "--pdb"))),
         (
@@ -87,7 +88,7 @@ def test_help_goes_to_standard_output(given: list[str]) -> None:
 
 def test_help_names_every_verb() -> None:
     shown = cli("--help").stdout
-    verbs = ("up", "preview", "refresh", "destroy", "dev", "doctor", "exec", "test")
+    verbs = ("up", "preview", "refresh", "destroy", "dev", "doctor", "exec", "renew", "test")
     assert all(verb in shown for verb in verbs)
 
 

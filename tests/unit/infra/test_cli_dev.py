@@ -36,7 +36,9 @@ def test_settings_are_the_clusters_but_for_what_is_the_pods() -> None:
         {"name": "KINDLING_POD", "valueFrom": field},
         {"name": "PATH", "value": "/opt/bin"},
     ]
-    deployment = {"spec": {"template": {"spec": {"containers": [{"env": env}]}}}}
+    deployment = {
+        "spec": {"template": {"spec": {"containers": [{"name": "prober"}, {"name": "operator", "env": env}]}}}
+    }
     assert settings_of(deployment) == {
         "KINDLING_IMAGE_POSTGRES": "postgres:1",
         "KINDLING_WATCH_NAMESPACES": "",

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from pulumi.runtime import rpc
 
-from infra import environment, settings
+from infra import admission, environment, settings
 from infra.components.cluster import kind_config
 from infra.paths import REPOSITORY
 from infra.settings import ClusterSettings
@@ -24,6 +24,7 @@ from tests.unit.infra.fakes import Graph, Registration, declare
 CLUSTER = "pulumi-python:dynamic/kind:Cluster"
 IMAGE = "pulumi-python:dynamic/containers:Image"
 PROVIDER = "pulumi:providers:kubernetes"
+ADMISSION = "kubernetes:admissionregistration.k8s.io/v1"
 CRD = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
 DEPLOYMENT = "kubernetes:apps/v1:Deployment"
 
@@ -111,6 +112,20 @@ def test_each_definition_is_the_file_and_is_waited_for(graph: Graph) -> None:
         added = {"pulumi.com/waitFor": "condition=Established"}
         assert inputs["metadata"].pop("annotations") == {**crd["metadata"].get("annotations", {}), **added}
         assert inputs == without_annotations(crd)
+
+
+def test_requesters_are_asked_for_their_rights_before_the_operator_acts_for_them(graph: Graph) -> None:
+    policies = graph.of(f"{ADMISSION}:ValidatingAdmissionPolicy")
+    bindings = graph.of(f"{ADMISSION}:ValidatingAdmissionPolicyBinding")
+    names = {policy.name for policy in admission.policies(manifests("crds"))}
+    assert {item.inputs["metadata"]["name"] for item in policies} == names
+    assert {item.inputs["spec"]["policyName"] for item in bindings} == names
+    assert all(item.inputs["spec"]["validationActions"] == ["Deny"] for item in bindings)
+    component = {item.name: item for item in graph.resources if not item.custom}
+    assert {item.urn for item in bindings} <= component["operator"].dependencies
+    for item in policies:
+        (declared,) = (found for found in admission.policies(manifests("crds")) if found.name == item.name)
+        assert item.inputs["spec"] == declared.spec
 
 
 def test_the_samples_are_the_files(graph: Graph) -> None:

@@ -42,9 +42,11 @@ def custom(graph: Graph, prefix: str) -> list[Registration]:
 
 
 def containers(graph: Graph) -> dict[str, Any]:
-    (container,) = graph.one(DEPLOYMENT, "operator-deployment").inputs["spec"]["template"]["spec"][
+    """The operator's own; beside it is the prober, of the same image."""
+    container, prober = graph.one(DEPLOYMENT, "operator-deployment").inputs["spec"]["template"]["spec"][
         "containers"
     ]
+    assert prober["image"] == container["image"]
     return dict(container)
 
 
@@ -141,7 +143,8 @@ def test_rights_can_end_at_the_served_namespaces(preview: bool) -> None:
         replicas=1, log_level="info", watch_namespaces=served, scope=settings.NAMESPACES
     )
     graph = graph_of(replace(STAGING, operator=operator), preview=preview)
-    assert not graph.of(f"{RBAC}:ClusterRole")
+    users = {f"kindling-{role}" for role in rbac.USER_ROLES}
+    assert {item.inputs["metadata"]["name"] for item in graph.of(f"{RBAC}:ClusterRole")} == users
     assert not graph.of(f"{RBAC}:ClusterRoleBinding")
     for sort in ("Role", "RoleBinding"):
         places = [
@@ -159,8 +162,9 @@ def test_rights_can_end_at_the_served_namespaces(preview: bool) -> None:
                 ],
             )
         )  # fmt: skip
-    wide = graph_of(STAGING, preview=preview).one(f"{RBAC}:ClusterRole").inputs["rules"]
-    assert len(wide) == len(rbac.CLUSTER_RULES)
+    role = graph_of(STAGING, preview=preview).one(f"{RBAC}:ClusterRole", "operator-cluster-role")
+    wide = role.inputs["rules"]
+    assert len(wide) == len(rbac.cluster_rules())
     assert graph.one(f"{RBAC}:Role", "operator-role-in-team-a").inputs["rules"] == wide
     binding = graph.one(f"{RBAC}:RoleBinding", "operator-role-in-team-a").inputs
     assert (binding["roleRef"]["kind"], binding["subjects"][0]["kind"]) == ("Role", "ServiceAccount")

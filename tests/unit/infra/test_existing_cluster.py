@@ -33,6 +33,9 @@ class World:
     def access_to_ask(self, context: str) -> World | None:
         return self.access(context) if self.has_kubectl else None
 
+    def recent(self) -> None:
+        pass
+
     def uid(self) -> str:
         if self.asked not in self.clusters:
             raise KindlingError(f"the cluster of context `{self.asked}` can not be reached")

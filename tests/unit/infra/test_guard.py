@@ -146,6 +146,8 @@ def test_every_object_of_a_stack_is_judged(preview: bool, monkeypatch: pytest.Mo
     objects = [item for item in graph.resources if item.type.startswith("kubernetes:")]
     assert sorted(judged) == sorted(f"{item.type}/{item.name}" for item in objects)
     deployment = judged["kubernetes:apps/v1:Deployment/operator-deployment"]
-    (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    assert container["securityContext"]["allowPrivilegeEscalation"] is False
-    assert container["image"].startswith("localhost/kindling-operator:")
+    containers = deployment["spec"]["template"]["spec"]["containers"]
+    assert [container["name"] for container in containers] == ["operator", "prober"]
+    for container in containers:
+        assert container["securityContext"]["allowPrivilegeEscalation"] is False
+        assert container["image"].startswith("localhost/kindling-operator:")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kindling.prober import lanes, workers
 
 from infra import environment, rbac, settings
 from infra.components import images
@@ -31,8 +32,12 @@ def pod(graph: Graph) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def container(pod: dict[str, Any]) -> dict[str, Any]:
-    (only,) = pod["containers"]
-    return dict(only)
+    return next(dict(one) for one in pod["containers"] if one["name"] == "operator")
+
+
+@pytest.fixture(scope="module")
+def prober(pod: dict[str, Any]) -> dict[str, Any]:
+    return next(dict(one) for one in pod["containers"] if one["name"] == "prober")
 
 
 def test_names_that_users_rely_on(graph: Graph) -> None:
@@ -49,11 +54,49 @@ def test_the_namespace_takes_restricted_pods_only(graph: Graph) -> None:
         assert labels[f"pod-security.kubernetes.io/{mode}"] == "restricted"
 
 
-def test_the_pod_is_restricted(pod: dict[str, Any], container: dict[str, Any]) -> None:
+def test_the_prober_has_no_token_and_little_memory(
+    pod: dict[str, Any], container: dict[str, Any], prober: dict[str, Any]
+) -> None:
+    """It speaks to servers that are anybody's; what reaches both containers is one folder, for the socket."""
+    assert pod["automountServiceAccountToken"] is False
+    assert prober["image"] == container["image"]
+    assert "env" not in prober
+    (mount,) = prober["volumeMounts"]
+    assert mount["name"] == "sockets"
+    assert mount in container["volumeMounts"]
+    assert prober["command"][-1] == environment_of(container)["KINDLING_PROBER"]
+    assert prober["command"][-1].startswith(mount["mountPath"])
+    (projected,) = [volume for volume in pod["volumes"] if "projected" in volume]
+    holders = [
+        one["name"]
+        for one in pod["containers"]
+        if projected["name"] in [mount["name"] for mount in one["volumeMounts"]]
+    ]
+    assert holders == ["operator"]
+    most = workers.HEADROOM_BYTES * lanes.WORKERS
+    assert int(prober["resources"]["limits"]["memory"].removesuffix("Mi")) * 2**20 > most + 64 * 2**20
+
+
+def test_the_operator_finds_its_credentials_where_clients_look(
+    pod: dict[str, Any], container: dict[str, Any]
+) -> None:
+    (volume,) = [volume for volume in pod["volumes"] if "projected" in volume]
+    (mount,) = [one for one in container["volumeMounts"] if one["name"] == volume["name"]]
+    assert mount["mountPath"] == "/var/run/secrets/kubernetes.io/serviceaccount"
+    token, bundle, namespace = volume["projected"]["sources"]
+    assert token["serviceAccountToken"] == {"path": "token", "expirationSeconds": 3607}
+    assert bundle["configMap"]["name"] == "kube-root-ca.crt"
+    assert namespace["downwardAPI"]["items"][0]["path"] == "namespace"
+
+
+def test_the_pod_is_restricted(
+    pod: dict[str, Any], container: dict[str, Any], prober: dict[str, Any]
+) -> None:
     """The API server would refuse less, but only once there is one; and `read-only` it does not ask."""
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["securityContext"]["runAsUser"] > 0
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == prober["securityContext"]
     assert container["securityContext"] == {
         "allowPrivilegeEscalation": False,
         "readOnlyRootFilesystem": True,
@@ -93,6 +136,8 @@ def test_the_environment(container: dict[str, Any]) -> None:
     assert environment_of(container) == {
         "KINDLING_LOG_LEVEL": "INFO",
         "KINDLING_WATCH_NAMESPACES": "",
+        "KINDLING_KINDS": "",
+        "KINDLING_PROBER": "/run/kindling/prober.sock",
         **{
             f"KINDLING_IMAGE_{name.upper().replace('-', '_')}": f"localhost/kindling-{name}:{source.digest()}"
             for name, source in operands().items()
@@ -156,8 +201,13 @@ def test_only_the_http_port_is_open(graph: Graph) -> None:
 
 
 def test_the_roles_are_the_table(graph: Graph) -> None:
-    for kind, table in (("ClusterRole", rbac.CLUSTER_RULES), ("Role", rbac.OWN_NAMESPACE_RULES)):
-        rules = graph.one(f"kubernetes:rbac.authorization.k8s.io/v1:{kind}").inputs["rules"]
+    tables = {
+        ("ClusterRole", "operator-cluster-role"): rbac.cluster_rules(),
+        ("Role", "operator-role"): rbac.OWN_NAMESPACE_RULES,
+        **{("ClusterRole", f"users-{role}"): rbac.user_rules(role) for role in rbac.USER_ROLES},
+    }
+    for (kind, name), table in tables.items():
+        rules = graph.one(f"kubernetes:rbac.authorization.k8s.io/v1:{kind}", name).inputs["rules"]
         assert rules == [
             {
                 "apiGroups": [rule.group],
@@ -182,7 +232,9 @@ def test_the_roles_are_bound_to_the_pods_account(graph: Graph, pod: dict[str, An
         assert subject["name"] == pod["serviceAccountName"]
 
 
-@pytest.mark.parametrize("rule", [*rbac.CLUSTER_RULES, *rbac.OWN_NAMESPACE_RULES], ids=lambda rule: rule.why)
+@pytest.mark.parametrize(
+    "rule", [*rbac.cluster_rules(), *rbac.OWN_NAMESPACE_RULES], ids=lambda rule: rule.why
+)
 def test_no_rule_is_a_wildcard_or_too_much(rule: rbac.Rule) -> None:
     assert rule.resources
     assert rule.verbs
@@ -195,7 +247,7 @@ def test_only_children_and_events_can_be_written() -> None:
     """No Pods, nodes, roles, and not the resources themselves but for their status."""
     writable = {
         (rule.group, resource)
-        for rule in rbac.CLUSTER_RULES
+        for rule in rbac.cluster_rules()
         if set(rule.verbs) - set(rbac.READ)
         for resource in rule.resources
         if not resource.endswith("/status")
@@ -211,7 +263,7 @@ def test_only_children_and_events_can_be_written() -> None:
         ("policy", "poddisruptionbudgets"),
         ("events.k8s.io", "events"),
     }
-    deletable = {rule.resources for rule in rbac.CLUSTER_RULES if "delete" in rule.verbs}
+    deletable = {rule.resources for rule in rbac.cluster_rules() if "delete" in rule.verbs}
     assert deletable == {("poddisruptionbudgets",)}, "all else goes with its owner"
 
 

@@ -178,6 +178,24 @@ def test_nobody_is_cluster_admin() -> None:
     assert fields(violations(type, "b", {"roleRef": {"name": "cluster-admin"}})) == ["roleRef.name"]
 
 
+def test_an_admission_policy_refuses_what_it_cannot_judge() -> None:
+    type = "kubernetes:admissionregistration.k8s.io/v1:ValidatingAdmissionPolicy"
+    assert violations(type, "p", {"spec": {"failurePolicy": "Fail"}}) == []
+    assert violations(type, "p", {"spec": {}}) == [], "Fail is the default"
+    (found,) = violations(type, "p", {"spec": {"failurePolicy": "Ignore"}})
+    assert (found.field, found.value) == ("spec.failurePolicy", "Ignore")
+
+
+@pytest.mark.parametrize("actions", [None, [], ["Warn", "Audit"]])
+def test_an_admission_policy_is_enforced(actions: list[str] | None) -> None:
+    type = "kubernetes:admissionregistration.k8s.io/v1:ValidatingAdmissionPolicyBinding"
+    for fine in (["Deny"], ["Audit", "Deny"], UNKNOWN, [UNKNOWN]):
+        assert violations(type, "b", {"spec": {"validationActions": fine}}) == []
+    assert fields(violations(type, "b", {"spec": {"validationActions": actions}})) == [
+        "spec.validationActions"
+    ]
+
+
 def test_what_is_not_of_kubernetes_is_none_of_its_business() -> None:
     assert violations("pulumi-python:dynamic/containers:Image", "i", deployment({"hostPID": True})) == []
 

@@ -20,6 +20,7 @@ GOOD = {
     "replicas": "2",
     "logLevel": "info",
     "watchNamespaces": "[]",
+    "kinds": "[]",
     "samples": "false",
     "broker": "false",
     "scope": "cluster",
@@ -52,6 +53,7 @@ def test_every_value_is_read() -> None:
             replicas="1",
             logLevel="debug",
             watchNamespaces='["default", "team-b"]',
+            kinds='["PulsarConsumer", "Memcached"]',
             scope="namespaces",
             protect="true",
             samples="true",
@@ -68,7 +70,11 @@ def test_every_value_is_read() -> None:
     )
     assert found.cluster.context == "kind-kindling-dev"
     assert found.operator == settings.OperatorSettings(
-        replicas=1, log_level="debug", watch_namespaces=("default", "team-b"), scope="namespaces"
+        replicas=1,
+        log_level="debug",
+        watch_namespaces=("default", "team-b"),
+        scope="namespaces",
+        kinds=("PulsarConsumer", "Memcached"),
     )
     assert found.protect
     assert not found.cluster.is_existing
@@ -102,6 +108,10 @@ def test_every_value_is_read() -> None:
         ("watchNamespaces", '["Team"]', "a list of namespace names"),
         ("watchNamespaces", '["a", "a"]', "each named once"),
         ("watchNamespaces", "[7]", "a list of namespace names"),
+        ("kinds", "Memcached", "a list of Memcached, MyCustomResource, Postgresql, PulsarConsumer"),
+        ("kinds", '["memcached"]', "none named means all"),
+        ("kinds", '["Memcached", "Memcached"]', "each named once"),
+        ("kinds", "[7]", "a list of Memcached"),
         ("samples", "yes", "true, false"),
         ("broker", "True", "true, false"),
         ("scope", "namespace", "cluster, namespaces"),
@@ -276,3 +286,11 @@ def test_a_broken_file_is_named(repository: Path, text: str) -> None:
 @pytest.mark.parametrize("stack", settings.stacks())
 def test_every_stack_of_the_repository_is_right(stack: str) -> None:
     assert settings.read(stack).stack == stack
+
+
+def test_samples_need_the_broker_for_the_kind_that_uses_it() -> None:
+    chosen = settings.load(getter(samples="true", kinds='["Memcached", "Postgresql"]'), stack="dev")
+    assert chosen.samples.enabled
+    for kinds in ("[]", '["PulsarConsumer"]'):
+        with pytest.raises(KindlingError, match="kindling:broker"):
+            settings.load(getter(samples="true", kinds=kinds), stack="dev")

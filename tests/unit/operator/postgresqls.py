@@ -31,6 +31,7 @@ SPECS = st.fixed_dictionaries(
         "password": st.text(min_size=1, max_size=20),
         "image": st.sampled_from(["postgres:16", "registry:5000/a/b@sha256:00"]),
         "deletionPolicy": st.sampled_from(["Retain", "Delete"]),
+        "shutdownSeconds": st.integers(1, 7200),
         "passwordSecretRef": st.fixed_dictionaries(
             {"name": st.sampled_from(["secret", "db-binding"])}, optional={"key": st.just("word")}
         ),
@@ -68,8 +69,14 @@ def secret(**values: str) -> Object:
     return {"metadata": {"uid": "secret-uid"}, "data": encoded}
 
 
-def volume(size: str = "1Gi") -> dict[Ref, Object]:
-    claim = {"metadata": {"uid": "volume-uid"}, "spec": {"resources": {"requests": {"storage": size}}}}
+def volume(size: str = "1Gi", *, has: str | None = None) -> dict[Ref, Object]:
+    """A claim that asks for `size`, and one that has been given something where `has` says how much."""
+    claim: Object = {
+        "metadata": {"uid": "volume-uid"},
+        "spec": {"resources": {"requests": {"storage": size}}},
+    }
+    if has is not None:
+        claim["status"] = {"phase": "Bound", "capacity": {"storage": has}}
     return {Ref(VOLUME_CLAIM, "ns", "db-data"): claim}
 
 

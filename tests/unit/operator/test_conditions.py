@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from kindling.kinds.conditions import condition, dated, find, standard
+from kindling.kinds.conditions import condition, dated, find, standard, status_of, whole
+from kindling.kinds.contract import After, Done, Invalid, Outcome, Report
 
 THEN, NOW = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 2, 2, tzinfo=UTC)
 
@@ -63,3 +64,29 @@ def test_each_of_the_four_says_why_it_is_as_it_is(
     assert [item["reason"] for item in found] == reasons.split()
     assert [item["message"] == "why" for item in found] == [reason == "Why" for reason in reasons.split()]
     assert {item["observedGeneration"] for item in found} == {7}
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ({}, {}),
+        ({"status": None}, {}),
+        ({"status": {"observedGeneration": -1}}, {}),
+        ({"status": {"observedGeneration": -1, "conditions": []}}, {}),
+        ({"status": {"observedGeneration": 1}}, {"observedGeneration": 1}),
+    ],
+)
+def test_what_the_crd_puts_in_place_of_a_status_is_none(
+    given: dict[str, object], found: dict[str, object]
+) -> None:
+    assert status_of(given) == found
+
+
+@pytest.mark.parametrize(
+    ("outcome", "stalled"), [(Invalid("Because"), True), (After(1.0), False), (Done(), False)]
+)
+def test_stalled_is_there_where_only_an_edit_helps(outcome: Outcome, stalled: bool) -> None:
+    made = whole(Report(status=status(False, generation=2), outcome=outcome))
+    assert find(made, "Ready")["status"] == "False"
+    words = {"status": "True", "reason": "Because", "message": "m", "observedGeneration": 2}
+    assert find(made, "Stalled") == ({"type": "Stalled", **words} if stalled else {})

@@ -8,10 +8,18 @@ import time
 from pathlib import Path
 
 import pytest
-from kindling.kinds.postgresql.initdb import INITDB, REFUSED
+from kindling.kinds.postgresql.initdb import IDENTIFIER, INITDB, LOST, REFUSED
 
 from tests.unit.operator.conftest import Files
 from tests.unit.operator.test_postgres_port import as_superuser
+
+
+def told(files: Files) -> str:
+    """What a start that fails leaves in its log, and so in the container's termination message."""
+    log = files.root / "init.log"
+    with log.open("wb") as out:
+        assert files.start(INITDB, log=out.fileno()).wait(timeout=60) != 0
+    return log.read_text()
 
 
 def entries(files: Files) -> set[str]:
@@ -61,6 +69,34 @@ def test_what_is_not_ours_is_not_overwritten(files: Files) -> None:
     assert files.run(INITDB) != 0
     assert stranger.read_text() == "mine"
     assert os.listdir(stranger.parent) == ["precious"]
+
+
+@pytest.mark.parametrize("left", [None, "pgdata.partial", "pgdata"])
+def test_where_there_was_data_none_is_made_in_its_place(files: Files, left: str | None) -> None:
+    """Not in an empty volume, nor beside what an initdb or a person has left there."""
+    if left is not None:
+        (files.mount / left).mkdir()
+        (files.mount / left).chmod(0o777)
+        (files.mount / left / "precious").write_text("mine")
+    (files.root / "config" / IDENTIFIER).write_text("7412345678901234567")
+    for _ in range(2):
+        assert LOST in told(files)
+        assert entries(files) == ({left} if left else set())
+    (files.root / "config" / IDENTIFIER).write_text("")
+    if left != "pgdata":
+        assert files.run(INITDB) == 0
+        assert entries(files) == {"pgdata"}
+    else:
+        assert LOST not in told(files)
+        assert (files.mount / left / "precious").read_text() == "mine"
+
+
+def test_where_the_data_is_it_is_started_with(files: Files) -> None:
+    assert files.run(INITDB) == 0
+    control = (files.mount / "pgdata" / "global" / "pg_control").read_bytes()
+    (files.root / "config" / IDENTIFIER).write_text("7412345678901234567")
+    assert start_with(files, max_connections="50") == ("max_connections = '50'", False)
+    assert (files.mount / "pgdata" / "global" / "pg_control").read_bytes() == control
 
 
 def in_place(files: Files) -> tuple[str, bool]:

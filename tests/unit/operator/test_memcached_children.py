@@ -24,6 +24,7 @@ from kindling.kube.resources import (
 
 from tests.model.memory import MemoryApi
 from tests.unit.operator.memcacheds import KIND, NAMES, SPECS, memcached, observed
+from tests.unit.operator.networks import DEFAULT_PEERS
 
 
 def children(cr: Object) -> dict[ResourceType, Child]:
@@ -162,7 +163,7 @@ def test_nothing_but_its_port_may_be_reached_and_nobody_by_it() -> None:
     assert sorted(found["policyTypes"]) == ["Egress", "Ingress"]
     assert found["egress"] == []
     (rule,) = found["ingress"]
-    assert rule["from"] == [{"namespaceSelector": {}}]
+    assert rule["from"] == DEFAULT_PEERS
     (port,) = rule["ports"]
     assert port["port"] == pod_of()["containers"][0]["ports"][0]["name"]
 

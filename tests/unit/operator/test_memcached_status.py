@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from kindling.kinds.conditions import find
 from kindling.kinds.contract import After, Done, Findings, Outcome, Problem, Report
 from kindling.kinds.pods import PATIENCE_SECONDS
+from kindling.kinds.progress import DEADLINE_SECONDS
 from kindling.kube.resources import POD, Object, Ref
 
 from tests.unit.operator.memcacheds import KIND, SPECS, deployment, memcached, observed, pod, running
@@ -190,11 +191,6 @@ def test_trouble_beside_one_that_serves() -> None:
         ),
         ({"type": "ReplicaFailure", "status": "True", "message": "x" * 9000}, "PodsRefused", "Allow it"),
         (
-            {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"},
-            "RolloutStuck",
-            "kubectl describe pods",
-        ),
-        (
             {
                 "type": "Progressing",
                 "status": "False",
@@ -245,7 +241,7 @@ def test_looks_again_the_sooner_the_sooner_it_may_change(problem: Problem | None
 @pytest.mark.parametrize(
     ("status", "outcome"),
     [
-        ({}, Done()),
+        ({}, After(DEADLINE_SECONDS)),
         ({"containerStatuses": waiting("ImagePullBackOff")}, Done()),
         ({"conditions": unschedulable("2026-01-01T00:00:59Z")}, After(PATIENCE_SECONDS - 1)),
         ({"conditions": unschedulable("2026-01-01T00:00:40Z")}, Done()),

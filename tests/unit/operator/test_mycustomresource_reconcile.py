@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from kindling.engine.answers import Answers
 from kindling.engine.metrics import Metrics
 from kindling.engine.ports import Ports
 from kindling.engine.queue import Queue
@@ -99,8 +100,8 @@ def in_world(story: Callable[[World], Any]) -> None:
         def tell(type: ResourceType, cr: Object, before: Object, after: Object) -> None:
             world.told.append(after)
 
-        again = world.queue.named_again
-        ports = Ports(api=world.api, store=world.store, ask=ask, tell=tell, named_again=again)
+        answers = Answers(ask=ask, look=ask, name=world.queue.add)
+        ports = Ports(api=world.api, store=world.store, answers=answers, tell=tell)
         reconciler = Reconciler(ports=ports, kinds={KIND.type.label: KIND})
         metrics = Faults()
         workers = [asyncio.create_task(work(reconciler, world.queue, metrics)) for _ in range(8)]

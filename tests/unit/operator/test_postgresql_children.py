@@ -16,6 +16,7 @@ from kindling.kinds.postgresql import Postgresql
 from kindling.kube.resources import SECRET, SERVICE, STATEFUL_SET, VOLUME_CLAIM, Object, Ref
 
 from tests.model.memory import MemoryApi
+from tests.unit.operator.networks import DEFAULT_PEERS
 from tests.unit.operator.postgresqls import (
     KIND,
     NAMES,
@@ -180,9 +181,7 @@ def test_only_postgresqls_port_is_open_and_nothing_goes_out() -> None:
     body = children(cr)["db/NetworkPolicy"].body["spec"]
     assert set(body["policyTypes"]) == {"Ingress", "Egress"}
     assert body["egress"] == []
-    assert body["ingress"] == [
-        {"from": [{"namespaceSelector": {}}], "ports": [{"port": 5432, "protocol": "TCP"}]}
-    ]
+    assert body["ingress"] == [{"from": DEFAULT_PEERS, "ports": [{"port": 5432, "protocol": "TCP"}]}]
     template = children(cr)["db/StatefulSet"].body["spec"]["template"]["metadata"]["labels"]
     assert body["podSelector"]["matchLabels"].items() <= template.items()
 
@@ -261,3 +260,33 @@ def test_every_refusal_and_status_can_be_told(spec: Object, name: str) -> None:
         for item in KIND.status(cr, observed(running()), findings).status["conditions"]:
             assert re.fullmatch(r"[A-Z][A-Za-z]{0,62}", item["reason"])
             assert 0 < len(item["message"]) <= 4096
+
+
+def test_stopping_has_its_time_and_starting_any() -> None:
+    for asked, seconds in ((None, 1800), (90, 90)):
+        pod = pod_of(postgresql(shutdownSeconds=asked))
+        assert pod["terminationGracePeriodSeconds"] == seconds
+        container = pod["containers"][0]
+        assert container["startupProbe"]["failureThreshold"] == 2**31 - 1
+        # What is dead is not waited for as long as what is to end well.
+        assert container["livenessProbe"]["terminationGracePeriodSeconds"] == 60
+        for probe in ("startupProbe", "readinessProbe"):
+            assert "terminationGracePeriodSeconds" not in container[probe]
+
+
+def test_new_claim_has_the_access_mode_that_is_asked_and_an_old_one_its_own() -> None:
+    """None can change: were one asked for, the API server would refuse the whole claim."""
+
+    def modes(known: dict[Ref, Object], **storage: Any) -> list[str]:
+        body = children(postgresql(storage=storage), known)["db-data/PersistentVolumeClaim"].body
+        found: list[str] = body["spec"]["accessModes"]
+        return found
+
+    none: dict[Ref, Object] = {Ref(VOLUME_CLAIM, "ns", "other"): {}}
+    assert modes(none) == ["ReadWriteOnce"]
+    assert modes(none, accessMode="ReadWriteOncePod") == ["ReadWriteOncePod"]
+    for there in ("ReadWriteOnce", "ReadWriteOncePod"):
+        known = volume()
+        known[Ref(VOLUME_CLAIM, "ns", "db-data")]["spec"]["accessModes"] = [there]
+        for asked in ("ReadWriteOnce", "ReadWriteOncePod"):
+            assert modes(known, accessMode=asked) == [there]

@@ -8,6 +8,7 @@ import pytest
 from kindling.kinds.conditions import find
 from kindling.kinds.contract import After, Answer, Done, Findings, Invalid, Outcome, Problem, Report
 from kindling.kinds.postgresql.login import Login
+from kindling.kinds.progress import DEADLINE_SECONDS
 from kindling.kube.resources import POD, SECRET, STATEFUL_SET, Object, Ref
 
 from tests.unit.operator.postgresqls import KIND, THEN, observed, postgresql, running, secret
@@ -230,7 +231,15 @@ def test_server_that_lets_the_user_in_is_available_whatever_else_fails(
 
 
 @pytest.mark.parametrize(
-    "reason", ["InvalidSpec", "VersionConflict", "VersionUnavailable", "VersionMismatch", "InvalidParameter"]
+    "reason",
+    [
+        "InvalidSpec",
+        "UserConflict",
+        "VersionConflict",
+        "VersionUnavailable",
+        "VersionMismatch",
+        "InvalidParameter",
+    ],
 )
 def test_what_only_an_edit_mends_waits_for_one(reason: str) -> None:
     assert report(answered(reason, login=True)).outcome == Invalid(reason)
@@ -262,7 +271,7 @@ def test_looks_again_the_sooner_the_sooner_it_may_change(
 @pytest.mark.parametrize(
     ("status", "outcome"),
     [
-        ({}, Done()),
+        ({}, After(DEADLINE_SECONDS)),
         ({"conditions": unschedulable("2026-01-01T00:00:59Z")}, After(19.0)),
         ({"conditions": unschedulable("2026-01-01T00:00:00Z")}, Done()),
     ],
@@ -302,3 +311,44 @@ def test_paused_says_so_and_judges_by_what_is_there() -> None:
     assert find(differing.status, "Ready")["reason"] == "Paused"
     assert "spec.paused" in find(differing.status, "Ready")["message"]
     assert find(report(GOOD).status, "Paused") == {}
+
+
+FULL = "TooManyConnections"
+
+
+@pytest.mark.parametrize(
+    ("ok", "expected"),
+    [(True, ("True", "True", "False", "False")), (False, ("False", "True", "True", "False"))],
+)
+def test_a_server_that_is_full_serves(ok: bool, expected: tuple[str, ...]) -> None:
+    answer = Answer(ok=ok, reason=FULL, message="close some", facts={"login": True, "version": "17.5"})
+    made = report(Findings(settled=True, answer=answer))
+    assert truths(made) == expected
+    assert made.status["pgPhase"] == "up"
+    ready = find(made.status, "Ready")
+    assert (ready["reason"], ready["message"]) == (FULL, "close some")
+
+
+@pytest.mark.parametrize(
+    ("was", "told", "ready_since", "phase"),
+    [
+        ("True", "LoginSucceeded", None, "Failed"),
+        ("False", "Reconciling", None, "pending"),
+        ("False", "NotResponding", None, "Failed"),
+        ("False", "Reconciling", LONG_AGO, "Failed"),
+    ],
+)
+def test_a_server_that_does_not_respond_has_failed_unless_its_pod_has_only_just_come(
+    was: str, told: str, ready_since: str | None, phase: str
+) -> None:
+    answer = Answer(ok=False, reason="NotResponding", message="see its node")
+    cr = postgresql()
+    ready = {"type": "Ready", "status": was, "reason": told}
+    cr["status"] = {"conditions": [ready, {"type": "Available", "status": was}]}
+    children = running(since=ready_since) if ready_since else running()
+    made = report(Findings(settled=True, answer=answer), children, cr)
+    assert made.status["pgPhase"] == phase
+    assert find(made.status, "Available")["status"] == "False"
+    assert find(made.status, "Ready")["status"] == "False"
+    if phase == "Failed":
+        assert find(made.status, "Ready")["reason"] == "NotResponding"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from kindling.kinds.conditions import find
-from kindling.kinds.contract import Answer, Findings
+from kindling.kinds.contract import Answer, Findings, Problem
 from kindling.kube.resources import SECRET, VOLUME_CLAIM, Object, Ref
 
 from tests.unit.operator.postgresqls import KIND, observed, postgresql, running, volume
@@ -65,3 +65,70 @@ def test_growing_is_told_while_it_lasts_and_does_not_make_it_unready(step: str) 
         claim["status"]["conditions"] = over
         status = KIND.status(postgresql(), observed(known), GOOD).status
         assert find(status, "Progressing")["status"] == "False"
+
+
+@pytest.mark.parametrize(
+    ("size", "asks", "has", "request_"),
+    [
+        ("5Gi", "10Gi", "1Gi", "5Gi"),  # growth that has not come about
+        ("1Gi", "10Gi", "1Gi", "10Gi"),  # Kubernetes takes it back only to more than there is
+        ("5Gi", "10Gi", "10Gi", "10Gi"),
+        ("5Gi", "10Gi", None, "10Gi"),
+        ("1Gi", "1Gi", "10Gi", "1Gi"),  # given more than was asked
+        ("20Gi", "10Gi", "10Gi", "20Gi"),
+    ],
+)
+def test_a_claim_asks_for_less_only_of_what_it_was_not_given(
+    size: str, asks: str, has: str | None, request_: str
+) -> None:
+    made = desired(postgresql(storage={"size": size}), volume(asks, has=has))
+    claim = made[Ref(VOLUME_CLAIM, "ns", "db-data")]
+    assert claim["spec"]["resources"]["requests"]["storage"] == request_
+
+
+@pytest.mark.parametrize(
+    ("size", "asks", "has", "words"),
+    [
+        ("5Gi", "10Gi", "10Gi", ["spec.storage.size '5Gi'", "at least '10Gi'", "db-data"]),
+        ("1Gi", "10Gi", "1Gi", ["spec.storage.size '1Gi'", "set a larger size", "10Gi"]),
+    ],
+)
+def test_a_volume_that_stays_larger_is_told_and_ready(
+    size: str, asks: str, has: str, words: list[str]
+) -> None:
+    status = KIND.status(
+        postgresql(storage={"size": size}), observed({**running(), **volume(asks, has=has)}), GOOD
+    ).status
+    said = find(status, "VolumeLarger")
+    assert (said["status"], said["reason"]) == ("True", "CannotShrink")
+    assert all(word in said["message"] for word in words)
+    assert find(status, "Ready")["status"] == "True"
+
+
+@pytest.mark.parametrize(
+    ("storage", "asks", "has"),
+    [
+        ({}, "10Gi", "10Gi"),
+        ({"size": "1Gi"}, "1Gi", "10Gi"),
+        ({"ephemeral": True, "size": "1Gi"}, "5Gi", "5Gi"),
+    ],
+    ids=["says no size", "was given more", "takes no volume"],
+)
+def test_a_volume_that_is_as_asked_is_not_called_larger(storage: Object, asks: str, has: str) -> None:
+    status = KIND.status(
+        postgresql(storage=storage), observed({**running(), **volume(asks, has=has)}), GOOD
+    ).status
+    assert find(status, "VolumeLarger") == {}
+
+
+@pytest.mark.parametrize(
+    ("size", "asks", "back"),
+    [("100Gi", "1Gi", "to '1Gi'"), ("5Gi", "10Gi", "to '10Gi'"), ("1Gi", "1Gi", None)],
+)
+def test_a_refused_size_says_to_which_to_return(size: str, asks: str, back: str | None) -> None:
+    refused = Findings(settled=False, problem=Problem(reason="Refused", message="It says no."))
+    known = {**running(), **volume(asks, has="1Gi")}
+    status = KIND.status(postgresql(storage={"size": size}), observed(known), refused).status
+    message = find(status, "Ready")["message"]
+    assert message.startswith("It says no.")
+    assert (f"set spec.storage.size {back}" in message) if back else message == "It says no."

@@ -103,7 +103,7 @@ def test_optional_fields_reach_the_pod() -> None:
     container = pod_of(**spec)["containers"][0]
     assert deployment(**spec)["spec"]["replicas"] == 3
     assert container["image"] == "mine:2"
-    assert container["resources"] == limits
+    assert container["resources"] == {"requests": {"cpu": "20m", "memory": "64Mi"}, **limits}
     assert container["env"][-2:] == extra
     env = env_of(**spec)
     assert env["PULSAR_SUBSCRIPTION_TYPE"]["value"] == "Failover"

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kindling.kinds.conditions import find
-from kindling.kinds.contract import After, Done, Findings, Outcome, Problem, Report
+from kindling.kinds.contract import After, Done, Findings, Invalid, Outcome, Problem, Report
+from kindling.kinds.progress import DEADLINE_SECONDS
 from kindling.kinds.pulsarconsumer import PulsarConsumer
 from kindling.kinds.pulsarconsumer.status import CONNECT_PATIENCE_SECONDS, NEXT_STEPS
 from kindling.kube.resources import DEPLOYMENT, Object, Ref
@@ -67,6 +68,7 @@ def test_connected() -> None:
         "topic": "orders",
         "subscription": "printers",
         "replicas": 1,
+        "selector": f"app.kubernetes.io/instance=printer,kindling.dev/kind={KIND.type.label}",
         "observedGeneration": 3,
     }
 
@@ -76,6 +78,7 @@ def test_none_wanted_is_ready_once_none_is_left() -> None:
     made = report(rolled_out(0), cr=none)
     assert truths(made) == ("True", "False", "False", "False")
     assert reason(made) == "ScaledToZero"
+    assert "keeps every message for subscription 'printers'" in message(made)
     assert made.status["replicas"] == 0
     still_one = rolled_out(0, replicas=1)
     assert truths(report({**still_one, **pod()}, cr=none))[0] == "False"
@@ -139,6 +142,22 @@ def test_held_back_the_status_tells_of_what_goes_on() -> None:
     assert "server" not in report({}, findings=held).status
 
 
+@pytest.mark.parametrize(
+    ("said", "updated", "for_an_edit"),
+    [
+        ("InvalidTopic: no such name", 1, True),
+        ("InvalidAddress: not a broker's", 1, True),
+        ("InvalidTopic: no such name", 0, False),
+        ("TopicNotFound: make it", 1, False),
+    ],
+    ids=["topic", "address", "of an earlier spec", "may come to be"],
+)
+def test_what_only_an_edit_mends_is_not_tried_again(said: str, updated: int, for_an_edit: bool) -> None:
+    made = report({**rolled_out(1, available=0, updatedReplicas=updated), **pod(ready=False, said=said)})
+    assert find(made.status, "Ready")["reason"] == said.partition(":")[0]
+    assert isinstance(made.outcome, Invalid) is for_an_edit
+
+
 def test_somebody_elses_deployment_is_not_counted() -> None:
     theirs = rolled_out(7)
     theirs[Ref(DEPLOYMENT, "ns", "printer-deployment")]["metadata"]["ownerReferences"] = [{"uid": "theirs"}]
@@ -158,7 +177,7 @@ def test_passing_obstacle_is_no_fault() -> None:
         ({**rolled_out(), **pod()}, None, Done()),
         ({}, Problem(reason="Terminating", message="m.", passing=True), After(5.0)),
         ({}, Problem(reason="Refused", message="m."), After(30.0)),
-        ({}, None, Done()),
+        ({}, None, After(DEADLINE_SECONDS)),
         (UNCONNECTED, None, Done()),
         (pod(ready=False, since=JUST_NOW), None, After(CONNECT_PATIENCE_SECONDS - 1)),
         (

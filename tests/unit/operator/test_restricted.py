@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from kindling.kinds import restricted
 from kindling.kinds.contract import Kind
@@ -24,6 +26,28 @@ from tests.unit.schema.worlds import KINDS, SAMPLES, applied, as_created, nothin
 )
 def test_latest_is_pulled_each_time_and_nothing_else(name: str, policy: str) -> None:
     assert restricted.image(name) == {"image": name, "imagePullPolicy": policy}
+
+
+SECRETS = [{"name": "registry"}, {"name": "mirror"}]
+RUNNING = [sample for sample in SAMPLES.values() if sample["kind"] != "MyCustomResource"]
+
+
+@pytest.mark.parametrize("sample", RUNNING, ids=lambda sample: str(sample["kind"]))
+@pytest.mark.parametrize("given", [None, [], SECRETS], ids=["left out", "empty", "two"])
+def test_images_are_pulled_with_the_secrets_of_the_spec(
+    sample: dict[str, Any], given: list[dict[str, str]] | None
+) -> None:
+    """Without any, the template is what it was: another one would restart everything at an upgrade."""
+    cr = as_created(
+        {**sample, "spec": {**sample["spec"], **({} if given is None else {"imagePullSecrets": given})}}
+    )
+    kind: Kind = KINDS[f"{str(sample['kind']).lower()}.{str(sample['apiVersion']).partition('/')[0]}"]
+    done = applied(kind, cr, nothing())
+    templates = [
+        child.body["spec"].get("template") for child in kind.desired(cr, done) if "spec" in child.body
+    ]
+    (pod,) = (template["spec"] for template in templates if template)
+    assert pod.get("imagePullSecrets") == (given or None)
 
 
 @pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES.keys())

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from kindling.engine.compare import merge_patch
-from kindling.kinds.conditions import dated
-from kindling.kinds.contract import Answer, Findings, Kind, Observed, Problem, labels_of
+from kindling.kinds.conditions import dated, whole
+from kindling.kinds.contract import Answer, Findings, Kind, Observed, Problem, labels_of, labels_without_owner
 from kindling.kube.resources import SECRET, SERVICE, VOLUME_CLAIM, Object
 
 from tests.unit.schema.drawing import Json, flaws
@@ -95,7 +95,7 @@ def test_the_status_is_what_the_crd_describes_and_comes_to_rest(kind: Kind, data
     findings = data.draw(FINDINGS, "findings")
     for _ in range(2):
         known = cr.get("status") or {}
-        status = dated(kind.status(cr, observed, findings).status, known=known, now=NOW)
+        status = dated(whole(kind.status(cr, observed, findings)), known=known, now=NOW)
         patch = merge_patch(known=known, wanted=status)
         assert list(flaws(schema_of(kind, "status"), status, "status")) == []
         cr = {**cr, "status": status}
@@ -130,7 +130,11 @@ def test_children_are_named_labelled_and_owned(kind: Kind, data: st.DataObject) 
     for child in children:
         meta = child.body["metadata"]
         assert meta["namespace"] == cr["metadata"]["namespace"]
-        assert labels_of(kind.type, cr).items() <= meta["labels"].items()
+        # What may have no owner must not look like somebody's who goes by the usual labels.
+        kept = child.type == VOLUME_CLAIM
+        labels = (labels_without_owner if kept else labels_of)(kind.type, cr)
+        assert labels.items() <= meta["labels"].items()
+        assert ("app.kubernetes.io/instance" in meta["labels"]) is not kept
         owners = meta.get("ownerReferences", [])
         assert {owner["uid"] for owner in owners} <= uids
         # Only a volume may outlive its resource, by the data policy.

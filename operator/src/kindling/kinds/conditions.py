@@ -8,7 +8,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
+from kindling.kinds.contract import Invalid, Report
 from kindling.kube.resources import Object
+
+UNSEEN = -1
+"""What the CRDs set status.observedGeneration to until a status is written."""
 
 LONGEST_MESSAGE = 4096
 """What the CRDs admit; what a server says may be longer, and would make the status unwritable."""
@@ -68,6 +72,18 @@ def standard(
     ]
 
 
+def whole(report: Report) -> Object:
+    """The report's status, with the condition Stalled where only an edit helps.
+
+    It is True or not there: where it is, Flux and Helm stop waiting (kstatus). In Ready's words.
+    """
+    if not isinstance(report.outcome, Invalid):
+        return report.status
+    conditions = report.status["conditions"]
+    ready = find(report.status, "Ready")
+    return {**report.status, "conditions": [*conditions, {**ready, "type": "Stalled", "status": "True"}]}
+
+
 def dated(status: Object, *, known: Object, now: datetime) -> Object:
     """The status with lastTransitionTime on each condition: as known, or now where its truth changed."""
     before = {item["type"]: item for item in known.get("conditions") or ()}
@@ -77,6 +93,12 @@ def dated(status: Object, *, known: Object, now: datetime) -> Object:
         same = old.get("status") == item["status"] and old.get("lastTransitionTime")
         conditions.append({**item, "lastTransitionTime": same or stamp(now)})
     return {**status, "conditions": conditions}
+
+
+def status_of(cr: Object) -> Object:
+    """The status that we wrote; empty where there is none, or only what the CRD puts there until then."""
+    status: Object = cr.get("status") or {}
+    return {} if status.get("observedGeneration") == UNSEEN else status
 
 
 def taken_up(cr: Object) -> bool:
@@ -91,6 +113,12 @@ def find(status: Object, type: str) -> Object:
         if found.get("type") == type:
             return found
     return {}
+
+
+def gist(status: Object) -> tuple[object, ...]:
+    """What it says, but for its words and figures."""
+    ready, degraded = find(status, "Ready"), find(status, "Degraded")
+    return status.get("observedGeneration"), ready.get("reason"), ready.get("status"), degraded.get("status")
 
 
 def stamp(now: datetime) -> str:

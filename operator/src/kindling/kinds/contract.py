@@ -21,6 +21,8 @@ MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 NAME_LABEL = "app.kubernetes.io/name"
 INSTANCE_LABEL = "app.kubernetes.io/instance"
 KIND_LABEL = "kindling.dev/kind"
+RESOURCE_LABEL = "kindling.dev/name"
+"""The resource's name on what may have no owner: by INSTANCE_LABEL, Argo CD would take that for its own."""
 MANAGER = "kindling"
 SELECTOR = f"{MANAGED_BY_LABEL}={MANAGER}"
 """What all children are selected by."""
@@ -32,13 +34,15 @@ class Child:
 
     `once` marks what is made by a plain create and whose content is then never written again (only
     its labels and owner are kept); everything else is applied. `waits` marks one that cannot be made
-    yet, for want of a uid of those before it; until it can, those after it are not made either.
+    yet, for want of a uid of those before it; until it can, those after it are not made either. `held`
+    marks one that is left as it is, once it is there.
     """
 
     type: ResourceType
     body: Object
     once: bool = False
     waits: bool = False
+    held: bool = False
 
     @property
     def ref(self) -> Ref:
@@ -53,18 +57,66 @@ class Sought(NamedTuple):
     namespace: str | None = None
 
 
+class Said(NamedTuple):
+    """The newest Warning Event of an object: its reason, its words, and when it was last said."""
+
+    reason: str
+    note: str
+    at: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What an inquiry found; a good one is believed until a health check says otherwise.
+
+    `facts` are what else it learnt, for the kind's status; no secrets.
+    """
+
+    ok: bool
+    reason: str = ""
+    message: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heard:
+    """An answer, and the memo of the inquiry that it is the answer to."""
+
+    memo: Hashable
+    answer: Answer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """Where a resource stands in the line of those that the operator is to restart, one at a time.
+
+    `place` counts from 1, of `length`. `halted`: the one whose turn it is has not become Ready again in time.
+    """
+
+    granted: bool = False
+    place: int = 0
+    length: int = 0
+    halted: bool = False
+
+
 @dataclass(frozen=True, kw_only=True)
 class Observed:
     """All that a decision may rest on. `entropy` is random, and the same throughout one pass.
 
     `children` also holds the Secrets that the kind asked for, with their content. `sought` holds what
-    is there of the objects it looks at, in their bare metadata.
+    is there of the objects it looks at, in their bare metadata. `heard` is the last answer that this
+    process had for the resource, if any: what may be written once the workload knows of it rests on that.
+    `turn` is the answer to `wants_turn`.
+    `warnings` holds what was said of the children that the kind asked about, for the status alone.
     """
 
     children: Mapping[Ref, Object]
     now: datetime
     entropy: bytes
     sought: Mapping[Ref, Object] = field(default_factory=dict)
+    heard: Heard | None = None
+    turn: Turn = Turn()
+    warnings: Mapping[Ref, Said] = field(default_factory=dict)
 
     def secret(self, *, namespace: str, name: str) -> dict[str, str]:
         """The decoded values of a Secret, empty where there is none (data that is not text is left out)."""
@@ -117,25 +169,16 @@ class Problem:
     passing: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class Answer:
-    """What an inquiry found; only a good one is remembered.
-
-    `facts` are what else it learnt, for the kind's status; no secrets.
-    """
-
-    ok: bool
-    reason: str = ""
-    message: str = ""
-    facts: Mapping[str, Any] = field(default_factory=dict)
-
-
 class Inquiry(Protocol):
     """A question that only the running workload can answer (a login, say), put by a port."""
 
     @property
     def memo(self) -> Hashable:
         """Equal memos need not be asked twice once the answer was good; holds no secret."""
+        ...
+
+    def health_check(self) -> Inquiry | None:
+        """What to ask every few seconds once the answer was good; kept in memory, so it holds little."""
         ...
 
 
@@ -186,6 +229,13 @@ class Kind(ABC):
         """Whether to observe only."""
         return False
 
+    def wants_turn(self, cr: Object, observed: Observed) -> bool | None:
+        """Whether a restart that the operator alone wants waits for its turn; None if it takes no turns.
+
+        One resource of the whole operator has the turn at a time, until it wants none and is Ready.
+        """
+        return None
+
     def secrets(self, cr: Object) -> Sequence[str]:
         """Names of the Secrets whose content is needed; read anew in each pass, never kept."""
         return ()
@@ -195,8 +245,15 @@ class Kind(ABC):
         """All children, always, in the order they are made: the names alone tell of conflicts."""
 
     def inquire(self, cr: Object, observed: Observed) -> Inquiry | None:
-        """What to ask of the running workload, once its children are as desired."""
+        """What to ask of the running workload, if what that takes is there: other children may be refused."""
         return None
+
+    def warnings(self, cr: Object, observed: Observed) -> Sequence[Ref]:
+        """The children whose newest Warning Event the status needs, once all are as desired.
+
+        Each costs the API server a look at all Events of the namespace: for those alone that are in trouble.
+        """
+        return ()
 
     @abstractmethod
     def status(self, cr: Object, observed: Observed, findings: Findings) -> Report:
@@ -223,9 +280,25 @@ def labels_of(type: ResourceType, cr: Object) -> dict[str, str]:
     }
 
 
+def labels_without_owner(type: ResourceType, cr: Object) -> dict[str, str]:
+    """The labels of a child that may outlive its resource: they bring it back, no other tool reads them."""
+    shared = {name: value for name, value in labels_of(type, cr).items() if name != INSTANCE_LABEL}
+    return {**shared, RESOURCE_LABEL: cr["metadata"]["name"]}
+
+
+def named_in(labels: Mapping[str, str]) -> str | None:
+    """The name of the resource whose child bears these labels, which of the two kinds they be."""
+    return labels.get(RESOURCE_LABEL) or labels.get(INSTANCE_LABEL)
+
+
 def selector_of(type: ResourceType, cr: Object) -> dict[str, str]:
     """What selects the Pods of this resource and of no other, in this group and no other."""
     return {INSTANCE_LABEL: cr["metadata"]["name"], KIND_LABEL: type.label}
+
+
+def selector_text(type: ResourceType, cr: Object) -> str:
+    """The same as text, as the scale subresource gives it to autoscalers."""
+    return ",".join(f"{key}={value}" for key, value in sorted(selector_of(type, cr).items()))
 
 
 def owner_of(type: ResourceType, cr: Object) -> Object:

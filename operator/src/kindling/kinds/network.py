@@ -5,15 +5,30 @@ from __future__ import annotations
 from kindling.kinds.contract import Child, child_metadata, selector_of
 from kindling.kube.resources import NETWORK_POLICY, Object, ResourceType
 
+NAMESPACE_LABEL = "kubernetes.io/metadata.name"
+"""The label with its own name that the API server puts on every namespace."""
+
+OPERATOR_LABELS = {"app.kubernetes.io/name": "kindling", "app.kubernetes.io/component": "operator"}
+"""The labels of the operator's Pods, as `infra/components/operator.py` sets them; a test compares the two."""
+
 
 def policy(
-    type: ResourceType, cr: Object, *, name: str, port: str | int | None = None, outwards: bool = False
+    type: ResourceType,
+    cr: Object,
+    *,
+    name: str,
+    port: str | int | None = None,
+    operator_namespace: str = "",
+    outwards: bool = False,
 ) -> Child:
-    """The port, if any, is open to every Pod of the cluster and nothing else is; out goes nothing, or all.
+    """The NetworkPolicy `name`. If `port` is None nothing may connect, else to that port alone: the Pods of
+    the resource's namespace, the operator's Pods, and those that `spec.allowedFrom` selects. Egress is
+    unrestricted if `outwards`, else denied.
 
-    Empty rules are said, so that a rule which somebody adds is taken away again.
+    Empty rules are set too, so that a rule which somebody adds is taken away again.
     """
-    ingress = [{"from": [{"namespaceSelector": {}}], "ports": [{"port": port, "protocol": "TCP"}]}]
+    ports = [{"port": port, "protocol": "TCP"}]
+    ingress = [{"from": _peers(cr, operator_namespace=operator_namespace), "ports": ports}]
     spec: Object = {
         "podSelector": {"matchLabels": selector_of(type, cr)},
         "policyTypes": ["Ingress"] if outwards else ["Ingress", "Egress"],
@@ -21,3 +36,14 @@ def policy(
         "egress": [],
     }
     return Child(type=NETWORK_POLICY, body={"metadata": child_metadata(type, cr, name=name), "spec": spec})
+
+
+def _peers(cr: Object, *, operator_namespace: str) -> list[Object]:
+    return [
+        {"podSelector": {}},
+        {
+            "namespaceSelector": {"matchLabels": {NAMESPACE_LABEL: operator_namespace}},
+            "podSelector": {"matchLabels": OPERATOR_LABELS},
+        },
+        *((cr.get("spec") or {}).get("allowedFrom") or ()),
+    ]

@@ -37,6 +37,11 @@ def pod_condition(pod: Object, type: str) -> Object:
     return find(pod.get("status") or {}, type)
 
 
+def unheard(pod: Object) -> bool:
+    """Whether its node is not heard of: not ready by the node controller's word, not by its containers'."""
+    return not pod_ready(pod) and pod_condition(pod, "ContainersReady").get("status") == "True"
+
+
 def seconds_since(moment: object, *, now: datetime) -> float:
     """Seconds since a Kubernetes time; 0 for what is none."""
     try:

@@ -16,8 +16,12 @@ CONTAINER: Object = {
 """The security context of each container."""
 
 
-def pod(*, uid: int, volumes: bool = False, grace_seconds: int) -> Object:
-    """The part of a Pod's spec that says so; with `volumes`, they belong to the user's group."""
+def pod(cr: Object, *, uid: int, volumes: bool = False, grace_seconds: int) -> Object:
+    """The part of a Pod's spec that says so; with `volumes`, they belong to the user's group.
+
+    With the resource's `spec.imagePullSecrets`, if it has any.
+    """
+    secrets = (cr.get("spec") or {}).get("imagePullSecrets")
     security: Object = {
         "runAsNonRoot": True,
         "runAsUser": uid,
@@ -32,6 +36,8 @@ def pod(*, uid: int, volumes: bool = False, grace_seconds: int) -> Object:
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": grace_seconds,
         "securityContext": security,
+        # No empty list where there are none: another template would restart what runs.
+        **({"imagePullSecrets": secrets} if secrets else {}),
     }
 
 

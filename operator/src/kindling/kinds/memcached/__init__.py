@@ -6,8 +6,11 @@ and `workload` each build one child, `observation` reads Pods, `status` tells.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from kindling.kinds import progress
 from kindling.kinds.contract import Child, Findings, Kind, Observed, Report
-from kindling.kinds.memcached import disruption_budget, service, spec, status, workload
+from kindling.kinds.memcached import disruption_budget, observation, service, spec, status, workload
 from kindling.kinds.network import policy
 from kindling.kube.resources import (
     DEPLOYMENT,
@@ -16,29 +19,45 @@ from kindling.kube.resources import (
     POD,
     SERVICE,
     Object,
+    Ref,
     ResourceType,
 )
 
 
 class Memcached(Kind):
-    """`image` is what runs: it has memcached on its PATH, and needs no more."""
+    """`image` is what runs: it has memcached on its PATH, and needs no more.
+
+    `operator_namespace` is where the operator's Pods are.
+    """
 
     type = ResourceType("cache.example.com", "v1alpha1", "Memcached", "memcacheds")
     children = (NETWORK_POLICY, SERVICE, DISRUPTION_BUDGET, DEPLOYMENT, POD)
 
-    def __init__(self, *, image: str) -> None:
+    def __init__(self, *, image: str, operator_namespace: str = "kindling-system") -> None:
         self._image = image
+        self._operator_namespace = operator_namespace
 
     def desired(self, cr: Object, observed: Observed) -> list[Child]:
         wanted = spec.read(cr)
         return [
             # By the port's name: while a changed port rolls out, each Pod has its own.
-            policy(self.type, cr, name=cr["metadata"]["name"], port=service.PORT_NAME),
+            policy(
+                self.type,
+                cr,
+                name=cr["metadata"]["name"],
+                port=service.PORT_NAME,
+                operator_namespace=self._operator_namespace,
+            ),
             service.build(self.type, cr, wanted),
             # One that stands alone would block every drain of its node, or protect nothing.
             *([disruption_budget.build(self.type, cr)] if wanted.size > 1 else []),
             workload.build(self.type, cr, wanted, image=self._image),
         ]
+
+    def warnings(self, cr: Object, observed: Observed) -> Sequence[Ref]:
+        if observation.obstacle(self.type, cr, observed) is not None:
+            return ()
+        return progress.asks(cr, observation.way(self.type, cr, observed), observed)
 
     def status(self, cr: Object, observed: Observed, findings: Findings) -> Report:
         return status.report(self.type, cr, observed, findings)

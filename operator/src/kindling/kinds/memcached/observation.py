@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from kindling.kinds.conditions import find
 from kindling.kinds.contract import Observed, Problem
+from kindling.kinds.memcached import spec
 from kindling.kinds.memcached.workload import PORT_ANNOTATION
 from kindling.kinds.pods import pod_ready, pods_of, trouble
+from kindling.kinds.progress import Way
 from kindling.kinds.rollout import Rollout, refused, rollout
 from kindling.kube.resources import DEPLOYMENT, Object, Ref, ResourceType
 
@@ -53,14 +54,14 @@ def obstacle(type: ResourceType, cr: Object, observed: Observed) -> Problem | No
         problem = None if pod_ready(pod) else trouble(pod, now=observed.now)
         if problem is not None:
             return problem
-    if problem := refused(deployment(cr, observed)):
-        return problem
-    status = (deployment(cr, observed) or {}).get("status") or {}
-    if find(status, "Progressing").get("reason") == "ProgressDeadlineExceeded":
-        meta = cr["metadata"]
-        return Problem(
-            reason="RolloutStuck",
-            message=f"The Deployment makes no progress: see `kubectl describe pods -n {meta['namespace']} "
-            f"-l app.kubernetes.io/instance={meta['name']}`.",
-        )
-    return None
+    return refused(deployment(cr, observed))
+
+
+def way(type: ResourceType, cr: Object, observed: Observed) -> Way:
+    meta = cr["metadata"]
+    return Way(
+        maker=Ref(DEPLOYMENT, meta["namespace"], meta["name"]),
+        acted=False,  # what keeps it from making Pods, it says itself
+        wanted=spec.read(cr).size,
+        pods=pods_of(type, cr, observed),
+    )

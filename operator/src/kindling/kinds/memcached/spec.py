@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kindling.engine.quantity import quantity
+from kindling.kinds.amounts import merged
 from kindling.kube.resources import Object
 
 DEFAULT_SIZE = 1
@@ -19,7 +19,9 @@ DEFAULT_CPU = "50m"
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:
-    """A spec with its defaults. `connections` and `threads` are None where memcached decides."""
+    """A spec with its defaults. `connections` and `threads` are None where memcached decides, `deadline`
+    where Kubernetes does.
+    """
 
     size: int
     port: int
@@ -27,6 +29,7 @@ class Spec:
     connections: int | None
     threads: int | None
     resources: Object
+    deadline: int | None
 
 
 def read(cr: Object) -> Spec:
@@ -41,7 +44,8 @@ def read(cr: Object) -> Spec:
         memory=memory,
         connections=connections,
         threads=spec.get("threads"),
-        resources=_resources(spec.get("resources") or {}, needed=needed),
+        resources=merged(spec.get("resources"), cpu=DEFAULT_CPU, memory=needed, memory_limit=needed),
+        deadline=spec.get("progressDeadlineSeconds"),
     )
 
 
@@ -51,13 +55,3 @@ def needed_mebibytes(*, memory: int, connections: int) -> int:
     Beside the items: the hash table, one page for each of 39 item sizes, and each connection's buffers.
     """
     return memory + memory // 4 + connections // 128 + 64
-
-
-def _resources(given: Object, *, needed: str) -> Object:
-    """What is given, and beside it what memcached needs; a default never contradicts what is given."""
-    requests, limits = dict(given.get("requests") or {}), dict(given.get("limits") or {})
-    if "cpu" not in requests and "cpu" not in limits:
-        requests["cpu"] = DEFAULT_CPU
-    limits.setdefault("memory", max(needed, requests.get("memory", needed), key=quantity))
-    requests.setdefault("memory", min(needed, limits["memory"], key=quantity))
-    return {"requests": requests, "limits": limits}

@@ -1,14 +1,15 @@
 """A Memcached's status, from what was observed alone: where its replicas are, and its conditions.
 
 The reasons of Ready, a closed list: ReplicasReady; Reconciling (on its way), ReplicasMissing (some
-answer, fewer than wanted); NameConflict, Terminating, Refused (children); Unschedulable,
-ImagePullFailed, PodSetupFailed, Crashing (a Pod); PodsRefused, RolloutStuck (the Deployment).
+answer, fewer than wanted); NameConflict, Terminating, Refused, ServerError (children); Unschedulable,
+ImagePullFailed, PodSetupFailed, Crashing (a Pod); PodsRefused (the Deployment); those of `progress`.
 """
 
 from __future__ import annotations
 
+from kindling.kinds import progress
 from kindling.kinds.conditions import standard
-from kindling.kinds.contract import After, Done, Findings, Observed, Outcome, Report, selector_of
+from kindling.kinds.contract import After, Done, Findings, Observed, Outcome, Problem, Report, selector_text
 from kindling.kinds.memcached import observation, spec
 from kindling.kinds.pods import PATIENCE_SECONDS, patience, pods_of, when_time_tells
 from kindling.kube.resources import Object, ResourceType
@@ -28,9 +29,10 @@ def report(type: ResourceType, cr: Object, observed: Observed, findings: Finding
         and len(servers) == wanted.size
         and observation.rolled_out(cr, observed, size=wanted.size)
     )
-    fault = problem
+    fault = progress.still(problem, cr, observed) if problem is not None else None
     if problem is None and findings.settled and not ready:
         fault = observation.obstacle(type, cr, observed)
+        fault = fault or progress.held_up(cr, observation.way(type, cr, observed), observed)
     count = f"Replicas that answer: {len(servers)}, wanted: {wanted.size}"
     meta = cr["metadata"]
     if ready:
@@ -46,7 +48,7 @@ def report(type: ResourceType, cr: Object, observed: Observed, findings: Finding
     generation = int(meta.get("generation", 0))
     status: Object = {
         "replicas": len(servers),
-        "selector": ",".join(f"{key}={value}" for key, value in sorted(selector_of(type, cr).items())),
+        "selector": selector_text(type, cr),
         "serverList": servers,
         "observedGeneration": generation,
         "conditions": standard(
@@ -59,11 +61,17 @@ def report(type: ResourceType, cr: Object, observed: Observed, findings: Finding
             generation=generation,
         ),
     }
-    return Report(status=status, outcome=_outcome(type, cr, observed, findings, ready=ready))
+    return Report(status=status, outcome=_outcome(type, cr, observed, findings, fault, ready=ready))
 
 
 def _outcome(
-    type: ResourceType, cr: Object, observed: Observed, findings: Findings, *, ready: bool
+    type: ResourceType,
+    cr: Object,
+    observed: Observed,
+    findings: Findings,
+    fault: Problem | None,
+    *,
+    ready: bool,
 ) -> Outcome:
     if ready:
         return Done()
@@ -71,4 +79,5 @@ def _outcome(
         return After(5.0 if findings.problem.passing else 30.0)
     if not findings.settled:
         return After(PATIENCE_SECONDS)
-    return when_time_tells(patience(pods_of(type, cr, observed), now=observed.now))
+    deadline = progress.patience(cr, observation.way(type, cr, observed), observed, fault=fault)
+    return when_time_tells([*deadline, *patience(pods_of(type, cr, observed), now=observed.now)])

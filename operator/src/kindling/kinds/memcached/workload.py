@@ -39,6 +39,7 @@ def build(type: ResourceType, cr: Object, spec: Spec, *, image: str) -> Child:
             "metadata": child_metadata(type, cr, name=cr["metadata"]["name"]),
             "spec": {
                 "replicas": spec.size,
+                **({"progressDeadlineSeconds": spec.deadline} if spec.deadline else {}),
                 "selector": selector,
                 "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
                 "template": {
@@ -46,15 +47,15 @@ def build(type: ResourceType, cr: Object, spec: Spec, *, image: str) -> Child:
                         "labels": labels_of(type, cr),
                         "annotations": {PORT_ANNOTATION: str(spec.port)},
                     },
-                    "spec": _pod(spec, selector=selector, image=image),
+                    "spec": _pod(cr, spec, selector=selector, image=image),
                 },
             },
         },
     )
 
 
-def _pod(spec: Spec, *, selector: Object, image: str) -> Object:
-    common = restricted.pod(uid=UID, grace_seconds=GRACE_SECONDS)
+def _pod(cr: Object, spec: Spec, *, selector: Object, image: str) -> Object:
+    common = restricted.pod(cr, uid=UID, grace_seconds=GRACE_SECONDS)
     if spec.port < FIRST_UNPRIVILEGED_PORT:
         sysctl = {"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}
         common["securityContext"]["sysctls"] = [sysctl]

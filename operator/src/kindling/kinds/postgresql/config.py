@@ -1,7 +1,7 @@
-"""The ConfigMap NAME-config: who may log in and how, and the parameters for the next start.
+"""The ConfigMap NAME-config: who may log in and how, and for the next start the parameters and whose data.
 
 Files of our own, outside the data directory. The rules of login restart the Pod when they change; the
-parameters do not: a running server is told (`kindling.ports.parameters`), a starting one finds them.
+parameters do not: a running server is told (`kindling.prober.parameters`), a starting one finds them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from kindling.kinds.contract import Child, child_metadata
 from kindling.kinds.postgresql import parameters
-from kindling.kinds.postgresql.initdb import PARAMETERS
+from kindling.kinds.postgresql.initdb import IDENTIFIER, PARAMETERS
 from kindling.kinds.postgresql.spec import SUPERUSER
 from kindling.kube.resources import CONFIG_MAP, Object, ResourceType
 
@@ -35,12 +35,15 @@ def config_name(cr: Object) -> str:
     return f"{cr['metadata']['name']}-config"
 
 
-def build(type: ResourceType, cr: Object, values: Mapping[str, str]) -> Child:
-    """`values` are the parameters, by name."""
+def build(type: ResourceType, cr: Object, values: Mapping[str, str], *, identifier: str | None) -> Child:
+    """`values` are the parameters, by name, the defaults among them.
+
+    `identifier` is that of the data which must be there.
+    """
     return Child(
         type=CONFIG_MAP,
         body={
             "metadata": child_metadata(type, cr, name=config_name(cr)),
-            "data": {**RULES, PARAMETERS: parameters.conf(values)},
+            "data": {**RULES, PARAMETERS: parameters.conf(values), IDENTIFIER: identifier or ""},
         },
     )

@@ -16,6 +16,12 @@ TRIAL = "/tmp/kindling-trial"
 PARAMETERS = "parameters.conf"
 """The file of our parameters in the ConfigMap."""
 
+IDENTIFIER = "system-identifier"
+"""The file in the ConfigMap that has PostgreSQL's system identifier, once there is data that can be lost."""
+
+LOST = "DataLost: the volume has no data, and it had some: no database was initialised"
+"""The line that the operator knows a start without data by."""
+
 REFUSED = "parameters.refused"
 """In the data directory, a copy of parameters with which `postgres` would not start: told to the operator."""
 
@@ -24,11 +30,13 @@ _AUTO = "postgresql.auto.conf"
 # "Unless PG_VERSION is there, clear the half-made, initdb beside it, rename; if any step failed,
 # fail". Killed at any instant, the next run heals it, and data is never seen incomplete. An existing
 # directory gets mode 0700 again, which a volume's group change (fsGroup) may have widened and
-# postgres refuses.
+# postgres refuses. Where there was data before, none is made in its place.
 _DATA = [
     "-exec", "test", "-e", "{}/pgdata/PG_VERSION", ";",
     "-exec", "chmod", "0700", "{}/pgdata", ";",
-    "-o", "-exec", "rm", "-rf", "{}/pgdata.partial", ";",
+    "-o",
+    "(", "-exec", "test", "!", "-s", f"{CONFIG}/{IDENTIFIER}", ";", "-o", "!", "-printf", f"{LOST}\\n", ")",
+    "-exec", "rm", "-rf", "{}/pgdata.partial", ";",
     "-exec", "initdb", "--pgdata={}/pgdata.partial", f"--username={SUPERUSER}",
     f"--pwfile={SUPERUSER_FILES}/password", "--auth-local=peer", "--auth-host=scram-sha-256",
     "--encoding=UTF8", "--locale=C.UTF-8", "--data-checksums", "--no-instructions", ";",
@@ -42,7 +50,8 @@ _DATA = [
 _TRIAL = ["-exec", "postgres", "-D", TRIAL, "-C", "data_checksums", ";"]
 
 # "If our parameters pass, they take the place of what ALTER SYSTEM left; if not, say so, and keep
-# what was there, if that passes: or start with none." None of it stops the server from starting.
+# what was there, if that passes: or start with none." None of it stops the server from starting. On a full
+# volume nothing can be put in place or said: then what was there stays, until there is room again.
 _PARAMETERS = [
     "-exec", "rm", "-rf", TRIAL, ";",
     "-exec", "mkdir", "-p", "-m", "0700", TRIAL, ";",
@@ -51,10 +60,17 @@ _PARAMETERS = [
     "(",
     "-exec", "install", "-m", "0600", f"{CONFIG}/{PARAMETERS}", f"{TRIAL}/{_AUTO}", ";",
     *_TRIAL,
+    "(",
     "-exec", "install", "-m", "0600", f"{TRIAL}/{_AUTO}", f"{PGDATA}/{_AUTO}.new", ";",
     "-exec", "mv", "-T", f"{PGDATA}/{_AUTO}.new", f"{PGDATA}/{_AUTO}", ";",
     "-exec", "rm", "-f", f"{PGDATA}/{REFUSED}", ";",
-    "-o", "-exec", "install", "-m", "0600", f"{CONFIG}/{PARAMETERS}", f"{PGDATA}/{REFUSED}", ";",
+    "-o", "-true",
+    ")",
+    "-o",
+    "(",
+    "-exec", "install", "-m", "0600", f"{CONFIG}/{PARAMETERS}", f"{PGDATA}/{REFUSED}", ";",
+    "-o", "-true",
+    ")",
     "-exec", "install", "-m", "0600", f"{PGDATA}/{_AUTO}", f"{TRIAL}/{_AUTO}", ";",
     *_TRIAL,
     "-o", "-exec", "install", "-m", "0600", "/dev/null", f"{PGDATA}/{_AUTO}", ";",

@@ -1,6 +1,6 @@
 """The question whose answer makes a Postgresql Ready: can the default user log in, do the parameters hold?
 
-Only the question: the port that puts it to a server is `kindling.ports.postgres`.
+Only the question: the port that puts it to a server is `kindling.ports.prober`.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ import hashlib
 import hmac
 import secrets as random
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from kindling.kinds.contract import Observed
+from kindling.kinds.contract import Answer, Observed
 from kindling.kinds.pods import pod_ready
-from kindling.kinds.postgresql import parameters, secrets
+from kindling.kinds.postgresql import defaults, parameters, secrets
 from kindling.kinds.postgresql.observation import current_pod
 from kindling.kinds.postgresql.password import password_of
 from kindling.kinds.postgresql.service import PORT, host_of
@@ -28,9 +28,10 @@ _KEY = random.token_bytes(32)
 class Login:
     """Log in as `user` to the database of that name; if that fails, make both so, as `superuser`.
 
-    Then see that the server runs with `parameters` and no others of ours. Without `provision` nothing
-    is made so, only looked at. `memo` changes with the resource's generation, the password, the Pod
-    and each of its restarts.
+    Then see that the server runs with `parameters`, with `defaults` where they need no restart, and with
+    no others of ours. Data of another system identifier than `identifier` is left as it is. Without
+    `provision` nothing is made so, only looked at. `memo` changes with the resource's generation, the
+    password, the defaults, the Pod and each of its restarts.
     """
 
     host: str
@@ -42,11 +43,17 @@ class Login:
     superuser: str
     superuser_password: str | None = field(repr=False)
     parameters: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    identifier: str | None = None
     provision: bool = True
     memo: Hashable
 
+    def health_check(self) -> Login:
+        """The same login, without what only provisioning needs."""
+        return replace(self, superuser_password=None, parameters={}, defaults={})
 
-def inquire(cr: Object, observed: Observed) -> Login | None:
+
+def inquire(cr: Object, observed: Observed, *, identifier: str | None = None) -> Login | None:
     """None while there is no ready Pod of the current revision, or no password yet."""
     pod = current_pod(cr, observed)
     password = password_of(cr, observed)
@@ -60,6 +67,8 @@ def inquire(cr: Object, observed: Observed) -> Login | None:
     )
     print_ = hmac.digest(_KEY, password.encode(), hashlib.sha256)[:8]
     user = user_of(cr)
+    derived = defaults.of(cr, observed)
+    follows = tuple(derived.items())
     return Login(
         host=host_of(cr),
         port=PORT,
@@ -70,6 +79,21 @@ def inquire(cr: Object, observed: Observed) -> Login | None:
         superuser=SUPERUSER,
         superuser_password=superuser.get("password") or None,
         parameters=parameters.read(cr),
+        defaults=derived,
+        identifier=identifier,
         provision=not is_paused(cr),
-        memo=(meta["uid"], meta.get("generation"), user, pod["metadata"]["uid"], starts, print_),
+        memo=(meta["uid"], meta.get("generation"), user, pod["metadata"]["uid"], starts, print_, follows),
     )
+
+
+def heard(cr: Object, observed: Observed) -> Answer | None:
+    """What the server said when it was asked what it would be asked now; None if it was not."""
+    inquiry = inquire(cr, observed) if observed.heard is not None else None
+    if observed.heard is None or inquiry is None or observed.heard.memo != inquiry.memo:
+        return None
+    return observed.heard.answer
+
+
+def lets_in(answer: Answer | None) -> bool:
+    """Whether the user gets in, whatever else may be wrong."""
+    return answer is not None and (answer.ok or bool(answer.facts.get("login")))

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from kindling.kinds.contract import Observed
-from kindling.kinds.postgresql.workload import pod_name
+from kindling.kinds.contract import Observed, Problem
+from kindling.kinds.pods import pod_ready, seconds_since
+from kindling.kinds.postgresql.spec import pod_name
+from kindling.kinds.progress import Way
 from kindling.kube.resources import POD, STATEFUL_SET, Object, Ref
+
+START_SECONDS = 30.0
+"""How long PostgreSQL may start before we say what takes it so long: longer than any start of its own."""
 
 
 def the_pod(cr: Object, observed: Observed) -> Object | None:
@@ -13,14 +18,86 @@ def the_pod(cr: Object, observed: Observed) -> Object | None:
     return pod if pod is not None and "deletionTimestamp" not in pod["metadata"] else None
 
 
-def current_pod(cr: Object, observed: Observed) -> Object | None:
-    """The Pod, if it is of the revision that the StatefulSet as it stands asks for."""
+def way(cr: Object, observed: Observed) -> Way:
     meta = cr["metadata"]
-    pod = the_pod(cr, observed)
-    workload = observed.children.get(Ref(STATEFUL_SET, meta["namespace"], meta["name"]))
+    maker = Ref(STATEFUL_SET, meta["namespace"], meta["name"])
+    pod = observed.children.get(Ref(POD, meta["namespace"], pod_name(cr)))
+    ending = pod is not None and "deletionTimestamp" in pod["metadata"]
+    return Way(
+        maker=maker,
+        acted=_has_seen(the_workload(cr, observed)),
+        wanted=1,
+        pods=[pod] if pod is not None and not ending else [],
+        ending=[pod] if pod is not None and ending else [],
+    )
+
+
+def starting_since(pod: Object) -> str | None:
+    """Since when PostgreSQL has run without letting anybody in; None where it does not, or has before."""
+    for item in (pod.get("status") or {}).get("containerStatuses") or ():
+        running = (item.get("state") or {}).get("running")
+        if item.get("name") == "postgres" and running and not item.get("started") and not pod_ready(pod):
+            return str(running.get("startedAt"))
+    return None
+
+
+def recovering(pod: Object, observed: Observed) -> Problem | None:
+    """PostgreSQL takes up to a second to start, unless it has a log to replay."""
+    since = starting_since(pod)
+    if since is None or seconds_since(since, now=observed.now) < START_SECONDS:
+        return None
+    name, where = pod["metadata"]["name"], f"-n {pod['metadata']['namespace']}"
+    return Problem(
+        reason="Recovering",
+        message=f"PostgreSQL has been starting since {since}, as it does while it replays its log after a "
+        f"crash: wait, and see `kubectl logs {name} -c postgres {where}`, which says how far it is.",
+    )
+
+
+def the_workload(cr: Object, observed: Observed) -> Object | None:
+    """The StatefulSet NAME, if it is there."""
+    meta = cr["metadata"]
+    return observed.children.get(Ref(STATEFUL_SET, meta["namespace"], meta["name"]))
+
+
+def current_pod(cr: Object, observed: Observed) -> Object | None:
+    """The Pod, if it is the one that the StatefulSet as it stands is to have.
+
+    That is one of its present revision, or any while it is held back.
+    """
+    pod, workload = the_pod(cr, observed), the_workload(cr, observed)
     if pod is None or workload is None:
         return None
-    status = workload.get("status") or {}
-    seen = (status.get("observedGeneration") or -1) >= (workload["metadata"].get("generation") or 0)
-    revision = (pod["metadata"].get("labels") or {}).get("controller-revision-hash")
-    return pod if seen and revision == status.get("updateRevision") else None
+    return pod if is_held(workload) or is_updated(workload, pod) else None
+
+
+def is_held(workload: Object) -> bool:
+    """Whether the StatefulSet leaves its Pod as it is when its template changes (`updates`)."""
+    strategy = (workload.get("spec") or {}).get("updateStrategy") or {}
+    return strategy.get("type") == "OnDelete" or bool((strategy.get("rollingUpdate") or {}).get("partition"))
+
+
+def is_updated(workload: Object, pod: Object | None) -> bool:
+    """Whether the Pod is known to be of the StatefulSet's present template."""
+    labels = (pod["metadata"].get("labels") or {}) if pod is not None else {}
+    revision = labels.get("controller-revision-hash")
+    current = revision is not None and revision == (workload.get("status") or {}).get("updateRevision")
+    return _has_seen(workload) and current
+
+
+def _has_seen(workload: Object | None) -> bool:
+    """Whether its controller has taken up what is wanted of it."""
+    if workload is None:
+        return False
+    seen = (workload.get("status") or {}).get("observedGeneration") or -1
+    return bool(seen >= (workload["metadata"].get("generation") or 0))
+
+
+def is_down(pod: Object | None) -> bool:
+    """Whether the server has ended, or ends again and again; not merely unready for a while."""
+    for item in ((pod or {}).get("status") or {}).get("containerStatuses") or ():
+        state = item.get("state") or {}
+        waiting = (state.get("waiting") or {}).get("reason")
+        if item.get("name") == "postgres" and (state.get("terminated") or waiting == "CrashLoopBackOff"):
+            return True
+    return False

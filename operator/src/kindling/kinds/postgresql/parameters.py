@@ -1,7 +1,7 @@
 """spec.parameters: read, checked as far as that needs no server, and written as a configuration file.
 
 Only what can be told beforehand. Whether a name and a value are right says the server
-(`kindling.ports.parameters`), and whether it starts with them all says `postgres` itself (`initdb`).
+(`kindling.prober.parameters`), and whether it starts with them all says `postgres` itself (`initdb`).
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ def elements(name: str, value: str) -> tuple[str, ...] | None:
 def conf(parameters: Mapping[str, str]) -> str:
     """The file in PostgreSQL's own syntax that sets exactly these."""
     lines = [f"{name} = '{_escaped(value)}'\n" for name, value in sorted(parameters.items())]
-    return "# Made by Kindling from spec.parameters; edits are undone.\n" + "".join(lines)
+    made = "# Made by Kindling from spec.parameters, the volume's size and the memory; edits are undone.\n"
+    return made + "".join(lines)
 
 
 def fingerprint(parameters: Mapping[str, str]) -> str:
@@ -108,7 +109,7 @@ def refuse(parameters: Mapping[str, str], *, resources: Object) -> Problem | Non
 
 
 def _does_not_fit(where: str, value: str, *, limit: object) -> str | None:
-    if limit is None or not 0 < quantity(limit) <= _bytes(value, unit="8kB") < Decimal("Infinity"):
+    if not 0 < quantity(limit) <= _bytes(value, unit="8kB") < Decimal("Infinity"):
         return None
     return (
         f"{where} does not fit into spec.resources.limits.memory {str(limit)!r}: "

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 
 from kindling.kinds.contract import Observed
 from kindling.kinds.pods import pod_condition, seconds_since
-from kindling.kinds.postgresql.observation import current_pod, the_pod
+from kindling.kinds.postgresql import identity
+from kindling.kinds.postgresql.observation import current_pod, is_down, the_pod
 from kindling.kinds.postgresql.parameters import fingerprint
 from kindling.kinds.postgresql.workload import PARAMETERS_HASH
 from kindling.kube.resources import STATEFUL_SET, Object, Ref
@@ -24,6 +25,7 @@ def mark(cr: Object, observed: Observed, parameters: Mapping[str, str]) -> str:
 
     A new one where PostgreSQL said that it needs a restart, or where the server does not stay up and
     the parameters were edited since: a container that starts again does not take up new ones, a Pod does.
+    And where a Pod found no data and may begin empty now.
     """
     wanted = fingerprint(parameters)
     meta, status = cr["metadata"], cr.get("status") or {}
@@ -41,17 +43,9 @@ def mark(cr: Object, observed: Observed, parameters: Mapping[str, str]) -> str:
         tried = present.startswith(wanted) and seconds_since(since, now=observed.now) < AGAIN_SECONDS
         if asked and not tried and status.get("observedGeneration") == meta.get("generation"):
             return f"{wanted}.{uid}"
+    if pod is not None and identity.initialised_nothing(cr, observed) and not identity.expected(cr, observed):
+        return f"{wanted}.{pod['metadata']['uid']}"  # else it would try again at the kubelet's leisure
     pod = the_pod(cr, observed)
-    if pod is not None and _is_down(pod) and not present.startswith(wanted):
+    if is_down(pod) and not present.startswith(wanted):
         return wanted
     return str(present)
-
-
-def _is_down(pod: Object) -> bool:
-    """Whether the server has ended, or ends again and again; not merely unready for a while."""
-    for item in (pod.get("status") or {}).get("containerStatuses") or ():
-        state = item.get("state") or {}
-        waiting = (state.get("waiting") or {}).get("reason")
-        if item.get("name") == "postgres" and (state.get("terminated") or waiting == "CrashLoopBackOff"):
-            return True
-    return False

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from kindling.kinds.contract import Child, Observed, child_metadata
 from kindling.kinds.postgresql.service import PORT, host_of
-from kindling.kinds.postgresql.spec import SUPERUSER, is_ephemeral, user_of
+from kindling.kinds.postgresql.spec import SUPERUSER, is_ephemeral
 from kindling.kinds.postgresql.volume import volume_ref
 from kindling.kube.resources import SECRET, VOLUME_CLAIM, Object, ResourceType
 
@@ -49,9 +49,16 @@ def superuser(type: ResourceType, cr: Object, observed: Observed) -> Child:
     )
 
 
-def binding(type: ResourceType, cr: Object, *, password: str) -> Child:
+def bound(cr: Object, observed: Observed) -> tuple[str, str] | None:
+    """The user and password that the binding has, if it has both."""
+    found = observed.secret(namespace=cr["metadata"]["namespace"], name=binding_name(cr))
+    user, password = found.get("username"), found.get("password")
+    return (user, password) if user and password else None
+
+
+def binding(type: ResourceType, cr: Object, *, user: str, password: str) -> Child:
     """A made password is kept as long as the Secret lives; edited there, it is the new password."""
-    host, user = host_of(cr), user_of(cr)
+    host = host_of(cr)
     role, word = quote(user, safe=""), quote(password, safe="")
     values = {
         "type": "postgresql",

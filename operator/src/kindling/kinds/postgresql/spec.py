@@ -11,20 +11,21 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kindling.kinds.amounts import merged
 from kindling.kinds.contract import Problem
 from kindling.kinds.postgresql import parameters
 from kindling.kube.resources import Object
 
 DEFAULT_USER = "postgres"
 DEFAULT_SIZE = "1Gi"
+DEFAULT_SHUTDOWN_SECONDS = 1800
 SUPERUSER = "kindling"
 RESERVED = frozenset({SUPERUSER, "public", "none", "template0", "template1"})
 # The Pod's label controller-revision-hash is NAME-<10 characters>, and labels end at 63.
 NAME = re.compile(r"[a-z]([-a-z0-9]{0,50}[a-z0-9])?")
-DEFAULT_RESOURCES: Object = {
-    "requests": {"cpu": "50m", "memory": "128Mi"},
-    "limits": {"memory": "512Mi"},
-}
+DEFAULT_CPU = "50m"
+DEFAULT_MEMORY = "128Mi"
+DEFAULT_MEMORY_LIMIT = "512Mi"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +40,7 @@ class Spec:
     resources: Object
     parameters: Mapping[str, str]
     retain: bool
+    shutdown_seconds: int
 
 
 def read(cr: Object, *, default_image: str) -> Spec:
@@ -48,18 +50,43 @@ def read(cr: Object, *, default_image: str) -> Spec:
     return Spec(
         user=user_of(cr),
         image=spec.get("image") or default_image,
-        size=str(storage.get("size") or DEFAULT_SIZE),
+        size=size_of(cr),
         storage_class=storage.get("storageClassName"),
         ephemeral=is_ephemeral(cr),
-        resources=spec.get("resources") or DEFAULT_RESOURCES,
+        resources=resources_of(cr),
         parameters=parameters.read(cr),
         retain=spec.get("deletionPolicy") != "Delete",
+        shutdown_seconds=int(spec.get("shutdownSeconds") or DEFAULT_SHUTDOWN_SECONDS),
     )
 
 
 def user_of(cr: Object) -> str:
     spec = cr.get("spec") or {}
     return str(spec.get("defaultUser") or spec.get("defaultuser") or DEFAULT_USER)
+
+
+def size_of(cr: Object) -> str:
+    """How large the volume is to be, as far as the spec says."""
+    return str(((cr.get("spec") or {}).get("storage") or {}).get("size") or DEFAULT_SIZE)
+
+
+def pod_name(cr: Object) -> str:
+    return f"{cr['metadata']['name']}-0"
+
+
+def resources_of(cr: Object) -> Object:
+    """The server's requests and limits: the spec's, each amount left out by its default."""
+    return merged(
+        (cr.get("spec") or {}).get("resources"),
+        cpu=DEFAULT_CPU,
+        memory=DEFAULT_MEMORY,
+        memory_limit=DEFAULT_MEMORY_LIMIT,
+    )
+
+
+def access_mode_of(cr: Object) -> str:
+    """Who may mount a new volume: the Pods of one node, or one Pod."""
+    return str(((cr.get("spec") or {}).get("storage") or {}).get("accessMode") or "ReadWriteOnce")
 
 
 def is_ephemeral(cr: Object) -> bool:

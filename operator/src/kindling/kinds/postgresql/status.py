@@ -1,17 +1,20 @@
 """A Postgresql's status, from what was observed alone: phase, active Pod, binding, version, conditions.
 
 The reasons of Ready, a closed list: LoginSucceeded; Reconciling, RestartPending (on their way);
-Paused; InvalidSpec, VersionConflict, VersionUnavailable, SecretNotFound, InvalidPassword (the spec and
-what it refers to); NameConflict, Terminating, Refused (children); Unschedulable, ImagePullFailed,
-PodSetupFailed, Crashing (Pod); LoginFailed, SuperuserLoginFailed, InvalidParameter, VersionMismatch
-(server). Progressing has Resizing besides, PlaintextPassword has PasswordInSpec.
+Paused; InvalidSpec, UserConflict, VersionConflict, VersionUnavailable, SecretNotFound, InvalidPassword
+(the spec and what it refers to); NameConflict, Terminating, Refused, ServerError (children);
+Unschedulable, ImagePullFailed, PodSetupFailed, Crashing (Pod); DiskFull, DataLost, VolumeDeleting
+(volume); LoginFailed, NotResponding, SuperuserLoginFailed, UnsafeAuthentication, InvalidParameter,
+VersionMismatch (server); TooManyConnections (it serves, whether Ready or not); those of `progress`.
+Progressing has Resizing besides, PlaintextPassword has PasswordInSpec, VolumeLarger has CannotShrink,
+RestartPending has InLine, LineHalted, AwaitingWindow, NextRestart, Manual.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from kindling.kinds import pods
+from kindling.kinds import pods, progress
 from kindling.kinds.conditions import condition, find, standard
 from kindling.kinds.contract import (
     After,
@@ -24,21 +27,44 @@ from kindling.kinds.contract import (
     Problem,
     Report,
 )
-from kindling.kinds.postgresql import observation, password, secrets, version, volume
-from kindling.kinds.postgresql.workload import pod_name
+from kindling.kinds.postgresql import (
+    deletion,
+    disk,
+    identity,
+    login,
+    observation,
+    password,
+    pending,
+    secrets,
+    version,
+    volume,
+)
+from kindling.kinds.postgresql.pending import Pending
+from kindling.kinds.postgresql.spec import pod_name
 from kindling.kube.resources import SECRET, Object, Ref, ResourceType
 
 LOGIN_PATIENCE_SECONDS = 30.0
 """How long after the Pod is ready a login may fail before it is a fault: the Service follows the Pod."""
+
+LONGEST_IMAGE = 512
+"""What the CRD admits."""
 
 PENDING_MOST = 64
 """How many names status.pendingRestart holds; more tell nothing more."""
 
 # What only an edit can mend, and what is no fault though the answer is not good.
 _FOR_AN_EDIT = frozenset(
-    {"InvalidSpec", "VersionConflict", "VersionUnavailable", "VersionMismatch", "InvalidParameter"}
+    {
+        "InvalidSpec",
+        "UserConflict",
+        "VersionConflict",
+        "VersionUnavailable",
+        "VersionMismatch",
+        "InvalidParameter",
+        identity.REASON,
+    }
 )
-_NO_FAULT = frozenset({"RestartPending", "Paused"})
+_NO_FAULT = frozenset({"RestartPending", "Paused", "TooManyConnections"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +77,7 @@ class _State:
     ready: bool
     available: bool
     pending: list[str]
+    update: Pending | None
 
     @property
     def broken(self) -> bool:
@@ -60,7 +87,7 @@ class _State:
 def report(type: ResourceType, cr: Object, observed: Observed, findings: Findings) -> Report:
     """The whole status. Ready is True only after a login for this generation, with all children settled."""
     meta, known = cr["metadata"], cr.get("status") or {}
-    state = _state(cr, observed, findings)
+    state = _state(type, cr, observed, findings)
     status: Object = {
         "pgPhase": "up" if state.available else "Failed" if state.broken else "pending",
         "observedGeneration": int(meta.get("generation", 0)),
@@ -77,29 +104,39 @@ def report(type: ResourceType, cr: Object, observed: Observed, findings: Finding
     said = (state.answer.facts.get("version") if state.answer else None) or known.get("version")
     if said:
         status["version"] = said
+    identifier = identity.shown(cr, observed, state.answer)
+    if identifier:
+        status["systemIdentifier"] = identifier
     if state.pending:
         status["pendingRestart"] = state.pending
+    image = (pending.image(cr, observed) if state.available else None) or known.get("image")
+    if image:
+        status["image"] = image[:LONGEST_IMAGE]
     binding = Ref(SECRET, meta["namespace"], secrets.binding_name(cr))
     if known.get("binding") or (state.ready and binding in observed.children):
         status["binding"] = {"name": secrets.binding_name(cr)}
-    return Report(status=status, outcome=_outcome(observed, findings, state))
+    return Report(status=status, outcome=_outcome(cr, observed, findings, state))
 
 
-def _state(cr: Object, observed: Observed, findings: Findings) -> _State:
+def _state(type: ResourceType, cr: Object, observed: Observed, findings: Findings) -> _State:
     pod = observation.the_pod(cr, observed)
     up = pod is not None and pods.pod_ready(pod)
     answer = version.judged(cr, findings.answer)
     good = answer is not None and answer.ok
     # Nothing newly asked, as while an edit is taken up: what was last known of a ready Pod still holds.
     was_available = find(cr.get("status") or {}, "Available").get("status") == "True"
-    serves = (good or bool(answer.facts.get("login"))) if answer is not None else was_available
+    serves = login.lets_in(answer) if answer is not None else was_available
+    fault = _fault(type, cr, pod, answer, observed, findings, was_available=was_available)
+    if fault is None or fault.reason != identity.REASON:
+        answer = identity.judged(answer)
     return _State(
         pod=pod,
         answer=answer,
-        fault=_fault(pod, answer, observed, findings),
-        ready=findings.settled and findings.problem is None and good,
+        fault=fault,
+        ready=findings.settled and fault is None and good,
         available=up and serves,
         pending=_pending(cr, answer, pod if up else None),
+        update=pending.pending(cr, observed),
     )
 
 
@@ -138,6 +175,9 @@ def _conditions(cr: Object, observed: Observed, findings: Findings, state: _Stat
         say("Progressing", False, "Paused", "Nothing is changed while spec.paused is true.")
     elif state.ready and growing:
         say("Progressing", True, "Resizing", growing)
+    larger = volume.larger(cr, observed)
+    if larger:
+        say("VolumeLarger", True, "CannotShrink", larger)
     if password.is_plain(cr):
         say(
             "PlaintextPassword",
@@ -147,6 +187,8 @@ def _conditions(cr: Object, observed: Observed, findings: Findings, state: _Stat
             "spec.passwordSecretRef, or leave both out, and a password is made in Secret "
             f"{secrets.binding_name(cr)}.",
         )
+    if state.update is not None:
+        say(pending.TYPE, True, state.update.reason, state.update.message)
     if findings.paused:
         say(
             "Paused",
@@ -159,6 +201,8 @@ def _conditions(cr: Object, observed: Observed, findings: Findings, state: _Stat
 
 def _why(cr: Object, findings: Findings, state: _State) -> tuple[str, str]:
     """Ready's reason and message."""
+    if state.ready and state.answer is not None and state.answer.reason:
+        return state.answer.reason, state.answer.message
     if state.ready:
         return "LoginSucceeded", "The default user can log in through the Service."
     if state.fault is not None:
@@ -178,18 +222,52 @@ def _why(cr: Object, findings: Findings, state: _State) -> tuple[str, str]:
 
 
 def _fault(
-    pod: Object | None, answer: Answer | None, observed: Observed, findings: Findings
+    type: ResourceType,
+    cr: Object,
+    pod: Object | None,
+    answer: Answer | None,
+    observed: Observed,
+    findings: Findings,
+    *,
+    was_available: bool,
 ) -> Problem | None:
+    elsewhere = findings.problem is not None and findings.problem.reason != "Refused"
+    grave = (
+        None if elsewhere else deletion.deleting(cr, observed) or identity.lost(type, cr, observed, answer)
+    )
+    if grave is not None:
+        return grave
     if findings.problem is not None:
-        return findings.problem
-    if pod is None or not findings.settled:
+        hint = volume.way_back(cr, observed) if findings.problem.reason == "Refused" else None
+        message = " ".join(filter(None, (findings.problem.message, hint)))
+        return progress.still(replace(findings.problem, message=message), cr, observed)
+    if not findings.settled or (answer is not None and answer.ok):
         return None
+    fault = _trouble(cr, pod, answer, observed, was_available=was_available)
+    if fault is not None or (answer is not None and answer.reason == "Paused"):
+        return fault
+    known = observation.recovering(pod, observed) if pod is not None else None
+    return progress.held_up(cr, observation.way(cr, observed), observed, known=known)
+
+
+def _trouble(
+    cr: Object, pod: Object | None, answer: Answer | None, observed: Observed, *, was_available: bool
+) -> Problem | None:
+    if pod is None:
+        return None
+    if identity.initialised_nothing(cr, observed):
+        return None  # it may begin empty now
     if not pods.pod_ready(pod):
-        return pods.trouble(pod, now=observed.now)
-    if answer is None or answer.ok or answer.reason in _NO_FAULT:
+        return disk.trouble(cr, pod) or pods.trouble(pod, now=observed.now)
+    if answer is None or answer.reason in (*_NO_FAULT, identity.REASON):
         return None
-    if answer.reason == "LoginFailed" and _ready_seconds(pod, observed) < LOGIN_PATIENCE_SECONDS:
+    # Once it was told, or had served, it is no matter of its start.
+    known = was_available or find(cr.get("status") or {}, "Ready").get("reason") == "NotResponding"
+    patient = answer.reason == "LoginFailed" or (answer.reason == "NotResponding" and not known)
+    if patient and _ready_seconds(pod, observed) < LOGIN_PATIENCE_SECONDS:
         return None
+    if answer.reason == disk.REASON:
+        return disk.problem(cr, said=answer.message)
     return Problem(reason=answer.reason, message=answer.message)
 
 
@@ -198,8 +276,11 @@ def _ready_seconds(pod: Object, observed: Observed) -> float:
     return pods.seconds_since(moment, now=observed.now)
 
 
-def _outcome(observed: Observed, findings: Findings, state: _State) -> Outcome:
+def _outcome(cr: Object, observed: Observed, findings: Findings, state: _State) -> Outcome:
     if state.ready:
+        opens = state.update.opens if state.update is not None else None
+        return pods.when_time_tells([(opens - observed.now).total_seconds()] if opens else [])
+    if state.fault is not None and state.fault.reason == deletion.REASON:
         return Done()
     if state.fault is not None and state.fault.reason in _FOR_AN_EDIT:
         return Invalid(state.fault.reason)
@@ -210,4 +291,15 @@ def _outcome(observed: Observed, findings: Findings, state: _State) -> Outcome:
     found = [state.pod] if state.pod is not None else []
     if not findings.settled or any(map(pods.pod_ready, found)):
         return After(pods.PATIENCE_SECONDS)
-    return pods.when_time_tells(pods.patience(found, now=observed.now))
+    deadline = progress.patience(cr, observation.way(cr, observed), observed, fault=state.fault)
+    starts = [since for pod in found if (since := observation.starting_since(pod)) is not None]
+    starting = [observation.START_SECONDS - pods.seconds_since(since, now=observed.now) for since in starts]
+    return pods.when_time_tells([*deadline, *starting, *pods.patience(found, now=observed.now)])
+
+
+def warnings(cr: Object, observed: Observed) -> list[Ref]:
+    """Whose words the status needs: of what no other reason tells."""
+    pod = observation.the_pod(cr, observed)
+    if pod is not None and (pods.pod_ready(pod) or pods.trouble(pod, now=observed.now) is not None):
+        return []
+    return progress.asks(cr, observation.way(cr, observed), observed)

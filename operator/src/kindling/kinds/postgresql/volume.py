@@ -7,11 +7,19 @@ deletion policy. Retained, it has no owner; its labels alone say whose it is, an
 from __future__ import annotations
 
 from kindling.engine.quantity import quantity
-from kindling.kinds.contract import Child, Observed, labels_of, owner_of
-from kindling.kinds.postgresql.spec import Spec
+from kindling.kinds.contract import Child, Observed, Problem, labels_without_owner, owner_of
+from kindling.kinds.postgresql.spec import Spec, access_mode_of, is_ephemeral, size_of, user_of
 from kindling.kube.resources import VOLUME_CLAIM, Object, Ref, ResourceType
 
 VERSION_LABEL = "kindling.dev/postgresql-version"
+USER_ANNOTATION = "kindling.dev/default-user"
+"""On the claim, the default user of its data. Not a label: a user's name need not be a label's value."""
+IDENTIFIER_ANNOTATION = "kindling.dev/system-identifier"
+# A claim that has no owner looks like something left over: Argo CD is neither to delete it nor to complain.
+ANNOTATIONS = {
+    "argocd.argoproj.io/compare-options": "IgnoreExtraneous",
+    "argocd.argoproj.io/sync-options": "Prune=false",
+}
 GROWING = ("FileSystemResizePending", "Resizing")
 
 
@@ -23,20 +31,68 @@ def volume_ref(cr: Object) -> Ref:
     return Ref(VOLUME_CLAIM, cr["metadata"]["namespace"], volume_name(cr))
 
 
-def build(type: ResourceType, cr: Object, spec: Spec, observed: Observed, *, version: str | None) -> Child:
-    """At least as large as it is: a volume taken up again may be larger than the new spec asks."""
+def build(
+    type: ResourceType,
+    cr: Object,
+    spec: Spec,
+    observed: Observed,
+    *,
+    version: str | None,
+    identifier: str | None,
+) -> Child:
+    """At least as large as it is: a volume taken up again may be larger than the new spec asks.
+
+    `identifier` is that of its data, once it is known.
+    """
     ref = volume_ref(cr)
-    known = observed.children.get(ref, {}).get("spec", {})
-    present = known.get("resources", {}).get("requests", {}).get("storage")
-    size = present if present and quantity(present) > quantity(spec.size) else spec.size
-    claim: Object = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}}
+    asks, has = _sizes(cr, observed)
+    size = asks if asks is not None and not _may_become(spec.size, asks=asks, has=has) else spec.size
+    claim: Object = {"accessModes": _access_modes(cr, observed), "resources": {"requests": {"storage": size}}}
     if spec.storage_class is not None:
         claim["storageClassName"] = spec.storage_class
-    labels = {**labels_of(type, cr), **({VERSION_LABEL: version} if version else {})}
-    metadata: Object = {"namespace": ref.namespace, "name": ref.name, "labels": labels}
+    labels = {**labels_without_owner(type, cr), **({VERSION_LABEL: version} if version else {})}
+    annotations = {
+        **ANNOTATIONS,
+        IDENTIFIER_ANNOTATION: identifier or "",
+        USER_ANNOTATION: user_of_data(cr, observed) or spec.user,
+    }
+    metadata: Object = {
+        "namespace": ref.namespace,
+        "name": ref.name,
+        "labels": labels,
+        "annotations": annotations,
+    }
     if not spec.retain:
         metadata["ownerReferences"] = [owner_of(type, cr)]
     return Child(type=VOLUME_CLAIM, body={"metadata": metadata, "spec": claim})
+
+
+def _access_modes(cr: Object, observed: Observed) -> list[str]:
+    """A claim that is there keeps its own, which cannot change."""
+    claim = observed.children.get(volume_ref(cr)) or {}
+    present: list[str] = (claim.get("spec") or {}).get("accessModes") or []
+    return present or [access_mode_of(cr)]
+
+
+def user_of_data(cr: Object, observed: Observed) -> str | None:
+    """The default user that the claim records; None without a claim, or one from before this was recorded."""
+    claim = observed.children.get(volume_ref(cr)) or {}
+    return ((claim.get("metadata") or {}).get("annotations") or {}).get(USER_ANNOTATION) or None
+
+
+def refuse(cr: Object, observed: Observed) -> Problem | None:
+    """A volume whose data is another user's: that user would keep its login beside the new one's."""
+    there, user = user_of_data(cr, observed), user_of(cr)
+    if is_ephemeral(cr) or there is None or there == user:
+        return None
+    name = volume_name(cr)
+    return Problem(
+        reason="UserConflict",
+        message=f"spec.defaultUser {user!r}, but volume {name} holds the role and database of {there!r}, "
+        f"which would stay: create this resource with defaultUser {there!r} to use the data, or under "
+        f"another name; to start empty, delete the claim "
+        f"(`kubectl delete pvc {name} -n {cr['metadata']['namespace']}`).",
+    )
 
 
 def source(cr: Object, spec: Spec) -> Object:
@@ -46,16 +102,65 @@ def source(cr: Object, spec: Spec) -> Object:
     return {"persistentVolumeClaim": {"claimName": volume_name(cr)}}
 
 
+def capacity(cr: Object, observed: Observed) -> str | None:
+    """What the volume has, as its claim says; None before it is there, and where the data needs none."""
+    return None if is_ephemeral(cr) else _sizes(cr, observed)[1]
+
+
 def growing(cr: Object, observed: Observed) -> str | None:
     """How far the volume's growing has come, in words, while it lasts."""
     claim = observed.children.get(volume_ref(cr)) or {}
-    status = claim.get("status") or {}
-    for item in status.get("conditions") or ():
+    asks, has = _sizes(cr, observed)
+    for item in (claim.get("status") or {}).get("conditions") or ():
         if item.get("type") in GROWING and item.get("status") == "True":
-            asked = ((claim.get("spec") or {}).get("resources") or {}).get("requests") or {}
-            has = (status.get("capacity") or {}).get("storage", "its size")
             return (
-                f"Volume {volume_name(cr)} is growing from {has} to {asked.get('storage')} ({item['type']}): "
+                f"Volume {volume_name(cr)} is growing from {has or 'its size'} to {asks} ({item['type']}): "
                 f"wait, or see `kubectl describe pvc {volume_name(cr)}`."
             )
     return None
+
+
+def larger(cr: Object, observed: Observed) -> str | None:
+    """That the volume stays larger than the spec says, in words; None where the spec says no size."""
+    (asks, has), size = _sizes(cr, observed), size_of(cr)
+    said = ((cr.get("spec") or {}).get("storage") or {}).get("size")
+    if is_ephemeral(cr) or not said or asks is None or _may_become(size, asks=asks, has=has):
+        return None
+    if has is not None and quantity(has) < quantity(asks):
+        return (
+            f"spec.storage.size {size!r} is no more than volume {volume_name(cr)} has ({has}), which is "
+            f"asked to grow to {asks}. Kubernetes takes that back only to more than {has}: set a larger size."
+        )
+    return (
+        f"spec.storage.size {size!r} is less than volume {volume_name(cr)} has ({asks}), and a volume "
+        f"cannot shrink: it stays as it is. Set it to at least {asks!r}, or dump the data (pg_dump) and "
+        "restore it into a new resource."
+    )
+
+
+def way_back(cr: Object, observed: Observed) -> str | None:
+    """To which size to return where the API server refuses what is asked, in words; None if to none."""
+    (asks, has), size = _sizes(cr, observed), size_of(cr)
+    if is_ephemeral(cr) or asks is None or quantity(asks) == quantity(size):
+        return None
+    if not _may_become(size, asks=asks, has=has):
+        return None  # nothing is asked of it
+    grows = quantity(asks) < quantity(size)
+    what = "the volume cannot grow" if grows else "this cluster does not take a volume's growth back"
+    return (
+        f"spec.storage.size is {size!r}, volume {volume_name(cr)} asks for {asks}: if {what}, set "
+        f"spec.storage.size to {asks!r}."
+    )
+
+
+def _sizes(cr: Object, observed: Observed) -> tuple[str | None, str | None]:
+    """What the claim asks for, and what it has: less while it grows, unknown before it is bound."""
+    claim = observed.children.get(volume_ref(cr)) or {}
+    asks = (((claim.get("spec") or {}).get("resources") or {}).get("requests") or {}).get("storage")
+    has = ((claim.get("status") or {}).get("capacity") or {}).get("storage")
+    return asks, has
+
+
+def _may_become(size: str, *, asks: str, has: str | None) -> bool:
+    """Whether a claim may ask for that: more than it does, or less of what it was not given yet."""
+    return quantity(size) >= quantity(asks) or (has is not None and quantity(has) < quantity(size))

@@ -14,11 +14,15 @@ from kindling.kinds.postgresql.initdb import CONFIG, INITDB, MOUNT, PGDATA, SUPE
 from kindling.kinds.postgresql.secrets import superuser_name
 from kindling.kinds.postgresql.service import PORT
 from kindling.kinds.postgresql.spec import Spec
+from kindling.kinds.postgresql.started import IS_READY, SOCKETS, STARTED
+from kindling.kinds.postgresql.updates import Update
 from kindling.kube.resources import STATEFUL_SET, Object, ResourceType
 
 UID = 999
-SOCKETS = "/var/run/postgresql"
-GRACE_SECONDS = 60
+NEVER = 2**31 - 1
+"""The most failures that a probe can be given."""
+DEAD_SECONDS = 60
+"""How long a server that no longer takes connections has to end: a checkpoint is not to be expected of it."""
 CONFIG_HASH = "kindling.dev/config"
 PARAMETERS_HASH = "kindling.dev/parameters"
 
@@ -31,34 +35,38 @@ SERVER = [
     "-c", f"port={PORT}",
     "-c", "password_encryption=scram-sha-256",
 ]  # fmt: skip
-IS_READY = ["pg_isready", "--quiet", f"--host={SOCKETS}", f"--port={PORT}", "--dbname=postgres"]
-# Kubernetes stops with SIGTERM, on which postgres waits for its clients to leave. This tells it to
-# drop them; not waited for, because pg_ctl would die with the server and leave a failed hook.
+# Kubernetes stops with SIGTERM, on which postgres waits for its clients to leave (a smart shutdown). This
+# tells it to drop them first (a fast one, which no later SIGTERM slows down); not waited for, because pg_ctl
+# would die with the server and leave a failed hook. The checkpoint then has spec.shutdownSeconds.
 STOP = ["pg_ctl", "stop", f"--pgdata={PGDATA}", "--mode=fast", "--no-wait"]
 
 
-def pod_name(cr: Object) -> str:
-    return f"{cr['metadata']['name']}-0"
-
-
-def build(type: ResourceType, cr: Object, spec: Spec, *, mark: str) -> Child:
-    """`mark` is `restart.mark`: a change of it restarts the Pod, as one of the rules of login does."""
-    meta = cr["metadata"]
+def template(type: ResourceType, cr: Object, spec: Spec, *, mark: str) -> Object:
+    """What the Pod is made from; `mark` is `restart.mark`."""
     annotations = {CONFIG_HASH: RULES_MARK, PARAMETERS_HASH: mark}
+    return {
+        "metadata": {"labels": labels_of(type, cr), "annotations": annotations},
+        "spec": _pod(cr, spec),
+    }
+
+
+def build(type: ResourceType, cr: Object, *, template: Object, update: Update) -> Child:
+    meta = cr["metadata"]
     return Child(
         type=STATEFUL_SET,
         body={
-            "metadata": child_metadata(type, cr, name=meta["name"]),
+            "metadata": {
+                **child_metadata(type, cr, name=meta["name"]),
+                "annotations": dict(update.annotations),
+            },
             "spec": {
                 "replicas": 1,
                 "serviceName": meta["name"],
                 "selector": {"matchLabels": selector_of(type, cr)},
                 # In order, a Pod that never became ready would block the roll-out of its own remedy.
                 "podManagementPolicy": "Parallel",
-                "template": {
-                    "metadata": {"labels": labels_of(type, cr), "annotations": annotations},
-                    "spec": _pod(cr, spec),
-                },
+                "updateStrategy": update.strategy,
+                "template": template,
             },
         },
     )
@@ -66,7 +74,7 @@ def build(type: ResourceType, cr: Object, spec: Spec, *, mark: str) -> Child:
 
 def _pod(cr: Object, spec: Spec) -> Object:
     return {
-        **restricted.pod(uid=UID, volumes=True, grace_seconds=GRACE_SECONDS),
+        **restricted.pod(cr, uid=UID, volumes=True, grace_seconds=spec.shutdown_seconds),
         "initContainers": [_initdb(spec)],
         "containers": [_postgres(spec)],
         "volumes": [
@@ -109,13 +117,19 @@ def _postgres(spec: Spec) -> Object:
         "securityContext": restricted.CONTAINER,
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "lifecycle": {"preStop": {"exec": {"command": STOP}}},
-        # Recovery after a crash may take long, and must not be killed: an hour.
-        "startupProbe": _probe(period=1, failures=3600),
-        "readinessProbe": _probe(period=5, failures=2),
-        "livenessProbe": _probe(period=10, failures=18),
+        # Recovery after a crash may take long, and a kill has it begin anew. So a start is given any time;
+        # and a server that recovers after one of its processes crashed is alive: it takes connections, if
+        # only to refuse them, where pg_isready fails as for one that does not answer.
+        "startupProbe": _probe({"exec": {"command": STARTED}}, period=1, failures=NEVER),
+        "readinessProbe": _probe({"exec": {"command": IS_READY}}, period=5, failures=2),
+        "livenessProbe": {
+            **_probe({"tcpSocket": {"port": "postgresql"}}, period=10, failures=18),
+            "terminationGracePeriodSeconds": DEAD_SECONDS,
+        },
         "volumeMounts": [
             {"name": "data", "mountPath": MOUNT},
             {"name": "config", "mountPath": CONFIG, "readOnly": True},
+            {"name": "superuser", "mountPath": SUPERUSER_FILES, "readOnly": True},
             {"name": "tmp", "mountPath": "/tmp"},
             {"name": "sockets", "mountPath": SOCKETS},
             {"name": "shm", "mountPath": "/dev/shm"},
@@ -123,9 +137,9 @@ def _postgres(spec: Spec) -> Object:
     }
 
 
-def _probe(*, period: int, failures: int) -> Object:
+def _probe(handler: Object, *, period: int, failures: int) -> Object:
     return {
-        "exec": {"command": IS_READY},
+        **handler,
         "periodSeconds": period,
         "timeoutSeconds": 5,
         "failureThreshold": failures,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from kindling.kinds.contract import Child, Findings, Kind, Observed, Problem, Report, Sought
 from kindling.kinds.network import policy
 from kindling.kinds.pulsarconsumer import spec, status, workload
-from kindling.kube.resources import DEPLOYMENT, NETWORK_POLICY, POD, SECRET, Object, ResourceType
+from kindling.kube.resources import DEPLOYMENT, NETWORK_POLICY, POD, SECRET, Object, Ref, ResourceType
 
 
 class PulsarConsumer(Kind):
@@ -46,6 +46,9 @@ class PulsarConsumer(Kind):
                 self.type, cr, wanted, observed, own_image=self._image, local_broker=self._local_broker
             ),
         ]
+
+    def warnings(self, cr: Object, observed: Observed) -> Sequence[Ref]:
+        return status.warnings(self.type, cr, observed, local_broker=self._local_broker)
 
     def status(self, cr: Object, observed: Observed, findings: Findings) -> Report:
         return status.report(self.type, cr, observed, findings, local_broker=self._local_broker)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kindling.kinds.amounts import merged
 from kindling.kinds.contract import Observed, Problem
 from kindling.kube.resources import SECRET, Object, Ref
 
 DEFAULT_TYPE = "Shared"
 DEFAULT_POSITION = "Latest"
 DEFAULT_TOKEN_KEY = "token"
-DEFAULT_RESOURCES: Object = {
-    "requests": {"cpu": "20m", "memory": "64Mi"},
-    "limits": {"memory": "256Mi"},
-}
+DEFAULT_CPU = "20m"
+DEFAULT_MEMORY = "64Mi"
+DEFAULT_MEMORY_LIMIT = "256Mi"
 
 
 class TokenRef(NamedTuple):
@@ -26,7 +26,7 @@ class TokenRef(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:
-    """A spec with its defaults."""
+    """A spec with its defaults. `deadline` is None where Kubernetes decides."""
 
     server: str
     topic: str
@@ -38,6 +38,7 @@ class Spec:
     token: TokenRef | None
     resources: Object
     env: list[Object]
+    deadline: int | None
 
 
 def read(cr: Object, *, default_image: str) -> Spec:
@@ -52,8 +53,14 @@ def read(cr: Object, *, default_image: str) -> Spec:
         replicas=int(spec.get("replicas", 0)),
         image=spec.get("image") or default_image,
         token=token_of(cr),
-        resources=spec.get("resources") or DEFAULT_RESOURCES,
+        resources=merged(
+            spec.get("resources"),
+            cpu=DEFAULT_CPU,
+            memory=DEFAULT_MEMORY,
+            memory_limit=DEFAULT_MEMORY_LIMIT,
+        ),
         env=list(spec.get("env") or ()),
+        deadline=spec.get("progressDeadlineSeconds"),
     )
 
 

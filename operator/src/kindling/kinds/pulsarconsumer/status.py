@@ -1,20 +1,32 @@
 """A PulsarConsumer's status, from what was observed alone: what is consumed, by how many, how well.
 
 The reasons of Ready, a closed list: Connected, ScaledToZero; Reconciling (on its way); NameConflict,
-Terminating, Refused, SecretNotFound (children); PodsRefused, Unschedulable, ImagePullFailed,
-PodSetupFailed, Crashing (Pods); BrokerUnreachable; and those that a consumer ends with: NEXT_STEPS.
+Terminating, Refused, ServerError, SecretNotFound (children); PodsRefused, Unschedulable,
+ImagePullFailed, PodSetupFailed, Crashing (Pods); BrokerUnreachable; those of `progress`; and those that
+a consumer ends with: NEXT_STEPS.
 """
 
 from __future__ import annotations
 
 from kindling.kinds import pods
+from kindling.kinds import progress as progressing
 from kindling.kinds.conditions import standard
-from kindling.kinds.contract import After, Done, Findings, Observed, Outcome, Problem, Report
+from kindling.kinds.contract import (
+    After,
+    Done,
+    Findings,
+    Invalid,
+    Observed,
+    Outcome,
+    Problem,
+    Report,
+    selector_text,
+)
 from kindling.kinds.pulsarconsumer import ambassador
 from kindling.kinds.pulsarconsumer.spec import server_of
 from kindling.kinds.pulsarconsumer.workload import CONTAINER, workload_name, workload_ref
 from kindling.kinds.rollout import refused, rollout
-from kindling.kube.resources import Object, ResourceType
+from kindling.kube.resources import Object, Ref, ResourceType
 
 CONNECT_PATIENCE_SECONDS = 15.0
 """How long a consumer may run unconnected before we say so."""
@@ -32,6 +44,7 @@ NEXT_STEPS = {
 }
 """What to do about each reason that a consumer may leave in its termination message, `REASON: WORDS`."""
 
+_FOR_AN_EDIT = frozenset({"InvalidTopic", "InvalidAddress"})
 _WORDS = 500
 
 
@@ -45,12 +58,17 @@ def report(
     found = pods.pods_of(type, cr, observed)
     settled = findings.settled and findings.problem is None
     ready = settled and progress.complete and all(pods.pod_ready(pod) for pod in found)
-    fault = findings.problem
+    fault = progressing.still(findings.problem, cr, observed) if findings.problem is not None else None
     if settled and not ready:
         fault = _fault(cr, deployment, found, observed, local_broker=local_broker)
+        fault = fault or progressing.held_up(cr, way(type, cr, observed), observed)
 
     if ready and not progress.wanted:
-        reason, message = "ScaledToZero", "No consumer is wanted: set spec.replicas to have some."
+        reason = "ScaledToZero"
+        message = (
+            f"No consumer is wanted, and the broker keeps every message for subscription "
+            f"{spec.get('subscriptionName')!r} meanwhile: set spec.replicas to have some."
+        )
     elif ready:
         reason, message = "Connected", "All consumers are connected to the broker."
     elif fault is not None:
@@ -63,6 +81,7 @@ def report(
         )
     generation = int(meta.get("generation", 0))
     status: Object = {
+        "selector": selector_text(type, cr),
         "observedGeneration": generation,
         "conditions": standard(
             ready=ready,
@@ -87,7 +106,27 @@ def report(
     # Pods that come and go on the way are not worth a write each: counted when there is news.
     news = ready or fault is not None or "replicas" not in known
     status["replicas"] = progress.total if news else known["replicas"]
-    return Report(status=status, outcome=_outcome(findings, found, observed, ready=ready))
+    # Of a Pod that is being replaced it is an earlier spec that was wrong.
+    if fault is not None and fault.reason in _FOR_AN_EDIT and progress.updated == progress.total:
+        return Report(status=status, outcome=Invalid(fault.reason))
+    return Report(status=status, outcome=_outcome(type, cr, observed, findings, fault, ready=ready))
+
+
+def warnings(type: ResourceType, cr: Object, observed: Observed, *, local_broker: str) -> list[Ref]:
+    """Whose words the status needs: of what no other reason tells."""
+    found = pods.pods_of(type, cr, observed)
+    if _fault(cr, _deployment(cr, observed), found, observed, local_broker=local_broker) is not None:
+        return []
+    return progressing.asks(cr, way(type, cr, observed), observed)
+
+
+def way(type: ResourceType, cr: Object, observed: Observed) -> progressing.Way:
+    return progressing.Way(
+        maker=workload_ref(cr),
+        acted=False,  # what keeps it from making Pods, it says itself
+        wanted=int((cr.get("spec") or {}).get("replicas") or 0),
+        pods=pods.pods_of(type, cr, observed),
+    )
 
 
 def _deployment(cr: Object, observed: Observed) -> Object | None:
@@ -101,7 +140,7 @@ def _fault(
     cr: Object, deployment: Object | None, found: list[Object], observed: Observed, *, local_broker: str
 ) -> Problem | None:
     """What keeps the consumers from being connected: what they say themselves goes first."""
-    unready = [pod for pod in found if not pods.pod_ready(pod)]
+    unready = [pod for pod in found if not pods.pod_ready(pod) and not pods.unheard(pod)]
     for pod in unready:
         if said := _own_word(pod):
             return said
@@ -152,7 +191,15 @@ def _unreachable(cr: Object, *, local_broker: str) -> str:
     )
 
 
-def _outcome(findings: Findings, found: list[Object], observed: Observed, *, ready: bool) -> Outcome:
+def _outcome(
+    type: ResourceType,
+    cr: Object,
+    observed: Observed,
+    findings: Findings,
+    fault: Problem | None,
+    *,
+    ready: bool,
+) -> Outcome:
     if ready:
         return Done()
     if findings.problem is not None:
@@ -160,6 +207,8 @@ def _outcome(findings: Findings, found: list[Object], observed: Observed, *, rea
     if not findings.settled:
         return After(CONNECT_PATIENCE_SECONDS)
     # That a consumer has run unconnected for long, too, only time tells.
+    found = pods.pods_of(type, cr, observed)
     running = (_running_seconds(pod, observed) for pod in found if not pods.pod_ready(pod))
     unconnected = [CONNECT_PATIENCE_SECONDS - seconds for seconds in running if seconds is not None]
-    return pods.when_time_tells([*unconnected, *pods.patience(found, now=observed.now)])
+    deadline = progressing.patience(cr, way(type, cr, observed), observed, fault=fault)
+    return pods.when_time_tells([*unconnected, *deadline, *pods.patience(found, now=observed.now)])

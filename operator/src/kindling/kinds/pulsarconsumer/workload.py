@@ -43,12 +43,13 @@ def build(
             "metadata": child_metadata(type, cr, name=workload_name(cr)),
             "spec": {
                 "replicas": spec.replicas,
+                **({"progressDeadlineSeconds": spec.deadline} if spec.deadline else {}),
                 "selector": selector,
                 "strategy": _strategy(spec, observed.children.get(workload_ref(cr))),
                 "template": {
                     "metadata": {"labels": labels_of(type, cr)},
                     "spec": {
-                        **restricted.pod(uid=UID, volumes=True, grace_seconds=GRACE_SECONDS),
+                        **restricted.pod(cr, uid=UID, volumes=True, grace_seconds=GRACE_SECONDS),
                         "topologySpreadConstraints": restricted.spread(selector),
                         "initContainers": sidecars,
                         "containers": [_consumer(spec)],

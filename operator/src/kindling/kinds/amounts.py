@@ -1,0 +1,21 @@
+"""Requests and limits of a container: what a spec gives, merged with a kind's defaults."""
+
+from __future__ import annotations
+
+from kindling.engine.quantity import quantity
+from kindling.kube.resources import Object
+
+
+def merged(given: Object | None, *, cpu: str, memory: str, memory_limit: str) -> Object:
+    """`spec.resources` beside the defaults: cpu's request, memory's request and limit.
+
+    A default never contradicts what is given: the limit is at least the request, and cpu that is limited is
+    requested as Kubernetes does it by itself.
+    """
+    requests = dict((given or {}).get("requests") or {})
+    limits = dict((given or {}).get("limits") or {})
+    if "cpu" not in requests and "cpu" not in limits:
+        requests["cpu"] = cpu
+    limits.setdefault("memory", max(memory_limit, requests.get("memory", memory_limit), key=quantity))
+    requests.setdefault("memory", min(memory, limits["memory"], key=quantity))
+    return {"requests": requests, "limits": limits}

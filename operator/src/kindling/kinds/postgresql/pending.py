@@ -1,0 +1,69 @@
+"""The condition RestartPending: a later operator's change waits for a restart of the Pod, and for which.
+
+Judged by the StatefulSet as it stands and by the line (`Observed.turn`). Nothing is wrong meanwhile: Ready
+stays what it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from kindling.kinds.contract import Observed
+from kindling.kinds.postgresql import observation, updates
+from kindling.kinds.postgresql.spec import pod_name
+from kindling.kube.resources import Object
+
+TYPE = "RestartPending"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pending:
+    """`reason` and `message` of the condition; `opens` is when time alone changes it."""
+
+    reason: str
+    message: str
+    opens: datetime | None = None
+
+
+def image(cr: Object, observed: Observed) -> str | None:
+    """The image in force: that of the running Pod. None while there is none, or it is being replaced."""
+    workload, pod = observation.the_workload(cr, observed), observation.current_pod(cr, observed)
+    if workload is None or pod is None:
+        return None
+    if observation.is_updated(workload, pod):
+        return updates.image_of(workload) or None
+    return (workload["metadata"].get("annotations") or {}).get(updates.IMAGE)
+
+
+def pending(cr: Object, observed: Observed) -> Pending | None:
+    """What the Pod lacks and when it comes; None where it lacks nothing, or is on its way."""
+    workload, pod = observation.the_workload(cr, observed), observation.the_pod(cr, observed)
+    if workload is None or pod is None or not observation.is_held(workload):
+        return None
+    if observation.is_updated(workload, pod):
+        return None
+    runs, comes = image(cr, observed), updates.image_of(workload)
+    other = runs != comes
+    lacks = f"The server runs {runs}; the operator has {comes}" if other else "The operator has a newer Pod"
+    now = f"`kubectl rollout restart statefulset {cr['metadata']['name']}` restarts it now."
+    rule = updates.policy(cr)
+    if rule == updates.MANUAL:
+        return Pending(reason="Manual", message=f"{lacks}, which waits for your word: {now}")
+    if rule == updates.ON_RESTART or not other:
+        when = f"comes when Pod {pod_name(cr)} is next made anew"
+        return Pending(reason="NextRestart", message=f"{lacks}, which {when}: {now}")
+    opens = updates.opens(cr, observed.now)
+    if opens is not None:
+        window = opens.isoformat(sep=" ", timespec="minutes")
+        message = f"{lacks}, which waits for the maintenance window at {window}: {now}"
+        return Pending(reason="AwaitingWindow", opens=opens, message=message)
+    turn = observed.turn
+    if turn.halted:
+        return Pending(
+            reason="LineHalted",
+            message=f"{lacks}, but no server is restarted before the last one is Ready again, which takes "
+            f"longer than ten minutes: who runs the operator finds it in its log. {now}",
+        )
+    place = f"{turn.place} of {turn.length} when last looked at" if turn.place else "place not known yet"
+    return Pending(reason="InLine", message=f"{lacks}, which comes in its turn ({place}): {now}")

@@ -1,0 +1,168 @@
+"""What becomes of a change of the Pod that the operator alone makes: another image, another template.
+
+A change that the spec asks for restarts the server at once. A later operator's does not: the StatefulSet is
+brought up to date and holds the Pod back, as `spec.updates` says, until a turn, a restart or a word lets it
+go. All that is to be known for that stands in the StatefulSet: so it is the same after any restart of ours.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from kindling.kinds import window
+from kindling.kinds.contract import Observed, Problem
+from kindling.kinds.postgresql import observation
+from kindling.kinds.postgresql.spec import is_ephemeral
+from kindling.kube.resources import Object
+
+AUTO, ON_RESTART, MANUAL = "Auto", "OnRestart", "Manual"
+
+ASKED = "kindling.dev/asked"
+"""Annotation of the StatefulSet: a hash of what the spec says about the Pod."""
+TEMPLATE = "kindling.dev/template"
+"""Another: a hash of the template as it was desired last."""
+IMAGE = "kindling.dev/image"
+"""And the image that the Pod runs: the template's, or where the Pod is held back, that of the one before."""
+RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
+"""What `kubectl rollout restart` writes into the template."""
+
+NEVER = datetime.max.replace(tzinfo=UTC)
+
+AT_ONCE: Object = {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}
+WHEN_MADE_ANEW: Object = {"type": "OnDelete", "rollingUpdate": None}
+# A Pod below the partition is of the revision before, even one that is made anew.
+NOT_AT_ALL: Object = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Update:
+    """How the StatefulSet is to be updated.
+
+    `held`: the Pod is of an earlier template, and stays. `waits`: it is to be restarted, in its turn.
+    `image` is what the Pod runs meanwhile.
+    """
+
+    strategy: Object
+    annotations: Mapping[str, str]
+    image: str
+    held: bool = False
+    waits: bool = False
+
+
+def policy(cr: Object) -> str:
+    """What `spec.updates` says; without it, ephemeral data is not wiped by an operator's upgrade."""
+    given = (cr.get("spec") or {}).get("updates")
+    return str(given) if given else ON_RESTART if is_ephemeral(cr) else AUTO
+
+
+def read_window(cr: Object) -> window.Window | None:
+    """:raises ValueError: where it is none, as a sentence with field, value and remedy."""
+    given = (cr.get("spec") or {}).get("maintenanceWindow")
+    return window.read(given, field="spec.maintenanceWindow") if given else None
+
+
+def opens(cr: Object, now: datetime) -> datetime | None:
+    """When the maintenance window opens next; None while it is open, or where there is none."""
+    try:
+        found = read_window(cr)
+    except ValueError:
+        return NEVER  # the spec is refused for it
+    return found.opens(now) if found else None
+
+
+def refuse(cr: Object) -> Problem | None:
+    """A maintenance window that is none."""
+    try:
+        read_window(cr)
+    except ValueError as error:
+        return Problem(reason="InvalidSpec", message=str(error))
+    return None
+
+
+def asked(cr: Object, *, mark: str) -> str:
+    """A hash of what the spec says about the Pod, and of `restart.mark`.
+
+    Whatever else of a spec comes to enter the template is to be added here, or its edit is held back as if it
+    were the operator's own (test_postgresql_updates compares the two). What is left out does not count, so
+    that a hash stays as it is when a later operator knows more fields.
+    """
+    spec = cr.get("spec") or {}
+    said: dict[str, Any] = {
+        name: spec.get(name) for name in ("image", "imagePullSecrets", "resources", "shutdownSeconds")
+    } | {"parameters": mark}
+    if is_ephemeral(cr):
+        said |= {"ephemeral": True, "size": (spec.get("storage") or {}).get("size")}
+    return _hash({name: value for name, value in said.items() if value})
+
+
+def decide(cr: Object, observed: Observed, *, template: Object, mark: str) -> Update:
+    """How the StatefulSet gets this template, and whether its Pod follows."""
+    word, own, image = asked(cr, mark=mark), _hash(template), _image(template)
+    running = _outstanding(cr, observed, template=template, asked=word, own=own)
+    if running is None:
+        return Update(strategy=AT_ONCE, annotations=_annotations(word, own, image), image=image)
+    held = _annotations(word, own, running)
+    rule = policy(cr)
+    if rule == MANUAL:
+        return Update(strategy=NOT_AT_ALL, annotations=held, image=running, held=True)
+    pod = observation.the_pod(cr, observed)
+    waits = rule == AUTO and running != image and pod is not None
+    # A server that is down loses nothing by a restart, and may need this very update.
+    if waits and (_may_go(cr, observed) or observation.is_down(pod)):
+        return Update(strategy=AT_ONCE, annotations=_annotations(word, own, image), image=image)
+    return Update(strategy=WHEN_MADE_ANEW, annotations=held, image=running, held=True, waits=waits)
+
+
+def _outstanding(cr: Object, observed: Observed, *, template: Object, asked: str, own: str) -> str | None:
+    """The image that the Pod runs, where it lacks a change that is the operator's alone; else None."""
+    workload = observation.the_workload(cr, observed)
+    if workload is None:
+        return None
+    notes = workload["metadata"].get("annotations") or {}
+    present = (workload.get("spec") or {}).get("template") or {}
+    pod = observation.the_pod(cr, observed)
+    if notes.get(ASKED, asked) != asked or _restart_is_asked(present, pod):
+        return None
+    # One of an operator that did not note it is held too, until its revision tells that nothing has changed.
+    changed = notes.get(TEMPLATE) != own
+    held = observation.is_held(workload)
+    if changed or (held and not observation.is_updated(workload, pod)):
+        return notes[IMAGE] if held and IMAGE in notes else _image(present) or _image(template)
+    return None
+
+
+def _may_go(cr: Object, observed: Observed) -> bool:
+    return observed.turn.granted and opens(cr, observed.now) is None
+
+
+def _restart_is_asked(template: Object, pod: Object | None) -> bool:
+    """Whether `kubectl rollout restart` was said since this Pod was made."""
+    said = ((template.get("metadata") or {}).get("annotations") or {}).get(RESTARTED_AT)
+    if not said or pod is None:
+        return False
+    return bool((pod["metadata"].get("annotations") or {}).get(RESTARTED_AT) != said)
+
+
+def _annotations(word: str, own: str, image: str) -> dict[str, str]:
+    return {ASKED: word, TEMPLATE: own, IMAGE: image}
+
+
+def image_of(workload: Object) -> str:
+    """The server's image in the StatefulSet's template."""
+    return _image((workload.get("spec") or {}).get("template") or {})
+
+
+def _image(template: Object) -> str:
+    for container in (template.get("spec") or {}).get("containers") or ():
+        if container.get("name") == "postgres":
+            return str(container.get("image") or "")
+    return ""
+
+
+def _hash(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,0 +1,69 @@
+"""A maintenance window as specs give it: a schedule in cron's five fields, a duration, a time zone.
+
+Any kind may have one. Nothing here reads a clock; the time zone's rules are the system's.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+
+from kindling.kube.resources import Object
+
+DURATION = re.compile(r"(?:([0-9]+)h)?(?:([0-9]+)m)?")
+LONGEST = timedelta(days=7)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """Opens at each time of the schedule, by the clock of that zone, for so long."""
+
+    schedule: str
+    duration: timedelta
+    zone: ZoneInfo
+
+    def opens(self, now: datetime) -> datetime | None:
+        """When it opens next, in its zone; None while it is open."""
+        local = now.astimezone(self.zone)
+        for moment in CronSim(self.schedule, local - self.duration):
+            return None if moment <= local else moment
+        raise ValueError("a schedule without a time")  # `read` admits none such
+
+
+def read(given: Object, *, field: str) -> Window:
+    """`given` is the spec's field of the name `field`, UTC where it names no time zone.
+
+    :raises ValueError: with the part, its value and the remedy, as a sentence.
+    """
+    schedule, text = str(given.get("schedule") or ""), str(given.get("duration") or "")
+    name = str(given.get("timeZone") or "UTC")
+    try:
+        if len(schedule.split()) != 5:
+            raise CronSimError("five fields are needed")
+        if next(CronSim(schedule, datetime(2000, 1, 1)), None) is None:
+            raise CronSimError("no such day ever comes")
+    except CronSimError as error:
+        raise ValueError(
+            f"{field}.schedule {schedule!r} is no schedule ({error}): "
+            "write minute, hour, day of month, month and day of week, `0 3 * * 0` for Sundays at three."
+        ) from None
+    match = DURATION.fullmatch(text)
+    hours, minutes = match.groups() if match else (None, None)
+    try:
+        duration = timedelta(hours=int(hours or 0), minutes=int(minutes or 0))
+    except OverflowError:
+        duration = timedelta.max
+    if not timedelta() < duration <= LONGEST:
+        raise ValueError(f"{field}.duration {text!r} is not 1m to 168h: write hours and minutes, `1h30m`.")
+    try:
+        zone = ZoneInfo(name)
+    except (ValueError, OSError, KeyError):
+        raise ValueError(
+            f"{field}.timeZone {name!r} is not known: use a name of the tz database, Europe/Berlin for one, "
+            "or leave it out for UTC."
+        ) from None
+    return Window(schedule=schedule, duration=duration, zone=zone)

@@ -1,0 +1,161 @@
+"""What GitOps tools make of each kind's status: Flux and Helm by kstatus, Argo CD by the checks we give.
+
+Their own code judges: the library that Flux and Helm are built with, and the Lua that Argo CD runs. The
+statuses are those that the kinds write, as the engine completes them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+
+import pytest
+from kindling.kinds.conditions import dated, find, whole
+from kindling.kinds.contract import Answer, Findings, Kind, Observed, Problem
+from kindling.kube.resources import POD, Object, Ref
+
+from infra import processes
+from infra.toolchain import Toolchain
+from tests.unit.operator import memcacheds, postgresqls, pulsarconsumers
+from tests.unit.schema.worlds import CRDS, KINDS, REPOSITORY
+
+CHECKS = REPOSITORY / "integrations" / "argocd"
+GUIDE = REPOSITORY / "docs" / "guides" / "gitops.md"
+NOW = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
+SETTLED = Findings(settled=True)
+WORD: Answer = Answer(ok=True)
+
+
+def check_of(kind: Kind) -> Path:
+    return CHECKS / kind.type.group / kind.type.kind / "health.lua"
+
+
+def judge(kind: Kind, *objects: Object) -> list[tuple[str, str, str]]:
+    """Of each object: kstatus' word, Argo CD's, and the message that Argo CD shows."""
+    program = Toolchain().ensure("kstatus")
+    asked = {"objects": list(objects), "scripts": [check_of(kind).read_text()] * len(objects)}
+    found = json.loads(processes.run([program], stdin=json.dumps(asked), timeout=60))
+    return [(one["kstatus"]["status"], one["argocd"]["status"], one["argocd"]["message"]) for one in found]
+
+
+def as_stored(kind: Kind, cr: Object) -> Object:
+    """What the API server hands out, with the CRD's default where nobody has written a status."""
+    version = CRDS[kind.type.label]["spec"]["versions"][0]
+    default = version["schema"]["openAPIV3Schema"]["properties"]["status"]["default"]
+    head = {"apiVersion": kind.type.api_version, "kind": kind.type.kind}
+    return {**head, **cr, "status": cr.get("status") or default}
+
+
+def told(kind: Kind, cr: Object, observed: Observed, findings: Findings, *, for_long: bool = False) -> Object:
+    """The resource with the status that is written of it; `for_long`, after it has been so for an hour."""
+    observed = replace(observed, now=NOW)
+    for now in (NOW, NOW + timedelta(hours=1)) if for_long else (NOW,):
+        report = kind.status(cr, replace(observed, now=now), findings)
+        cr = {**cr, "status": dated(whole(report), known=cr.get("status") or {}, now=now)}
+    return as_stored(kind, cr)
+
+
+ROOMS: dict[str, tuple[Callable[..., Object], Callable[..., dict[Ref, Object]], Findings]] = {
+    "postgresql.database.db.example.com": (
+        postgresqls.postgresql,
+        postgresqls.running,
+        Findings(settled=True, answer=WORD),
+    ),
+    "postgresql.database.technotuesday.io": (
+        postgresqls.postgresql,
+        postgresqls.running,
+        Findings(settled=True, answer=WORD),
+    ),
+    "memcached.cache.example.com": (memcacheds.memcached, memcacheds.running, SETTLED),
+    "pulsarconsumer.pulsar.pulsarconsumer.krvarma.com": (
+        pulsarconsumers.consumer,
+        lambda: {**pulsarconsumers.rolled_out(), **pulsarconsumers.pod()},
+        SETTLED,
+    ),
+}
+FRIEND = "mycustomresource.poc.test.domain"
+EACH_ROOM = pytest.mark.parametrize("label", ROOMS)
+
+
+def test_every_kind_has_a_check_and_no_other_has() -> None:
+    assert sorted(CHECKS.rglob("*.lua")) == sorted(check_of(kind) for kind in KINDS.values())
+    assert {*ROOMS, FRIEND} == KINDS.keys()
+    # One text for all kinds that run Pods.
+    assert len({check_of(KINDS[label]).read_text() for label in ROOMS}) == 1
+
+
+@pytest.mark.parametrize("label", [*ROOMS, FRIEND])
+def test_until_somebody_has_looked_it_is_waited_for(label: str) -> None:
+    kind = KINDS[label]
+    new = {"metadata": {"namespace": "ns", "name": "one", "uid": "u", "generation": 1}, "spec": {"name": "a"}}
+    seen = told(kind, new, Observed(children={}, now=NOW, entropy=b""), Findings(settled=False))
+    edited = {**seen, "metadata": {**seen["metadata"], "generation": 2}}
+    for found in judge(kind, as_stored(kind, new), edited):
+        assert found[:2] == ("InProgress", "Progressing")
+        assert "not looked at this spec yet" in found[2]
+    gone = {**seen, "metadata": {**seen["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    assert judge(kind, gone)[0][0] == "Terminating"
+
+
+@EACH_ROOM
+def test_what_runs_is_waited_for_until_it_is_ready_and_told_of_when_it_is_at_fault(label: str) -> None:
+    kind = KINDS[label]
+    make, running, good = ROOMS[label]
+    nothing = Observed(children={}, now=NOW, entropy=b"e" * 32)
+    invalid = Problem(reason="InvalidSpec", message="mend it")
+    refused = Problem(reason="Refused", message="a quota")
+    removed = Problem(reason="Terminating", message="wait", passing=True)
+    say = partial(told, kind, make())
+    cases: list[tuple[Object, str, str]] = [
+        (say(nothing, Findings(settled=False)), "InProgress", "Progressing"),
+        (say(nothing, SETTLED), "InProgress", "Progressing"),
+        (say(replace(nothing, children=running()), good), "Current", "Healthy"),
+        (say(nothing, Findings(settled=False, problem=removed)), "InProgress", "Progressing"),
+        # What may yet mend itself Flux and Helm wait for; a person is told of it all the same.
+        (say(nothing, Findings(settled=False, problem=refused)), "InProgress", "Degraded"),
+        (say(nothing, SETTLED, for_long=True), "InProgress", "Degraded"),
+    ]
+    if label.startswith("postgresql"):
+        wrong = Answer(ok=False, reason="InvalidParameter", message="mend it")
+        up = replace(nothing, children=running())
+        paused = make(paused=True)
+        cases += [
+            (say(nothing, Findings(settled=False, problem=invalid)), "Failed", "Degraded"),
+            (say(up, Findings(settled=True, answer=wrong)), "Failed", "Degraded"),
+            (told(kind, paused, up, replace(good, paused=True)), "Current", "Suspended"),
+            (told(kind, paused, up, Findings(settled=False, paused=True)), "InProgress", "Suspended"),
+        ]
+    if label.startswith("pulsarconsumer"):
+        said = {**pulsarconsumers.rolled_out(1, available=0)}
+        said |= pulsarconsumers.pod(ready=False, said="InvalidTopic: no such name")
+        none = replace(nothing, children=pulsarconsumers.rolled_out(0))
+        cases += [
+            (say(replace(nothing, children=said), SETTLED), "Failed", "Degraded"),
+            (told(kind, make(replicas=0), none, SETTLED), "Current", "Healthy"),
+        ]
+    found = judge(kind, *(case[0] for case in cases))
+    assert [one[:2] for one in found] == [case[1:] for case in cases]
+    for (obj, *_), (_, health, message) in zip(cases, found, strict=True):
+        said_by = "Paused" if health == "Suspended" else "Ready"
+        assert message == find(obj["status"], said_by)["message"]
+
+
+def test_a_friend_is_waited_for() -> None:
+    """By Argo CD alone: whether it is there is known all the while, so that Flux and Helm go on."""
+    kind = KINDS[FRIEND]
+    cr = {"metadata": {"namespace": "ns", "name": "a", "uid": "u", "generation": 1}, "spec": {"name": "joe"}}
+    away = Observed(children={}, now=NOW, entropy=b"")
+    here = replace(away, sought={Ref(POD, "far", "joe"): {"metadata": {}}})
+    found = judge(kind, *(told(kind, cr, observed, SETTLED) for observed in (away, here)))
+    assert [one[:2] for one in found] == [("Current", "Progressing"), ("Current", "Healthy")]
+    assert ["no Pod named joe" in one[2] for one in found] == [True, False]
+
+
+@pytest.mark.parametrize("label", [*ROOMS, FRIEND])
+def test_the_guide_names_every_check_as_argo_cd_does(label: str) -> None:
+    kind = KINDS[label]
+    assert f"resource.customizations.health.{kind.type.group}_{kind.type.kind}" in GUIDE.read_text()
