@@ -11,11 +11,13 @@ import pulumi
 
 from infra import guard
 from infra.components import broker
+from infra.components.admission import Admission
 from infra.components.broker import Broker
 from infra.components.cluster import Cluster, check_environment
 from infra.components.crds import Crds
 from infra.components.images import Images, not_promoted
 from infra.components.operator import NAMESPACE, Operator
+from infra.components.permissions import UserRoles
 from infra.components.samples import Samples
 from infra.settings import Settings
 
@@ -38,14 +40,23 @@ class Platform(pulumi.ComponentResource):
         super().__init__("kindling:components:Platform", name, {}, opts)
         # What holds data, or takes it along when it goes; the children inherit it.
         protect = settings.protect
-        crds = Crds("crds", opts=pulumi.ResourceOptions(parent=self, protect=protect))
+        kinds = settings.operator.kinds
+        crds = Crds("crds", kinds=kinds, opts=pulumi.ResourceOptions(parent=self, protect=protect))
+        # Before the operator: it must not act for somebody who was never asked.
+        asked = Admission(
+            "admission",
+            kinds=kinds,
+            served=settings.operator.watch_namespaces,
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[crds]),
+        )
+        UserRoles("users", kinds=kinds, opts=pulumi.ResourceOptions(parent=self))
         self.operator = Operator(
             "operator",
             images=images,
             settings=settings.operator,
             local_broker=f"{broker.HOST}:{broker.PORT}" if settings.broker.enabled else "",
             protect=protect,
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[crds]),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[crds, asked]),
         )
         self.broker = None
         if images.broker is not None:
@@ -55,6 +66,7 @@ class Platform(pulumi.ComponentResource):
         if settings.samples.enabled:
             self.samples = Samples(
                 "samples",
+                kinds=kinds,
                 broker=self.broker,
                 opts=pulumi.ResourceOptions(parent=self, depends_on=[self.operator], protect=protect),
             )

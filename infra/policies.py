@@ -55,6 +55,10 @@ def violations(type: str, name: str, props: Props) -> list[Violation]:
         found += _rules(props)
     elif kind in ("RoleBinding", "ClusterRoleBinding"):
         found += _binding(props)
+    elif kind == "ValidatingAdmissionPolicy":
+        found += _admission(props)
+    elif kind == "ValidatingAdmissionPolicyBinding":
+        found += _enforcement(props)
     return [Violation(type, name, field, value, remedy) for field, value, remedy in found]
 
 
@@ -174,6 +178,18 @@ def _rules(props: Props) -> Iterator[_Fault]:
 def _binding(props: Props) -> Iterator[_Fault]:
     if _at(props, "roleRef", "name") == "cluster-admin":
         yield "roleRef.name", "cluster-admin", "bind a role that names what is needed."
+
+
+def _admission(props: Props) -> Iterator[_Fault]:
+    failure = _at(props, "spec", "failurePolicy")
+    if failure not in (None, "Fail", UNKNOWN):
+        yield "spec.failurePolicy", failure, "set it to Fail: what can not be judged is refused."
+
+
+def _enforcement(props: Props) -> Iterator[_Fault]:
+    actions = _at(props, "spec", "validationActions")
+    if actions is not UNKNOWN and not {"Deny", UNKNOWN} & set(_entries(actions)):
+        yield "spec.validationActions", actions, "add Deny: else the policy only tells."
 
 
 def _at(value: Any, *keys: str) -> Any:

@@ -1,25 +1,23 @@
-"""What the operator may do, as one table: the Role objects are made from it, and tests read it.
+"""What the operator may do, and what its users may, as tables: the roles are made from them, tests read them.
 
-Apart from the operator's component because it is the one thing a reviewer of permissions wants to read.
-Each rule says what it is for; a verb that nothing needs is a fault, and so is a wildcard.
+Apart from the components because it is the one thing a reviewer of permissions wants to read. Each rule
+says what it is for; a verb that nothing needs is a fault, and so is a wildcard.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from infra.components import manifests
+from infra.components.manifests import Manifest
+from infra.errors import KindlingError
 
 SEE = ("list", "watch")
 READ = ("get", *SEE)
+# Server-side apply needs `patch`, and `create` for an object that is not there yet.
+OWN = (*READ, "create", "patch")
 LEASES = "coordination.k8s.io"
-
-KINDS = [(crd["spec"]["group"], str(crd["spec"]["names"]["plural"])) for crd in manifests.load("crds")]
-"""Group and plural of each kind: whatever has a definition under crds/ is the operator's to serve."""
-
-
-MAKES_NOTHING = frozenset({"poc.test.domain"})
-"""Groups whose resources have no children: one is read by itself only before the first child is made."""
 
 
 @dataclass(frozen=True)
@@ -36,33 +34,126 @@ class Rule:
     names: tuple[str, ...] = ()
 
 
-# Server-side apply needs `patch`, and `create` for an object that is not there yet.
-CLUSTER_RULES: tuple[Rule, ...] = (
-    *(
-        Rule("see what users ask for", group, (plural,), SEE if group in MAKES_NOTHING else READ)
-        for group, plural in KINDS
-    ),
-    *(Rule("say how it stands", group, (f"{plural}/status",), ("patch",)) for group, plural in KINDS),
-    Rule("run and repair the workloads", "apps", ("deployments", "statefulsets"), (*READ, "create", "patch")),
-    Rule(
-        "the Services, Secrets and settings of what runs, and its volumes by the data policy",
-        "",
-        ("services", "secrets", "configmaps", "persistentvolumeclaims"),
-        (*READ, "create", "patch"),
-    ),
-    Rule("who may reach what runs", "networking.k8s.io", ("networkpolicies",), (*READ, "create", "patch")),
-    Rule(
-        "how many may go at once; none is wanted where one runs",
-        "policy",
-        ("poddisruptionbudgets",),
-        (*READ, "create", "patch", "delete"),
-    ),
-    Rule("see what runs and what is ready", "", ("pods",), SEE),
-    Rule("tell users what happened", "events.k8s.io", ("events",), ("create",)),
+DEPLOYMENTS = Rule("run and repair what keeps nothing", "apps", ("deployments",), OWN)
+STATEFUL_SETS = Rule("run and repair what keeps data", "apps", ("statefulsets",), OWN)
+SERVICES = Rule("lead to what runs", "", ("services",), OWN)
+SECRETS = Rule("make passwords, and read those that a resource names", "", ("secrets",), OWN)
+NAMED_SECRETS = Rule("read the token that a resource names", "", ("secrets",), READ)
+CONFIG_MAPS = Rule("the settings of what runs", "", ("configmaps",), OWN)
+VOLUME_CLAIMS = Rule("its volumes, by the data policy", "", ("persistentvolumeclaims",), OWN)
+NETWORK_POLICIES = Rule("who may reach what runs", "networking.k8s.io", ("networkpolicies",), OWN)
+DISRUPTION_BUDGETS = Rule(
+    "how many may go at once; none is wanted where one runs",
+    "policy",
+    ("poddisruptionbudgets",),
+    (*OWN, "delete"),
 )
+PODS = Rule("see what runs and what is ready", "", ("pods",), SEE)
+
+EVENTS = Rule("tell users what happened", "events.k8s.io", ("events",), ("create",))
+SAID = Rule(
+    "tell users what happened, and in whose words a Pod is missing",
+    "events.k8s.io",
+    ("events",),
+    ("create", "list"),
+)
+
+NEEDS: Mapping[str, tuple[Rule, ...]] = {
+    "Memcached": (DEPLOYMENTS, SERVICES, NETWORK_POLICIES, DISRUPTION_BUDGETS, PODS, SAID),
+    "MyCustomResource": (PODS,),
+    "Postgresql": (
+        STATEFUL_SETS,
+        SERVICES,
+        SECRETS,
+        CONFIG_MAPS,
+        VOLUME_CLAIMS,
+        NETWORK_POLICIES,
+        PODS,
+        SAID,
+    ),
+    "PulsarConsumer": (DEPLOYMENTS, NAMED_SECRETS, NETWORK_POLICIES, PODS, SAID),
+}
+"""By kind: what it makes and what it looks at."""
+
+
+def cluster_rules(kinds: Sequence[str] = ()) -> tuple[Rule, ...]:
+    """What an operator of these kinds may do, of all where none is named, in the namespaces it serves.
+
+    Raises KindlingError for a kind that NEEDS does not have.
+    """
+    definitions = manifests.definitions(kinds)
+    needed: dict[tuple[str, tuple[str, ...]], Rule] = {}
+    for rule in (rule for crd in definitions for rule in _needs(crd)):
+        known = needed.setdefault((rule.group, rule.resources), rule)
+        if set(known.verbs) < set(rule.verbs):
+            needed[rule.group, rule.resources] = rule
+    needed.setdefault((EVENTS.group, EVENTS.resources), EVENTS)
+    return (
+        *(
+            Rule(
+                "see what users ask for",
+                _group(crd),
+                (_plural(crd),),
+                # One is read by itself only before its first child is made.
+                READ if any("create" in rule.verbs for rule in _needs(crd)) else SEE,
+            )
+            for crd in definitions
+        ),
+        *(
+            Rule("say how it stands", _group(crd), (f"{_plural(crd)}/status",), ("patch",))
+            for crd in definitions
+        ),
+        *needed.values(),
+    )
+
 
 OWN_NAMESPACE_RULES: tuple[Rule, ...] = (
     # A name can not be checked on creation: the object has none yet when that is decided.
     Rule("one replica leads", LEASES, ("leases",), ("create",)),
     Rule("and stays the leader", LEASES, ("leases",), ("get", "patch"), names=("kindling-operator",)),
 )
+
+VIEW, EDIT, ADMIN = USER_ROLES = ("view", "edit", "admin")
+"""Kubernetes' own roles for users, to which `kindling-view`, `-edit` and `-admin` add the kinds."""
+_CHANGE = ("create", "update", "patch", "delete")
+
+
+def user_rules(role: str, kinds: Sequence[str] = ()) -> tuple[Rule, ...]:
+    """What a user of one of USER_ROLES may do with the kinds; each role is whole by itself.
+
+    The status is the operator's to write, Secrets are none of these roles' business.
+    """
+    verbs = {VIEW: READ, EDIT: (*READ, *_CHANGE), ADMIN: (*READ, *_CHANGE, "deletecollection")}[role]
+    scale = ("get",) if role == VIEW else ("get", "update", "patch")
+    found = []
+    for crd in manifests.definitions(kinds):
+        group, plural = _group(crd), _plural(crd)
+        found.append(Rule(f"{role} the resources", group, (plural,), verbs))
+        found.append(Rule("how it stands", group, (f"{plural}/status",), ("get",)))
+        if any("scale" in version.get("subresources", {}) for version in crd["spec"]["versions"]):
+            found.append(Rule("how many run", group, (f"{plural}/scale",), scale))
+    return tuple(found)
+
+
+def aggregated(role: str) -> dict[str, str]:
+    """The label by which Kubernetes adds a role to its own of that name."""
+    return {f"rbac.authorization.k8s.io/aggregate-to-{role}": "true"}
+
+
+def _needs(crd: Manifest) -> tuple[Rule, ...]:
+    kind = str(crd["spec"]["names"]["kind"])
+    if kind not in NEEDS:
+        raise KindlingError(
+            f"nothing says what an operator of {kind} may do",
+            why="the kind has a definition under crds/ and no line in NEEDS",
+            remedy="add one to infra/rbac.py, with what the kind makes and looks at.",
+        )
+    return NEEDS[kind]
+
+
+def _group(crd: Manifest) -> str:
+    return str(crd["spec"]["group"])
+
+
+def _plural(crd: Manifest) -> str:
+    return str(crd["spec"]["names"]["plural"])

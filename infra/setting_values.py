@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 
 AUTO = "auto"
 FIRST_PORT, LAST_PORT = 1024, 65535
@@ -46,6 +47,14 @@ def namespaces(text: str) -> tuple[str, ...] | None:
     if not all(isinstance(name, str) and _LABEL.fullmatch(name) for name in names):
         return None
     return tuple(names)
+
+
+def names(text: str, known: Sequence[str]) -> tuple[str, ...] | None:
+    """A list of known names, each once."""
+    found = _json(text)
+    if not isinstance(found, list) or not all(isinstance(name, str) and name in known for name in found):
+        return None
+    return tuple(found) if len(found) == len(set(found)) else None
 
 
 def registry(text: str) -> str | None:

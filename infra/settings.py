@@ -26,6 +26,8 @@ CLUSTER_WIDE, NAMESPACES = SCOPES = ("cluster", "namespaces")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 MOST_WORKERS = 8
 MOST_REPLICAS = 5
+# The kind whose sample needs the broker.
+BROKER_USER = "PulsarConsumer"
 # Where samples/ puts its objects.
 SAMPLES_NAMESPACE = "default"
 
@@ -78,7 +80,7 @@ class ImageSettings:
 
 @dataclass(frozen=True)
 class OperatorSettings:
-    """How the operator runs. No `watch_namespaces` means all of them.
+    """How the operator runs. No `watch_namespaces` means all of them, no `kinds` every kind.
 
     With `scope` 'namespaces' its rights end where they do: Roles in each, and no ClusterRole.
     """
@@ -87,6 +89,7 @@ class OperatorSettings:
     log_level: str
     watch_namespaces: tuple[str, ...]
     scope: str = CLUSTER_WIDE
+    kinds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -126,13 +129,14 @@ def load(get: Get, *, stack: str) -> Settings:
     source = Source(get, stack=stack, default=_default)
     cluster = _cluster(source, stack)
     samples, broker = source.enabled("samples"), source.enabled("broker")
-    if samples and not broker:
+    operator = _operator(source)
+    if samples and not broker and (not operator.kinds or BROKER_USER in operator.kinds):
         # `up` waits for every sample.
         source.wrong("broker", "true while kindling:samples is true, for the PulsarConsumer among them")
     return Settings(
         stack=stack,
         cluster=cluster,
-        operator=_operator(source),
+        operator=operator,
         samples=SamplesSettings(enabled=samples),
         broker=BrokerSettings(enabled=broker),
         images=_images(source) if cluster.is_existing else ImageSettings(),
@@ -189,7 +193,17 @@ def _operator(source: Source) -> OperatorSettings:
         log_level=source.one_of("logLevel", LOG_LEVELS),
         watch_namespaces=watched,
         scope=scope,
+        kinds=_kinds(source),
     )
+
+
+def _kinds(source: Source) -> tuple[str, ...]:
+    # Imported late, as YAML is.
+    from infra.components import manifests
+
+    known = manifests.kinds()
+    allowed = f"a list of {', '.join(known)}, each named once; none named means all"
+    return source.parsed("kinds", lambda text: values.names(text, known), allowed)
 
 
 def read(stack: str) -> Settings:

@@ -75,7 +75,7 @@ class Command:
             words += [f"--stack {self.stack}"] * (self.stack != STACK) + [self.tool, "..."]
         elif self.source:
             words += [self.source, self.stack]
-        elif self.verb != "test" and self.stack != STACK:
+        elif self.verb not in ("test", "renew") and self.stack != STACK:
             words.append(self.stack)
         for option in FILES.get(self.verb, {}):
             if (file := getattr(self, option)) is not None:
@@ -128,6 +128,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     sub.add_argument("source", metavar="SOURCE", help="a stack that was brought up, such as staging")
     sub.add_argument("target", metavar="TARGET", help="a stack of promoted images, such as prod")
+    verbs.add_parser(
+        "renew",
+        help="bring the versions of the images' Debian packages up to date: edit their lock files",
+        description="Asks Debian for the newest versions, and writes them into the images' lock files.",
+        allow_abbrev=False,
+    )
     sub = verbs.add_parser(
         "exec",
         help="run pulumi, kubectl or kind with the stack's settings and kubeconfig",

@@ -21,11 +21,14 @@ class Described:
 
     api_server_port: int
     node_image: str | None
+    workers: int
     samples: bool
     # Of an existing cluster; `served` None where the operator's rights reach everywhere.
     registry: str
     insecure_registry: bool
     served: tuple[str, ...] | None
+    # The names of the definitions that the stack installs.
+    definitions: tuple[str, ...]
 
 
 def describe(python: Path, stack: str) -> Described:
@@ -37,15 +40,21 @@ def describe(python: Path, stack: str) -> Described:
         raise KindlingError(
             answer["error"]["what"], why=answer["error"]["why"], remedy=answer["error"]["remedy"]
         )
-    served = answer.pop("served")
-    return Described(**answer, served=None if served is None else tuple(served))
+    served, definitions = answer.pop("served"), answer.pop("definitions")
+    return Described(
+        **answer, served=None if served is None else tuple(served), definitions=tuple(definitions)
+    )
 
 
 def main(stack: str) -> None:
     """The other half, run by `describe`."""
     answer: dict[str, object]
     try:
+        # Imported late: by then YAML can be read.
+        from infra.components import manifests
+
         found = settings.read(stack)
+        definitions = [crd["metadata"]["name"] for crd in manifests.definitions(found.operator.kinds)]
     except KindlingError as error:
         answer = {"error": {"what": error.what, "why": error.why, "remedy": error.remedy}}
     else:
@@ -53,12 +62,14 @@ def main(stack: str) -> None:
         answer = {
             "api_server_port": found.cluster.api_server_port,
             "node_image": None if image == settings.AUTO else image,
+            "workers": found.cluster.workers,
             "samples": found.samples.enabled,
             "registry": found.images.registry,
             "insecure_registry": found.images.insecure,
             "served": None
             if found.operator.scope == settings.CLUSTER_WIDE
             else found.operator.watch_namespaces,
+            "definitions": definitions,
         }
     json.dump(answer, sys.stdout)
 

@@ -57,6 +57,7 @@ def run(command: Command) -> int:
                 "KINDLING_PORT": str(port),
                 "KINDLING_LOG_FORMAT": "text",
                 "KINDLING_TUNNEL": "1",
+                "KINDLING_PROBER": "",  # one of its own
             },
             say=progress.say,
             restart_on=(LEASE_LOST,),
@@ -66,9 +67,10 @@ def run(command: Command) -> int:
 def settings_of(deployment: Mapping[str, Any]) -> dict[str, str]:
     """What the cluster's operator is told in so many words; what it is told of its Pod is not ours."""
     containers = deployment["spec"]["template"]["spec"]["containers"]
+    [container] = [one for one in containers if one["name"] == "operator"]
     return {
         item["name"]: item.get("value", "")
-        for item in containers[0].get("env", [])
+        for item in container.get("env", [])
         if item["name"].startswith("KINDLING_") and "valueFrom" not in item
     }
 

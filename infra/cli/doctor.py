@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from infra.cli import backend, survey
+from infra.cli import backend, plain, preflight, survey
 from infra.cli import machine as looking
 from infra.cli.arguments import Command
 from infra.cli.described import describe
@@ -18,7 +18,7 @@ def run(command: Command) -> int:
     looking.known(stack)
     machine = looking.look(stack, toolchain=Toolchain(progress=Progress()), tools=looking.tools(stack))
     print(f"Stack {stack}:\n{survey.table([*machine.parts, *looking.disk(machine)])}\n")
-    blockers = [*machine.blockers, *_settings(machine), *_lock(stack)]
+    blockers = [*machine.blockers, *_settings(machine), *_lock(stack), *_cluster(machine)]
     for blocker in blockers:
         print(f"blocked: {blocker}\n")
     if blockers:
@@ -41,6 +41,18 @@ def _settings(machine: Machine) -> list[KindlingError]:
         return [error]
     taken = None if machine.cluster == "running" else looking.port_taken(settings.api_server_port)
     return [taken] if taken is not None else []
+
+
+def _cluster(machine: Machine) -> list[KindlingError]:
+    """Whether an existing cluster can be reached and is recent enough, where there is a kubectl to ask."""
+    kubectl = Toolchain().survey(["kubectl"])[0].path
+    if machine.cluster != "elsewhere" or kubectl is None or not plain.context(machine.stack):
+        return []
+    try:
+        preflight.access(machine.stack, kubectl=kubectl).recent()
+    except KindlingError as error:
+        return [error]
+    return []
 
 
 def _lock(stack: str) -> list[KindlingError]:

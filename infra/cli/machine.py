@@ -148,7 +148,7 @@ def _cluster(engine: ContainerEngine | None, stack: str) -> tuple[Cluster, list[
     # kind itself is not needed to ask, so it may still be missing.
     kind = Kind(Path("kind"), engine)
     try:
-        if not kind.exists(name):
+        if not (nodes := kind.nodes(name)):
             return "absent", []
         kind.incarnation(name)
         if kind.running(name):
@@ -161,7 +161,7 @@ def _cluster(engine: ContainerEngine | None, stack: str) -> tuple[Cluster, list[
         KindlingError(
             f"the cluster `{name}` is stopped",
             why="its node containers exist but do not run, as after a restart of the machine",
-            remedy=f"`{engine.name} start {name}-control-plane` starts it; "
+            remedy=f"`{engine.name} start {' '.join(nodes)}` starts it; "
             f"`python3 -m infra destroy {stack}` removes it with its data.",
         )
     ]

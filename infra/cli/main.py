@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from types import FrameType
 
-from infra.cli import arguments, destroy, dev, doctor, drift, execute, operate, promote, testing, up
+from infra.cli import arguments, destroy, dev, doctor, drift, execute, operate, promote, renew, testing, up
 from infra.cli.arguments import Command
 from infra.errors import KindlingError
 
@@ -25,6 +25,7 @@ VERBS: dict[str, Callable[[Command], int]] = {
     "doctor": doctor.run,
     "exec": execute.run,
     "promote": promote.run,
+    "renew": renew.run,
     "test": testing.run,
 }
 

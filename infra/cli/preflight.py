@@ -17,6 +17,7 @@ from infra.errors import KindlingError
 VERBS = ("create", "patch", "delete")
 NAMESPACE = "kindling-system"
 RBAC = "rbac.authorization.k8s.io"
+ADMISSION = "admissionregistration.k8s.io"
 
 
 def access(stack: str, *, kubectl: Path) -> Access:
@@ -28,6 +29,7 @@ def check(stack: str, settings: Described, *, kubectl: Path) -> None:
     """Raise `KindlingError` for the first thing that would stop `up`."""
     way = access(stack, kubectl=kubectl)
     same_cluster(stack, way)
+    way.recent()
     lacking = way.lacking(rights(served=settings.served))
     if lacking:
         raise KindlingError(
@@ -62,9 +64,16 @@ def rights(*, served: tuple[str, ...] | None) -> list[Right]:
         ("networking.k8s.io", ("networkpolicies",)),
         (RBAC, ("roles", "rolebindings")),
     ]
-    wide = [("", "namespaces"), ("apiextensions.k8s.io", "customresourcedefinitions")]
+    wide = [
+        ("", "namespaces"),
+        ("apiextensions.k8s.io", "customresourcedefinitions"),
+        (ADMISSION, "validatingadmissionpolicies"),
+        (ADMISSION, "validatingadmissionpolicybindings"),
+    ]
+    # Users' roles are for every namespace; the operator's own may be for some.
+    wide.append((RBAC, "clusterroles"))
     if served is None:
-        wide += [(RBAC, "clusterroles"), (RBAC, "clusterrolebindings")]
+        wide.append((RBAC, "clusterrolebindings"))
     places = [(group, name, NAMESPACE) for group, names in own for name in names]
     places += [(RBAC, name, place) for place in served or () for name in ("roles", "rolebindings")]
     return [

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from infra.cli import backend, plain, plan, preflight, survey
+from infra.cli import backend, plain, plan, preflight, removal, survey
 from infra.cli import machine as looking
 from infra.cli.arguments import Command
 from infra.cli.described import Described, describe
@@ -39,6 +39,8 @@ def run(command: Command) -> int:
     )
     progress.plan(list(machine.steps))
     settings = provision(machine, toolchain=toolchain, progress=progress)
+    if machine.cluster in ("running", "elsewhere"):
+        removal.check(stack, settings.definitions, kubectl=toolchain.ensure("kubectl"))
     target = Stack(stack, toolchain=toolchain, tools=looking.tools(stack))
     with progress.foreground(looking.CREATE.name):
         target.prepare()
@@ -92,7 +94,7 @@ def provision(machine: survey.Machine, *, toolchain: Toolchain, progress: Progre
     if machine.cluster == "absent":
         engine = engines.install_engine(progress)
         if settings.node_image is None:
-            images.ensure_node_image(engine, progress=progress)
+            images.ensure_node_image(engine, progress=progress, workers=settings.workers)
         images.ensure_base_image(engine, progress=progress)
     # A registry that answers makes the image steps needless.
     for step in machine.steps:

@@ -1,9 +1,11 @@
-"""The custom resource definitions, from the files that are the API's source of truth.
+"""The custom resource definitions of the stack's kinds, from the files that are the API's source of truth.
 
 One typed resource each, so that a changed column shows as that in a preview.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import pulumi
 from pulumi_kubernetes.apiextensions.v1 import CustomResourceDefinition
@@ -12,11 +14,13 @@ from infra.components import manifests
 
 
 class Crds(pulumi.ComponentResource):
-    """Everything under crds/; whoever depends on it starts when the API server serves the kinds."""
+    """Those of the kinds, of all where none is named; whoever depends on it starts when they are served."""
 
     definitions: list[CustomResourceDefinition]
 
-    def __init__(self, name: str, *, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self, name: str, *, kinds: Sequence[str] = (), opts: pulumi.ResourceOptions | None = None
+    ) -> None:
         super().__init__("kindling:components:Crds", name, {}, opts)
         self.definitions = [
             CustomResourceDefinition(
@@ -25,6 +29,6 @@ class Crds(pulumi.ComponentResource):
                 spec=crd["spec"],
                 opts=pulumi.ResourceOptions(parent=self),
             )
-            for crd in manifests.load("crds")
+            for crd in manifests.definitions(kinds)
         ]
         self.register_outputs({})

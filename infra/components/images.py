@@ -6,11 +6,13 @@ unchanged reference and nothing rolls.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pulumi
 
 from infra.components.cluster import Cluster
+from infra.drivers import debian_lock
 from infra.drivers.images import BROKER_FOLDER, BROKER_IMAGE, content_hash
 from infra.errors import KindlingError
 from infra.paths import REPOSITORY
@@ -36,11 +38,14 @@ class Source:
         return f"{self.context}/Containerfile"
 
     def digest(self) -> str:
-        """12 hex digits over what enters the image; needs no engine."""
+        """12 hex digits over what enters the image, and the architecture it is built for; needs no engine.
+
+        The base is part of it: the lock file has the versions of its packages too.
+        """
         context, tree = REPOSITORY / self.context, REPOSITORY / self.tree
         files = [] if tree == context else sorted(path for path in context.iterdir() if path.is_file())
         words = [word for path in files for word in (path.name, path.read_text(encoding="utf-8"))]
-        return content_hash(tree, extra=words)
+        return content_hash(tree, extra=[debian_lock.architecture(), *words])
 
 
 OPERATOR_PART = "operator"
@@ -51,16 +56,24 @@ BROKER_PART = "broker"
 BROKER = Source(BROKER_IMAGE, BROKER_FOLDER, BROKER_FOLDER)
 
 
-def operands() -> dict[str, Source]:
-    """What the operator runs: each folder of operator/images that holds a Containerfile, by its name."""
+# A folder that no kind is said to run is built for every stack.
+RUN_BY = {"memcached": "Memcached", "postgres": "Postgresql", "pulsar-consumer": "PulsarConsumer"}
+
+
+def operands(kinds: Sequence[str] = ()) -> dict[str, Source]:
+    """What the operator runs for these kinds, for all where none is named: each folder of operator/images
+    that holds a Containerfile, by its name.
+    """
     names = sorted(path.parent.name for path in (REPOSITORY / OPERANDS).glob("*/Containerfile"))
+    if kinds:
+        names = [name for name in names if RUN_BY.get(name) in (None, *kinds)]
     return {name: Source(f"kindling-{name}", f"{OPERANDS}/{name}", f"{OPERANDS}/{name}") for name in names}
 
 
 def wanted(settings: Settings) -> dict[str, Source]:
     """What the stack runs, by the name that it has in settings and outputs."""
     broker = {BROKER_PART: BROKER} if settings.broker.enabled else {}
-    return {OPERATOR_PART: OPERATOR, **operands(), **broker}
+    return {OPERATOR_PART: OPERATOR, **operands(settings.operator.kinds), **broker}
 
 
 def not_promoted(settings: Settings) -> KindlingError | None:

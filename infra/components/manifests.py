@@ -5,6 +5,7 @@ The files stay what users apply by hand; what only Pulumi wants is added here an
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,16 @@ def load(directory: str) -> list[Manifest]:
     Raises KindlingError where a file is not YAML, or something in it is no Kubernetes object.
     """
     return [manifest for path in sorted((REPOSITORY / directory).glob("*.yaml")) for manifest in _read(path)]
+
+
+def definitions(kinds: Sequence[str] = ()) -> list[Manifest]:
+    """The definitions under crds/ of these kinds, of every group that has one; of all where none is named."""
+    return [crd for crd in load("crds") if not kinds or crd["spec"]["names"]["kind"] in kinds]
+
+
+def kinds() -> tuple[str, ...]:
+    """Every kind that has a definition, in alphabetical order."""
+    return tuple(sorted({str(crd["spec"]["names"]["kind"]) for crd in load("crds")}))
 
 
 def metadata(manifest: Manifest, *, wait_for: str | None, namespace: str | None = None) -> Manifest:

@@ -1,4 +1,6 @@
-"""The operator's Pod: how its one container runs and how it is kept from harm.
+"""The operator's Pod: how its containers run and how they are kept from harm.
+
+The operator has the token; the prober speaks to database servers, which may be anybody's, and has none.
 
 Apart from the component because it is pure, and what one reads to know the process's surroundings.
 Meets the restricted pod security standard, which the namespace demands.
@@ -15,6 +17,10 @@ from infra.settings import OperatorSettings
 HTTP_PORT = 8080
 # Any user but root will do: the image's files are for all to read. 65532 is what "nonroot" images use.
 USER = 65532
+SOCKETS = "/run/kindling"
+PROBER_SOCKET = f"{SOCKETS}/prober.sock"
+# Where every client in a Pod looks for its credentials.
+CREDENTIALS = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
 def template(
@@ -33,9 +39,18 @@ def template(
             # Longer than the operator takes to give its Lease back.
             termination_grace_period_seconds=30,
             security_context=restricted.pod(USER),
-            containers=[_container(image=image, variables=variables, settings=settings)],
+            # Not into every container: the operator's own mounts it.
+            automount_service_account_token=False,
+            containers=[
+                _container(image=image, variables=variables, settings=settings),
+                _prober(image=image),
+            ],
             volumes=[
-                core.v1.VolumeArgs(name="tmp", empty_dir=core.v1.EmptyDirVolumeSourceArgs(size_limit="16Mi"))
+                core.v1.VolumeArgs(name="tmp", empty_dir=core.v1.EmptyDirVolumeSourceArgs(size_limit="16Mi")),
+                core.v1.VolumeArgs(
+                    name="sockets", empty_dir=core.v1.EmptyDirVolumeSourceArgs(size_limit="1Mi")
+                ),
+                _credentials(),
             ],
             topology_spread_constraints=[
                 core.v1.TopologySpreadConstraintArgs(
@@ -67,9 +82,61 @@ def _container(
             requests={"cpu": "50m", "memory": "96Mi"}, limits={"cpu": "1", "memory": "256Mi"}
         ),
         security_context=restricted.container(),
-        volume_mounts=[core.v1.VolumeMountArgs(name="tmp", mount_path="/tmp")],
+        volume_mounts=[
+            core.v1.VolumeMountArgs(name="tmp", mount_path="/tmp"),
+            core.v1.VolumeMountArgs(name="sockets", mount_path=SOCKETS),
+            core.v1.VolumeMountArgs(name="credentials", mount_path=CREDENTIALS, read_only=True),
+        ],
         # Pulumi prints it when the Deployment does not get ready.
         termination_message_policy="FallbackToLogsOnError",
+    )
+
+
+def _prober(*, image: pulumi.Input[str]) -> core.v1.ContainerArgs:
+    """Without a probe: the operator finds out whether it answers, and where it ends it is started again."""
+    return core.v1.ContainerArgs(
+        name="prober",
+        image=image,
+        image_pull_policy="IfNotPresent",
+        command=["/opt/kindling/bin/python", "-m", "kindling.prober", PROBER_SOCKET],
+        # Room for as many workers as there may be, each with all that it may take.
+        resources=core.v1.ResourceRequirementsArgs(
+            requests={"cpu": "20m", "memory": "64Mi"}, limits={"cpu": "1", "memory": "512Mi"}
+        ),
+        security_context=restricted.container(),
+        volume_mounts=[core.v1.VolumeMountArgs(name="sockets", mount_path=SOCKETS)],
+        termination_message_policy="FallbackToLogsOnError",
+    )
+
+
+def _credentials() -> core.v1.VolumeArgs:
+    """What the kubelet would mount by itself: a token that is renewed by the hour, the CA, the namespace."""
+    return core.v1.VolumeArgs(
+        name="credentials",
+        projected=core.v1.ProjectedVolumeSourceArgs(
+            sources=[
+                core.v1.VolumeProjectionArgs(
+                    service_account_token=core.v1.ServiceAccountTokenProjectionArgs(
+                        path="token", expiration_seconds=3607
+                    )
+                ),
+                core.v1.VolumeProjectionArgs(
+                    config_map=core.v1.ConfigMapProjectionArgs(
+                        name="kube-root-ca.crt", items=[core.v1.KeyToPathArgs(key="ca.crt", path="ca.crt")]
+                    )
+                ),
+                core.v1.VolumeProjectionArgs(
+                    downward_api=core.v1.DownwardAPIProjectionArgs(
+                        items=[
+                            core.v1.DownwardAPIVolumeFileArgs(
+                                path="namespace",
+                                field_ref=core.v1.ObjectFieldSelectorArgs(field_path="metadata.namespace"),
+                            )
+                        ]
+                    )
+                ),
+            ]
+        ),
     )
 
 
@@ -79,6 +146,8 @@ def _environment(
     values: dict[str, pulumi.Input[str]] = {
         "KINDLING_LOG_LEVEL": settings.log_level.upper(),
         "KINDLING_WATCH_NAMESPACES": ",".join(settings.watch_namespaces),
+        "KINDLING_KINDS": ",".join(settings.kinds),
+        "KINDLING_PROBER": PROBER_SOCKET,
         **variables,
     }
     fields = {"KINDLING_NAMESPACE": "metadata.namespace", "KINDLING_POD": "metadata.name"}

@@ -1,6 +1,6 @@
-"""The operator's rights: the table of `infra.rbac` as roles, bound to its account.
+"""The tables of `infra.rbac` as roles: the operator's, bound to its account, and its users', bound to nobody.
 
-Apart from the operator's component because how far they reach is a setting: the whole cluster, or the
+Apart from the operator's component because how far its rights reach is a setting: the whole cluster, or the
 namespaces that are served and no other.
 """
 
@@ -46,17 +46,16 @@ def grant(
             opts=opts,
         )
 
+    rules = rbac.cluster_rules(settings.kinds)
     own = within("role", namespace, called, rbac.OWN_NAMESPACE_RULES)
     if settings.scope != CLUSTER_WIDE:
         served = [
-            within(f"role-in-{place}", place, f"{called}-served", rbac.CLUSTER_RULES)
+            within(f"role-in-{place}", place, f"{called}-served", rules)
             for place in settings.watch_namespaces
         ]
         return [own, *served]
     wide = meta.v1.ObjectMetaArgs(name=called, labels=labels)
-    role = access.v1.ClusterRole(
-        f"{name}-cluster-role", metadata=wide, rules=_rules(rbac.CLUSTER_RULES), opts=opts
-    )
+    role = access.v1.ClusterRole(f"{name}-cluster-role", metadata=wide, rules=_rules(rules), opts=opts)
     binding = access.v1.ClusterRoleBinding(
         f"{name}-cluster-role",
         metadata=wide,
@@ -65,6 +64,23 @@ def grant(
         opts=opts,
     )
     return [own, binding]
+
+
+class UserRoles(pulumi.ComponentResource):
+    """What Kubernetes' own view, edit and admin are given of the kinds, wherever somebody binds those."""
+
+    def __init__(
+        self, name: str, *, kinds: Sequence[str] = (), opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("kindling:components:UserRoles", name, {}, opts)
+        for role in rbac.USER_ROLES:
+            access.v1.ClusterRole(
+                f"{name}-{role}",
+                metadata=meta.v1.ObjectMetaArgs(name=f"kindling-{role}", labels=rbac.aggregated(role)),
+                rules=_rules(rbac.user_rules(role, kinds)),
+                opts=pulumi.ResourceOptions(parent=self),
+            )
+        # No `register_outputs`: see Operator.
 
 
 def _reference(kind: str, metadata: pulumi.Output[meta.v1.outputs.ObjectMeta]) -> access.v1.RoleRefArgs:

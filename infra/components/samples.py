@@ -5,6 +5,7 @@ Also where their passwords become secrets of the state, which the documents' man
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,11 +14,11 @@ from pulumi_kubernetes.apiextensions import CustomResource
 
 from infra.components import manifests
 from infra.components.manifests import Manifest
+from infra.settings import BROKER_USER
 
 NAMESPACE = "default"
 SECRET_FIELDS = ("password",)
 POSTGRES_PORT = 5432
-BROKER_USER = "PulsarConsumer"
 
 
 @dataclass(frozen=True)
@@ -38,11 +39,19 @@ class Samples(pulumi.ComponentResource):
     connections: list[Connection]
 
     def __init__(
-        self, name: str, *, broker: pulumi.Resource | None = None, opts: pulumi.ResourceOptions | None = None
+        self,
+        name: str,
+        *,
+        kinds: Sequence[str] = (),
+        broker: pulumi.Resource | None = None,
+        opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        """Only those that use the `broker` wait for it: it is the last to be there."""
+        """Those of the kinds, of all where none is named.
+
+        Only those that use the `broker` wait for it: it is the last to be there.
+        """
         super().__init__("kindling:components:Samples", name, {}, opts)
-        samples = manifests.load("samples")
+        samples = [item for item in manifests.load("samples") if not kinds or item["kind"] in kinds]
         for sample in samples:
             CustomResource(
                 resource_name(sample),

@@ -21,6 +21,9 @@ SECONDS = 10
 MARK = "kube-system"
 
 
+# What the operator and the CRDs need; kindling.kube.versions says why.
+OLDEST = (1, 30)
+
 # klog's own form: level, month and day, time.
 _LOGGED = re.compile(r"[IWEF][0-9]{4} [0-9:.]+ ")
 
@@ -50,6 +53,17 @@ class Access:
     def uid(self) -> str:
         """Which cluster the context leads to: an id that no other has, and that it keeps for life."""
         return self._run("get", "namespace", MARK, "--output=jsonpath={.metadata.uid}").strip()
+
+    def recent(self) -> None:
+        """:raises KindlingError: when the cluster's Kubernetes is older than the operator needs."""
+        version = str(json.loads(self._run("get", "--raw=/version")).get("gitVersion", ""))
+        found = re.match(r"v?([0-9]+)\.([0-9]+)", version)
+        if found is not None and (int(found[1]), int(found[2])) < OLDEST:
+            raise KindlingError(
+                f"the cluster of context `{self.context}` runs Kubernetes {version}",
+                why=f"{OLDEST[0]}.{OLDEST[1]} is the oldest that works",
+                remedy="upgrade the cluster, or name another in kindling:context; nothing was changed.",
+            )
 
     def lacking(self, rights: Sequence[Right]) -> list[Right]:
         """Those of the rights that whoever the context is does not have."""

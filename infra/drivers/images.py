@@ -8,13 +8,14 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from infra import locks, paths, processes
-from infra.drivers import debian, maven, registry
+from infra.drivers import debian, debian_lock, maven, registry
 from infra.drivers.engine import ContainerEngine
 from infra.drivers.node_image import ensure_node_image
 from infra.errors import KindlingError
@@ -71,7 +72,9 @@ def broker_download() -> maven.Artifact | None:
     artifact = maven.pinned(folder)
     if artifact is None or artifact.location.exists():
         return None
-    return None if _archive(BROKER_IMAGE, content_hash(folder)).exists() else artifact
+    tag = content_hash(folder, extra=[debian_lock.architecture()])
+    built = any(_archive(BROKER_IMAGE, name).exists() for name in (tag, f"{tag}-newer"))
+    return None if built else artifact
 
 
 def build_archive(
@@ -82,36 +85,78 @@ def build_archive(
     context: Path,
     containerfile: Path,
     build_args: Mapping[str, str],
+    exact: bool = False,
 ) -> Path:
     """The image `localhost/NAME:TAG` as an archive in the cache, built unless it is there.
 
     `tag` must come from `content_hash`: the archive of a tag is never looked into again. BASE is added
     to the build arguments, and where the context pins a Maven artifact, that lies in it.
+
+    Debian's mirrors drop a version when a newer one comes. Unless it must be `exact`, an image whose locked
+    versions are gone is built of the newest there are, and says so: its archive has another name.
     """
-    archive = _archive(name, tag)
-    if archive.exists():
-        return archive
+    archive, newer = _archive(name, tag), _archive(name, f"{tag}-newer")
+    built = [archive] if exact else [archive, newer]
+    for found in built:
+        if found.exists():
+            return found
     with locks.alone(locks.beside(archive)):
-        if archive.exists():
-            return archive
+        for found in built:
+            if found.exists():
+                return found
         ref = f"localhost/{name}:{tag}"
-        base = ensure_base_image(engine)
-        try:
-            with _completed(context) as folder:
-                engine.build(
-                    context=folder,
-                    containerfile=containerfile,
-                    tag=ref,
-                    build_args={"BASE": base, **build_args},
+        arguments = {"BASE": ensure_base_image(engine), **build_args}
+        with _completed(context) as folder:
+            try:
+                engine.build(context=folder, containerfile=containerfile, tag=ref, build_args=arguments)
+            except processes.ProgramError as error:
+                locked = (folder / debian_lock.FILE).exists()
+                if exact or not locked:
+                    raise _not_built(name, error, containerfile, locked=locked) from None
+                try:
+                    with _unlocked(folder) as loose:
+                        engine.build(
+                            context=loose, containerfile=containerfile, tag=ref, build_args=arguments
+                        )
+                except processes.ProgramError as again:
+                    raise _not_built(name, again, containerfile, locked=False) from None
+                archive = newer
+                print(
+                    f"{name}: Debian has the versions of {debian_lock.FILE} no more, so it is built of "
+                    f"newer ones; `{debian_lock.RENEW}` writes down which",
+                    file=sys.stderr,
                 )
-        except processes.ProgramError as error:
-            raise KindlingError(
-                f"the image {name} could not be built",
-                why=error.why or error.what,
-                remedy=f"see {containerfile.name}",
-            ) from None
         engine.save(ref, archive)
     return archive
+
+
+def _not_built(
+    name: str, error: processes.ProgramError, containerfile: Path, *, locked: bool
+) -> KindlingError:
+    remedy = f"see {containerfile.name}"
+    if locked:
+        remedy += f"; where a version of {debian_lock.FILE} has no candidate any more: `{debian_lock.RENEW}`"
+    return KindlingError(f"the image {name} could not be built", why=error.why or error.what, remedy=remedy)
+
+
+@contextmanager
+def _unlocked(context: Path) -> Iterator[Path]:
+    """The context with its versions preferred, no longer required: as a copy that lasts for the build."""
+    with tempfile.TemporaryDirectory(prefix="context-") as folder:
+        shutil.copytree(context, folder, dirs_exist_ok=True, copy_function=_link_or_copy)
+        file = Path(folder, debian_lock.FILE)
+        loose = debian_lock.unlocked(file.read_text())
+        file.unlink()
+        file.write_text(loose)
+        yield Path(folder)
+
+
+def _link_or_copy(source: str, target: str) -> None:
+    """Downloads are large, and never written to."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
 
 
 def push(
@@ -127,7 +172,13 @@ def push(
 ) -> str:
     """Build the image unless it was built before, push it as REPOSITORY:TAG; returns its digest there."""
     archive = build_archive(
-        engine, name=name, tag=tag, context=context, containerfile=containerfile, build_args=build_args
+        engine,
+        name=name,
+        tag=tag,
+        context=context,
+        containerfile=containerfile,
+        build_args=build_args,
+        exact=True,
     )
     ref, host = f"localhost/{name}:{tag}", repository.partition("/")[0]
     try:

@@ -48,7 +48,9 @@ class ExistingClusterProvider(ResourceProvider):
         return DiffResult(changes=olds.get("context") != news["context"], replaces=[])
 
     def create(self, props: Props) -> CreateResult:
-        return CreateResult(host.access(props["context"]).uid(), {"context": props["context"]})
+        access = host.access(props["context"])
+        access.recent()  # `pulumi up` alone comes here without the preflight
+        return CreateResult(access.uid(), {"context": props["context"]})
 
     def read(self, id_: str, props: Props) -> ReadResult:
         # The record's name for it may be an old one; by its new one `diff` asks.

@@ -16,7 +16,10 @@ KIND = "0.33.0"
 ETCD = "3.6.16"
 COREDNS = "1.14.7"
 LOCAL_PATH_PROVISIONER = "0.0.30"
+# Our own program; its version is that of the client library it is built with.
+NODE_NETWORK = f"0.{KUBERNETES.partition('.')[2]}"
 KWOK = "0.7.0"
+KSTATUS = "1.2.3"
 
 _KUBERNETES_PROVIDER = "github.com/pulumi/pulumi-kubernetes/provider/v4"
 _KUBERNETES_STAMP = " ".join(
@@ -143,8 +146,12 @@ TOOLS: dict[str, Tool] = {
             package="github.com/rancher/local-path-provisioner",
             seconds=61,
         ),
+        # The modules are Kubernetes' own, in its versions: after that is built, little is left to compile.
+        Tool(name="node-network", version=NODE_NETWORK, folder="node-network", package=".", seconds=30),
         # Nodes that only say what nodes say: for measurements, not for any cluster of ours.
         Tool(name="kwok", version=KWOK, folder="kwok", package="sigs.k8s.io/kwok/cmd/kwok", seconds=100),
+        # Flux's and Helm's judgement of a status, and Argo CD's Lua: for tests alone.
+        Tool(name="kstatus", version=KSTATUS, folder="kstatus", package=".", seconds=45),
     )
 }
 
@@ -160,4 +167,5 @@ NODE_TOOLS = (
     "etcd",
     "coredns",
     "local-path-provisioner",
+    "node-network",
 )

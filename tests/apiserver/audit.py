@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 from tests.apiserver.apiclient import Json
 
@@ -56,6 +57,8 @@ class Request:
     code: int
     forbidden: bool
     received: datetime
+    selector: str
+    """Of labels, by which it lists or watches; empty for all."""
     credential: str
     """Which token it came with: replicas of one account have one each."""
 
@@ -151,5 +154,6 @@ def _request(event: Json) -> Request:
         code=(event.get("responseStatus") or {}).get("code", 0),
         forbidden=(event.get("annotations") or {}).get("authorization.k8s.io/decision") == "forbid",
         received=datetime.fromisoformat(event["requestReceivedTimestamp"]),
+        selector=parse_qs(urlsplit(event["requestURI"]).query).get("labelSelector", [""])[0],
         credential=(extra.get(CREDENTIAL) or [""])[0],
     )

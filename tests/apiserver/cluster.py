@@ -6,13 +6,13 @@ there fails these tests. What is asked of the cluster is asked through `Cluster`
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from kindling.kinds.contract import INSTANCE_LABEL, KIND_LABEL, Kind
+from kindling.kinds.contract import KIND_LABEL, Kind, named_in
 from kindling.kinds.registry import kinds
 from kindling.kube.resources import POD, Ref, ResourceType
 
@@ -92,13 +92,14 @@ class Cluster:
 
     def children(self, room: Kind, namespace: str, name: str) -> dict[Ref, Json]:
         """The objects that the operator wrote for a resource."""
-        selector = {INSTANCE_LABEL: name, KIND_LABEL: room.type.label}
+        selector = {KIND_LABEL: room.type.label}
         return {
             Ref(type, namespace, item["metadata"]["name"]): item
             for type in room.children
             if type != POD
             for item in self.list(type, namespace, selector=selector)
-            if "kindling" in {entry["manager"] for entry in item["metadata"]["managedFields"]}
+            if named_in(item["metadata"]["labels"]) == name
+            and "kindling" in {entry["manager"] for entry in item["metadata"]["managedFields"]}
         }
 
     def ready(self, ref: Ref) -> Json:
@@ -156,10 +157,14 @@ def ref_to(room: Kind, namespace: str, name: str) -> Ref:
 
 
 @contextmanager
-def cluster(*, directory: Path) -> Iterator[Cluster]:
-    """Everything but the operator, with the CRDs served and the operator's rights in force."""
+def cluster(*, directory: Path, options: Sequence[str] = ()) -> Iterator[Cluster]:
+    """Everything but the operator, with the CRDs served and the operator's rights in force.
+
+    `options` are given to kube-apiserver beside its own.
+    """
+    given = [*audit.options(directory, user=USER), *options]
     with (
-        control_plane(directory=directory, options=audit.options(directory, user=USER)) as plane,
+        control_plane(directory=directory, options=given) as plane,
         closing(Api(plane)) as api,
     ):
         for kind in KINDS.values():
@@ -186,7 +191,7 @@ def shipped_rights(plane: ControlPlane, api: Api) -> ControlPlane:
         api,
         namespace=NAMESPACE,
         account=ACCOUNT,
-        rules=[role_rule(rule) for rule in rbac.CLUSTER_RULES],
+        rules=[role_rule(rule) for rule in rbac.cluster_rules()],
         own_rules=[role_rule(rule) for rule in rbac.OWN_NAMESPACE_RULES],
     )
 

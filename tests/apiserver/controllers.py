@@ -12,13 +12,15 @@ from pathlib import Path
 
 from tests.apiserver.controlplane import ControlPlane, Program, background, tool
 
-# What a resource of ours can meet. Not among them is what needs nodes, disks or a cloud.
+# What a resource of ours can meet. Not among them is what needs disks or a cloud; nodes only some tests have.
 CONTROLLERS = (
+    "clusterrole-aggregation-controller",
     "deployment-controller",
     "disruption-controller",
     "endpointslice-controller",
     "garbage-collector-controller",
     "namespace-controller",
+    "node-lifecycle-controller",
     "persistentvolumeclaim-protection-controller",
     "replicaset-controller",
     "resourcequota-controller",
@@ -26,6 +28,8 @@ CONTROLLERS = (
     "serviceaccount-controller",
     "statefulset-controller",
 )
+
+NODE_SECONDS = 5
 
 
 @contextmanager
@@ -42,6 +46,10 @@ def controllers(plane: ControlPlane) -> Iterator[Program]:
         # A test waits for them; in a cluster they are slowed down to spare the server.
         "--kube-api-qps=500",
         "--kube-api-burst=1000",
+        # As soon as a node of a test's own is not heard of.
+        f"--node-monitor-grace-period={NODE_SECONDS}s",
+        f"--node-startup-grace-period={NODE_SECONDS}s",
+        "--node-monitor-period=1s",
     ]
     with background(words, log=plane.directory / "kube-controller-manager.log") as running:
         yield running

@@ -18,7 +18,7 @@ Path = tuple[str, ...]
 
 # Words that a field of this name admits beside its own; any other text just gets longer.
 OTHER_WORDS: dict[str, tuple[str, ...]] = {
-    "type": ("NodePort", "Unconfined", "Recreate", "OnDelete"),
+    "type": ("NodePort", "Unconfined", "Recreate", "OnDelete", "RollingUpdate"),
     "policyTypes": ("Egress",),
     "protocol": ("UDP",),
     "terminationMessagePolicy": ("File", "FallbackToLogsOnError"),

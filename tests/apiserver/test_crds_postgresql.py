@@ -28,6 +28,9 @@ GOOD: list[Json] = [
     {"storage": {"ephemeral": True, "size": "2Gi"}},
     {"storage": {"ephemeral": False, "storageClassName": "fast"}},
     {"paused": True},
+    {"shutdownSeconds": 1},
+    {"storage": {"accessMode": "ReadWriteOncePod", "size": "2Gi"}},
+    {"shutdownSeconds": 7200},
 ]
 
 BAD: list[tuple[Json, list[str]]] = [
@@ -57,6 +60,13 @@ BAD: list[tuple[Json, list[str]]] = [
         {"passwordSecretRef": {"name": "s"}, "password": "canary"},
         ["spec.password (not shown)", "spec.passwordSecretRef 's'", "only one"],
     ),
+    (
+        {"storage": {"accessMode": "ReadWriteOncePod", "ephemeral": True}},
+        ["spec.storage.accessMode 'ReadWriteOncePod'", "takes no volume"],
+    ),
+    ({"storage": {"accessMode": "ReadWriteMany"}}, ["spec.storage.accessMode", '"ReadWriteMany"']),
+    ({"shutdownSeconds": 0}, ["spec.shutdownSeconds", "0", "1"]),
+    ({"shutdownSeconds": 7201}, ["spec.shutdownSeconds", "7201", "7200"]),
     ({"version": 17}, ["spec.version", "integer", "of type string"]),
     ({"version": "17.5"}, ["spec.version", '"17.5"', "[1-9][0-9]"]),
     ({"version": "9"}, ["spec.version", '"9"', "[1-9][0-9]"]),
@@ -143,7 +153,7 @@ def test_status_takes_what_the_operator_writes_and_shows_the_version(
     api.create(POSTGRESQL.collection, POSTGRESQL.resource(path.rpartition("/")[2], {})).accepted()
     status = {"version": "17.5", "pendingRestart": [f"p{number}" for number in range(PENDING_MOST)]}
     api.merge(f"{path}/status", {"status": status}).accepted()
-    assert api.get(path).accepted()["status"] == status
+    assert api.get(path).accepted()["status"] == {"observedGeneration": -1, **status}
     table = api.get(path, accept=TABLE).accepted()
     columns = [column["name"] for column in table["columnDefinitions"] if column["priority"] == 0]
     assert columns == ["Name", "Phase", "Version", "Ready", "Age"]

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 from kindling.engine.compare import holds
-from kindling.kinds.contract import Child
-from kindling.kube.resources import Ref
+from kindling.kinds.conditions import dated
+from kindling.kinds.contract import Child, Findings
+from kindling.kube.resources import DEPLOYMENT, Ref
 
 from tests.apiserver.apiclient import Api, Json
 from tests.apiserver.kinds import LEAST_SPEC, PULSAR_CONSUMER, merged
-from tests.unit.operator.pulsarconsumers import LOCAL, consumer, observed
+from tests.unit.operator.pulsarconsumers import LOCAL, NOW, consumer, observed
 
 LEAST = LEAST_SPEC[PULSAR_CONSUMER.id]
 SECRET_KEY = {"secretKeyRef": {"name": "s", "key": "k"}}
@@ -77,6 +78,32 @@ def test_good_spec_is_kept_as_it_is(api: Api, patch: Json) -> None:
     spec = merged(LEAST, patch)
     body = PULSAR_CONSUMER.resource("good.with-dots", spec)
     assert api.create(PULSAR_CONSUMER.collection, body, dry_run=True).accepted()["spec"] == spec
+
+
+def test_scale_sets_replicas_and_reads_what_the_status_counts(api: Api, new_name: Callable[[], str]) -> None:
+    path = f"{PULSAR_CONSUMER.collection}/{new_name()}"
+    body = PULSAR_CONSUMER.resource(path.rpartition("/")[2], {**LEAST, "replicas": 1})
+    made = api.create(PULSAR_CONSUMER.collection, body).accepted()
+    assert api.merge(f"{path}/scale", {"spec": {"replicas": 5}}).accepted()["spec"] == {"replicas": 5}
+    cr = api.get(path).accepted()
+    assert cr["spec"]["replicas"] == 5
+    report = LOCAL.status(made, observed(), Findings(settled=True))
+    status = dated(report.status, known={}, now=NOW)
+    assert api.merge(f"{path}/status", {"status": status}).accepted()["status"] == status
+    (workload,) = (child for child in LOCAL.desired(cr, observed()) if child.type == DEPLOYMENT)
+    labels = workload.body["spec"]["template"]["metadata"]["labels"].items()
+    scale = api.get(f"{path}/scale").accepted()["status"]
+    assert scale["replicas"] == status["replicas"]
+    assert {tuple(pair.split("=")) for pair in scale["selector"].split(",")} <= labels
+
+
+def test_scale_keeps_an_exclusive_subscription_to_one(api: Api, new_name: Callable[[], str]) -> None:
+    name = new_name()
+    spec = {**LEAST, "subscriptionType": "Exclusive", "replicas": 1}
+    api.create(PULSAR_CONSUMER.collection, PULSAR_CONSUMER.resource(name, spec)).accepted()
+    answer = api.merge(f"{PULSAR_CONSUMER.collection}/{name}/scale", {"spec": {"replicas": 2}})
+    assert answer.status == 422
+    assert "Exclusive subscription takes" in answer.message
 
 
 def test_env_of_two_managers_is_merged_by_name(api: Api, new_name: Callable[[], str]) -> None:

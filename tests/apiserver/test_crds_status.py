@@ -74,11 +74,13 @@ STATUSES: dict[str, Json] = {
     },
 }
 
+UNSEEN: Json = {"observedGeneration": -1}
+
 # The columns of the documents first, then Ready and Age; what only `-o wide` shows comes last.
 COLUMNS: dict[str, list[tuple[str, object]]] = {
     POSTGRESQL.id: [("Phase", "up"), ("Version", "17.5")],
     POSTGRESQL_EXAMPLE.id: [("Phase", "up"), ("Version", "17.5")],
-    MEMCACHED.id: [("Size", None), ("Available", "True")],
+    MEMCACHED.id: [("Size", 1), ("Available", "True")],
     PULSAR_CONSUMER.id: [
         ("Server", "pulsar://broker:6650"),
         ("Topic", "orders"),
@@ -108,13 +110,31 @@ def test_documented_status_is_kept_whole(api: Api, existing: Callable[[Kind], st
     assert api.get(path).accepted()["status"] == status
 
 
+@EACH_KIND
+def test_until_a_status_is_written_it_says_that_nobody_has_looked(
+    api: Api, existing: Callable[[Kind], str], kind: Kind
+) -> None:
+    """What has no status, or none of its generation, is healthy or not to GitOps tools: kstatus."""
+    path = existing(kind)
+    found = api.get(path).accepted()
+    assert found["status"] == UNSEEN
+    assert found["metadata"]["generation"] == 1
+    listed = {item["metadata"]["name"]: item for item in api.get(kind.collection).accepted()["items"]}
+    assert listed[found["metadata"]["name"]]["status"] == UNSEEN
+    # A merge patch is laid over it, as the operator writes its first status.
+    api.merge(f"{path}/status", {"status": STATUSES[kind.id]}).accepted()
+    assert api.get(path).accepted()["status"] == STATUSES[kind.id]
+    api.merge(f"{path}/status", {"status": None}).accepted()
+    assert api.get(path).accepted()["status"] == UNSEEN
+
+
 @pytest.mark.parametrize("kind", [POSTGRESQL, POSTGRESQL_EXAMPLE], ids=lambda kind: kind.id)
 @pytest.mark.parametrize("phase", ["up", "pending", "Failed"])
 def test_phases_of_the_document_are_admitted_in_its_spelling(
     api: Api, existing: Callable[[Kind], str], kind: Kind, phase: str
 ) -> None:
     written = api.merge(f"{existing(kind)}/status", {"status": {"pgPhase": phase}}).accepted()
-    assert written["status"] == {"pgPhase": phase}
+    assert written["status"] == {**UNSEEN, "pgPhase": phase}
 
 
 @EACH_KIND
@@ -122,13 +142,14 @@ def test_status_and_spec_can_not_be_written_through_each_other(
     api: Api, existing: Callable[[Kind], str], kind: Kind
 ) -> None:
     path = existing(kind)
+    spec = api.get(path).accepted()["spec"]
     api.merge(path, {"status": STATUSES[kind.id]}).accepted()
     after = api.merge(f"{path}/status", {"spec": None, "status": STATUSES[kind.id]}).accepted()
-    assert after["spec"] == LEAST_SPEC[kind.id]
+    assert after["spec"] == spec
     assert after["metadata"]["generation"] == 1
     untouched = existing(kind)
     api.merge(untouched, {"status": STATUSES[kind.id]}).accepted()
-    assert "status" not in api.get(untouched).accepted()
+    assert api.get(untouched).accepted()["status"] == UNSEEN
 
 
 @EACH_KIND
@@ -153,9 +174,9 @@ def test_conditions_of_two_managers_are_merged_by_type(
     [
         (POSTGRESQL, {"pgPhase": "failed"}, ["status.pgPhase", '"failed"', '"up", "pending", "Failed"']),
         (POSTGRESQL, {"pgPhase": "Up"}, ["status.pgPhase", '"Up"']),
-        (POSTGRESQL, {"observedGeneration": -1}, ["status.observedGeneration", "-1"]),
+        (POSTGRESQL, {"observedGeneration": -2}, ["status.observedGeneration", "-2"]),
         (MEMCACHED, {"replicas": -1}, ["status.replicas", "-1"]),
-        (MY_CUSTOM_RESOURCE, {"Healthy": None}, ["status.Healthy", "Required"]),
+        (MY_CUSTOM_RESOURCE, {"Healthy": None}, ["status.Healthy is needed"]),
         (MY_CUSTOM_RESOURCE, {"Healthy": "yes"}, ["status.Healthy", "boolean"]),
     ],
     ids=lambda value: value.id if isinstance(value, Kind) else str(value),
@@ -203,6 +224,21 @@ def test_columns_of_the_documents_come_first(api: Api, existing: Callable[[Kind]
     assert shown[-1][0] == "Age"
     wide = [column["name"] for column in table["columnDefinitions"] if column["priority"] > 0]
     assert wide == ["Reason"]
+
+
+@EACH_KIND
+def test_no_column_of_the_spec_is_empty(api: Api, existing: Callable[[Kind], str], kind: Kind) -> None:
+    """What a spec leaves out has a value all the same. What is observed is unknown until it is observed."""
+    table = api.get(existing(kind), accept=TABLE).accepted()
+    shown = dict(zip([c["name"] for c in table["columnDefinitions"]], table["rows"][0]["cells"], strict=True))
+    columns = {column["name"]: column["jsonPath"] for column in kind.version["additionalPrinterColumns"]}
+    assert [n for n, path in columns.items() if path.startswith(".spec") and shown[n] in (None, "")] == []
+    assert [n for n, path in columns.items() if not path.startswith((".spec", ".status", ".metadata"))] == []
+
+
+def test_size_left_out_is_one_for_autoscalers_too(api: Api, existing: Callable[[Kind], str]) -> None:
+    """An absent size reads as 0 replicas, and an autoscaler leaves alone what is scaled to 0."""
+    assert api.get(f"{existing(MEMCACHED)}/scale").accepted()["spec"] == {"replicas": 1}
 
 
 def test_scale_gets_and_sets_the_size_of_memcached(api: Api, existing: Callable[[Kind], str]) -> None:

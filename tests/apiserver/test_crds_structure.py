@@ -96,9 +96,10 @@ def test_status_has_the_conditions_that_every_tool_reads(kind: Kind) -> None:
     """One shape for all kinds; only the sentence that explains the list is each kind's own."""
     shapes = []
     for one in (kind, POSTGRESQL):
-        status = one.schema["properties"]["status"]["properties"]
-        shape = {name: status[name] for name in ("observedGeneration", "conditions")}
-        shapes.append({**shape, "conditions": {**shape["conditions"], "description": ""}})
+        status = one.schema["properties"]["status"]
+        shape = {name: status["properties"][name] for name in ("observedGeneration", "conditions")}
+        conditions = {**shape["conditions"], "description": ""}
+        shapes.append({**shape, "conditions": conditions, "default": status["default"]})
     assert shapes[0] == shapes[1]
     assert shapes[0]["conditions"]["x-kubernetes-list-map-keys"] == ["type"]
 

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kindling.kube import versions
 
-from infra.cli import preflight
-from infra.drivers.access import Access, Right
+from infra.cli import backend, doctor, plain, preflight, survey
+from infra.cli.described import Described
+from infra.drivers.access import OLDEST, Access, Right
 from infra.errors import KindlingError
+from infra.resources import host
+from infra.resources.existing_cluster import ExistingClusterProvider
 from tests.apiserver.apiclient import Api
 from tests.apiserver.controlplane import ControlPlane, tool
+from tests.convergence.proxy import proxy
 
 CRDS = Right("create", "customresourcedefinitions", "apiextensions.k8s.io")
 
@@ -77,8 +83,58 @@ def test_the_rights_that_lack_are_named(plane: ControlPlane, tmp_path: Path, wea
     wanted = preflight.rights(served=("team-a",))
     assert way.lacking(wanted) == wanted
     assert "create rolebindings.rbac.authorization.k8s.io in team-a" in [str(right) for right in wanted]
-    assert not any("clusterroles" in str(right) for right in wanted)
-    assert any("clusterroles" in str(right) for right in preflight.rights(served=None))
+    assert not any("clusterrolebindings" in str(right) for right in wanted)
+    assert any("clusterrolebindings" in str(right) for right in preflight.rights(served=None))
+    for resource in ("clusterroles", "validatingadmissionpolicies", "validatingadmissionpolicybindings"):
+        assert any(right.resource == resource for right in wanted), resource
+
+
+def test_a_recent_cluster_passes(plane: ControlPlane, tmp_path: Path) -> None:
+    access(plane, tmp_path).recent()
+
+
+def test_a_kubernetes_that_is_too_old_is_refused_before_the_first_write(
+    plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the preflight of `up`, by `doctor`, and by the resource, which is the first that Pulumi makes."""
+    monkeypatch.setattr(plain, "context", lambda _stack: "test")
+    monkeypatch.setattr(backend, "state", lambda _stack: None)
+    folder = tmp_path / "proxy"
+    folder.mkdir()
+    with proxy(plane, directory=folder) as between:
+        between.says_version = "v1.29.14-gke.1"
+        way = access(between.plane, tmp_path)
+        monkeypatch.setattr(plain, "value", lambda _stack, _name: way.kubeconfig)
+        machine = survey.Machine(stack="staging", parts=(), cluster="elsewhere")
+        settings = Described(
+            api_server_port=6443,
+            node_image=None,
+            workers=0,
+            samples=False,
+            registry="",
+            insecure_registry=False,
+            served=None,
+            definitions=(),
+        )
+        monkeypatch.setattr(host, "access", lambda _context: way)
+        refused: list[Callable[[], object]] = [
+            lambda: preflight.check("staging", settings, kubectl=way.kubectl),
+            lambda: ExistingClusterProvider().create({"context": "test"}),
+        ]
+        for attempt in refused:
+            with pytest.raises(KindlingError) as raised:
+                attempt()
+            assert "context `test` runs Kubernetes v1.29.14-gke.1" in raised.value.what
+            assert "1.30 is the oldest that works" in raised.value.why
+            assert "upgrade the cluster" in raised.value.remedy
+        assert [str(error) for error in doctor._cluster(machine)] == [str(raised.value)]
+        assert {asked.method for asked in between.asked} == {"GET"}
+        between.says_version = "v1.30.0"
+        way.recent()
+
+
+def test_host_and_operator_agree_on_the_oldest() -> None:
+    assert OLDEST == versions.OLDEST
 
 
 def closed_port() -> int:

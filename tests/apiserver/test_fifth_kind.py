@@ -1,4 +1,4 @@
-"""A fifth kind costs one room, one CRD, one test and its line in the registry: as the guide has it, done.
+"""A fifth kind costs one room, one CRD, one test and a line in two tables: as the guide has it, done.
 
 The files come from the guide itself, so it is the guide that is tested. They are added to a copy of the
 working tree, whose operator then serves the new kind on the real API server.
@@ -25,10 +25,11 @@ from tests.apiserver.operator_process import REPOSITORY, OperatorProcess, operat
 
 GUIDE = REPOSITORY / "docs" / "adding-a-kind.md"
 BLOCK = re.compile(r"^```(\w+)\n# (\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-COPIED = ("operator/src", "crds", "samples", "tests", "pyproject.toml")
+COPIED = ("operator/src", "infra", "crds", "samples", "tests", "pyproject.toml")
 CRD = "crds/greetings.toys.example.com.yaml"
 ROOM = "operator/src/kindling/kinds/greeting/__init__.py"
 REGISTRY = "operator/src/kindling/kinds/registry.py"
+RIGHTS = "infra/rbac.py"
 TEST = "tests/unit/operator/test_greeting.py"
 SECONDS = 30.0
 NAMESPACE = "toys"
@@ -63,7 +64,7 @@ def patched(text: str, diff: str) -> str:
     return text
 
 
-def test_nothing_changes_but_the_registry(house: Path) -> None:
+def test_nothing_changes_but_the_tables(house: Path) -> None:
     files = {str(path.relative_to(house)) for path in house.rglob("*") if path.is_file()}
     files = {name for name in files if not re.search(r"__pycache__|_cache/|\.hypothesis", name)}
     added = {name for name in files if not (REPOSITORY / name).exists()}
@@ -71,21 +72,28 @@ def test_nothing_changes_but_the_registry(house: Path) -> None:
     changed = [
         name for name in files - added if not filecmp.cmp(house / name, REPOSITORY / name, shallow=False)
     ]
-    assert changed == [REGISTRY]
-    before, after = ((root / REGISTRY).read_text().splitlines() for root in (REPOSITORY, house))
-    assert [line for line in after if line not in before] == [
-        "from kindling.kinds.greeting import Greeting",
-        "        Greeting(),",
-    ]
+    assert sorted(changed) == [RIGHTS, REGISTRY]
+    lines = {
+        name: [line for line in after if line not in before]
+        for name in changed
+        for before, after in [[(root / name).read_text().splitlines() for root in (REPOSITORY, house)]]
+    }
+    assert lines == {
+        REGISTRY: [
+            "from kindling.kinds.greeting import Greeting",
+            '    ("Greeting", lambda _: Greeting()),',
+        ],
+        RIGHTS: ['    "Greeting": (CONFIG_MAPS,),'],
+    }
 
 
 @pytest.mark.parametrize(
     "words",
     [
-        ["pytest", "-q", "-p", "no:cacheprovider", TEST, "tests/unit/schema", "-k", "greeting"],
+        ["pytest", "-q", "-p", "no:cacheprovider", TEST, "tests/unit/schema", "-k", "greeting and not claim"],
         ["mypy", "--cache-dir=.mypy_cache", ROOM, TEST],
-        ["ruff", "check", "--no-cache", ROOM, TEST, REGISTRY],
-        ["ruff", "format", "--no-cache", "--check", ROOM, TEST, REGISTRY],
+        ["ruff", "check", "--no-cache", ROOM, TEST, REGISTRY, RIGHTS],
+        ["ruff", "format", "--no-cache", "--check", ROOM, TEST, REGISTRY, RIGHTS],
     ],
     ids=lambda words: " ".join(words[:2]),
 )
@@ -94,6 +102,15 @@ def test_it_stands_up_to_what_every_kind_must(house: Path, words: list[str]) -> 
         [sys.executable, "-m", *words], cwd=house, capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
+
+
+def test_its_rights_are_those_of_its_line(house: Path) -> None:
+    rules = "((rule.resources[0], *rule.verbs) for rule in rbac.cluster_rules(['Greeting']))"
+    code = f"from infra import rbac; print(*{rules})"
+    done = subprocess.run([sys.executable, "-c", code], cwd=house, capture_output=True, text=True, timeout=60)
+    assert "('configmaps', 'get', 'list', 'watch', 'create', 'patch')" in done.stdout, done.stderr
+    assert "('greetings', 'get', 'list', 'watch')" in done.stdout
+    assert "secrets" not in done.stdout
 
 
 @pytest.fixture(scope="module")

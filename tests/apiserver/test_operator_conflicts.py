@@ -74,7 +74,7 @@ def test_object_of_a_childs_name_is_left_alone(
     for ref, stranger in zip(refs, strangers, strict=True):
         ready = cluster.wait_ready_reason(ref, "NameConflict")
         assert ready["status"] == "False"
-        assert f"{stranger.type.kind} {namespace}/{stranger.name} exists" in ready["message"]
+        assert f"{stranger.type.kind} {namespace}/{stranger.name}, which " in ready["message"]
     cluster.audit.wait_quiet()
     for ref in refs:
         cluster.delete(ref)

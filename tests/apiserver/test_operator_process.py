@@ -59,9 +59,10 @@ def create(api: Api, namespace: str, name: str = "mydb") -> None:
 
 
 def handled(api: Api, namespace: str, name: str = "mydb") -> bool:
-    """Whether it has its Service and its status."""
+    """Whether it has its Service and a status of the operator's."""
     service = api.get(f"/api/v1/namespaces/{namespace}/services/{name}").status == 200
-    return service and bool(api.get(f"{path_in(namespace)}/{name}").body.get("status"))
+    status = api.get(f"{path_in(namespace)}/{name}").body.get("status") or {}
+    return service and bool(status.get("conditions"))
 
 
 def lease_of(api: Api, namespace: str) -> Json:
@@ -92,7 +93,7 @@ def account(api: Api, plane: ControlPlane, *, own: str, watched: str, directory:
     """The operator's own permissions, but in one namespace alone: a Role where there was a ClusterRole."""
     group, name = "rbac.authorization.k8s.io", "kindling-operator"
     api.create(f"/api/v1/namespaces/{own}/serviceaccounts", {"metadata": {"name": name}}).accepted()
-    for namespace, rules in ((own, rbac.OWN_NAMESPACE_RULES), (watched, rbac.CLUSTER_RULES)):
+    for namespace, rules in ((own, rbac.OWN_NAMESPACE_RULES), (watched, rbac.cluster_rules())):
         listed = [
             {
                 "apiGroups": [rule.group],
@@ -187,10 +188,25 @@ def test_a_deletion_in_the_dark_is_found_when_the_kind_is_listed_anew(
         before = process.value("kindling_objects")
         between.expire(path)  # the list that follows is empty
         wait(
-            lambda: process.value("kindling_ghosts_healed_total", kind="Postgresql") == 1, what=process.log()
+            lambda: (
+                process.value("kindling_ghosts_healed_total", kind="postgresql.database.db.example.com") == 1
+            ),
+            what=process.log(),
         )
-        assert process.value("kindling_relists_total", kind="Postgresql") == 1
+        assert process.value("kindling_relists_total", kind="postgresql.database.db.example.com") == 1
         assert process.value("kindling_objects") == before - 1
+
+
+def test_a_kubernetes_that_is_too_old_ends_it_with_one_line_before_any_write(between: Proxy) -> None:
+    between.says_version = "v1.29.14"
+    with operator(between.plane) as process:
+        assert process.process.wait(timeout=60) == 1
+        said = process.log().strip().splitlines()[-1]
+    assert said.startswith("kindling: the API server is Kubernetes v1.29.14, and 1.30 is the oldest")
+    assert said.endswith("upgrade the cluster")
+    # What comes before is this test's own: the namespace and account that it runs in.
+    first = [asked.path for asked in between.asked].index("/version")
+    assert {asked.method for asked in between.asked[first:]} == {"GET"}
 
 
 def test_a_port_that_is_taken_ends_it_with_one_line(api: Api, plane: ControlPlane) -> None:

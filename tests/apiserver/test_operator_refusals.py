@@ -219,6 +219,11 @@ def test_volume_that_can_not_grow_is_told_and_grows_when_it_may(
     cluster.merge(ref, {"spec": {"storage": {"size": "2Gi"}}})
     ready = cluster.wait_ready_reason(ref, "Refused")
     assert "resize" in ready["message"]
+    assert "set spec.storage.size to '1Gi'" in ready["message"]
+    cluster.merge(ref, {"spec": {"storage": {"size": "1Gi"}}})
+    _heals(cluster, ref)
+    cluster.merge(ref, {"spec": {"storage": {"size": "2Gi"}}})
+    cluster.wait_ready_reason(ref, "Refused")
     cluster.api.merge(f"{classes}/rigid", {"allowVolumeExpansion": True}).accepted()
     _heals(cluster, ref)
     grown = cluster.get(claim)

@@ -1,7 +1,10 @@
-"""MyCustomResource follows Pods of all namespaces by one watch: at once, and never by listing them again."""
+"""MyCustomResource follows Pods of all namespaces by one watch, which is there while somebody looks: at once,
+and never by listing them again.
+"""
 
 from __future__ import annotations
 
+import json
 import statistics
 import time
 from collections.abc import Iterator
@@ -9,7 +12,7 @@ from contextlib import closing
 from threading import Thread
 
 import pytest
-from kindling.kinds.contract import Kind
+from kindling.kinds.contract import SELECTOR, Kind
 from kindling.kube.resources import POD, Ref
 
 from tests.apiserver.apiclient import Api, Json
@@ -147,9 +150,46 @@ def test_pods_that_nobody_looks_for_cost_nothing(
     assert [request for request in requests if request.resource == "pods" and request.verb != "watch"] == []
 
 
-def test_pods_were_listed_once_at_the_start(
+def test_pods_were_listed_once_when_somebody_looked(
     running_cluster: Cluster, replica: Replica, many: list[Ref]
 ) -> None:
     """After all of the above, too; a second list would make up for a watch that was lost, and none was."""
     requests = running_cluster.audit.requests(replica.mark)
-    assert [request.verb for request in requests if request.resource == "pods"].count("list") == 1
+    lists = [r.selector for r in requests if r.resource == "pods" and r.verb == "list"]
+    assert sorted(lists) == ["", SELECTOR]  # others', by their metadata, and ours
+
+
+def test_nobody_elses_pods_are_watched_or_known_once_nobody_looks(
+    running_cluster: Cluster, namespace: str, elsewhere: str, room: Kind, replica: Replica, many: list[Ref]
+) -> None:
+    """Last, because it deletes all that look. And with the next one that looks, all is known again."""
+    stranger = Ref(POD, elsewhere, "stranger")
+    running_cluster.api.create(POD.path(namespace=elsewhere), _pod(stranger.name)).accepted()
+
+    def known() -> bool:
+        status, text = replica.process.get("/debug/store")
+        assert status == 200, text
+        return f"pod/{elsewhere}/{stranger.name}" in json.loads(text)
+
+    wait_until(known, seconds=SECONDS, what="a Pod is known while somebody looks")
+    running_cluster.api.request("DELETE", room.type.path(namespace=namespace)).accepted()
+    wait_until(lambda: not known(), seconds=MANY_SECONDS, what="nobody looks, and nothing is known")
+    mark = running_cluster.audit.mark()
+    running_cluster.delete(stranger)
+    running_cluster.create(room, namespace, "next", {"name": "next-friend"})
+    _wait_healthy(running_cluster, ref_to(room, namespace, "next"), healthy=False)
+    running_cluster.api.create(POD.path(namespace=elsewhere), _pod("next-friend")).accepted()
+    _wait_healthy(running_cluster, ref_to(room, namespace, "next"), healthy=True)
+    assert not known()
+    asked = [r.verb for r in running_cluster.audit.requests(mark) if r.resource == "pods" and not r.selector]
+    assert asked == ["list", "watch"]
+
+
+def test_pods_of_others_were_not_asked_for_before_somebody_looked(
+    running_cluster: Cluster, replica: Replica, many: list[Ref]
+) -> None:
+    requests = running_cluster.audit.requests(replica.mark)
+    first = next(n for n, r in enumerate(requests) if r.resource == "pods" and not r.selector)
+    asked = [r for r in requests[:first] if r.resource == "pods" and r.verb in ("list", "watch")]
+    assert asked
+    assert {r.selector for r in asked} == {SELECTOR}

@@ -1,22 +1,23 @@
 """One real PostgreSQL server for all the Postgresql resources of a sweep, each with a user of its own.
 
-The operator's own role comes in without a password, since every resource has made another for it; the
-users do not, so that what a resource says of its login was really tried.
+Every resource has made another password for the operator's own role; `Door` sets the one whose turn it is.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import asyncpg
+import psycopg
 from kindling.kinds.postgresql import config
 from kindling.kinds.postgresql.spec import SUPERUSER
+from psycopg import sql
 
-from tests.unit.operator.conftest import Files, files_of_a_pod
+from tests.unit.operator.conftest import SUPERUSER_PASSWORD, Files, files_of_a_pod
 
-RULES = f"host all {SUPERUSER} all trust\n{config.HBA}"
+# A superuser of the tests' own, which comes in without a password.
+TESTER = "tester"
+RULES = f"host all {TESTER} 127.0.0.1/32 trust\n{config.HBA}"
 
 
 @contextmanager
@@ -24,35 +25,41 @@ def database() -> Iterator[Files]:
     with files_of_a_pod() as files:
         (files.root / "config" / "pg_hba.conf").write_text(RULES)
         with files.running():
+            _execute(files, f"CREATE ROLE {TESTER} LOGIN SUPERUSER", SUPERUSER, password=SUPERUSER_PASSWORD)
             yield files
 
 
 def lets_in(files: Files, *, user: str, password: str) -> bool:
     """Whether the user can log in to the database of that name."""
-
-    async def enter() -> None:
-        connection = await asyncpg.connect(
-            host="127.0.0.1", port=files.port, user=user, password=password, database=user, ssl=False
-        )
-        await connection.close()
-
     try:
-        asyncio.run(enter())
-    except asyncpg.PostgresError:
+        _execute(files, "SELECT 1", user, password=password, database=user)
+    except psycopg.OperationalError:
         return False
     return True
 
 
 def drop(files: Files, *users: str) -> None:
     """What the operator made for these users; a database takes its room."""
+    for user in users:
+        _execute(files, f'DROP DATABASE IF EXISTS "{user}" WITH (FORCE)')
+        _execute(files, f'DROP ROLE IF EXISTS "{user}"')
 
-    async def away() -> None:
-        connection = await asyncpg.connect(
-            host="127.0.0.1", port=files.port, user=SUPERUSER, database="template1", ssl=False
-        )
-        for user in users:
-            await connection.execute(f'DROP DATABASE IF EXISTS "{user}" WITH (FORCE)')
-            await connection.execute(f'DROP ROLE IF EXISTS "{user}"')
-        await connection.close()
 
-    asyncio.run(away())
+def set_superuser_password(files: Files, password: str) -> None:
+    """From now on the operator's own role has this one."""
+    _execute(files, f"ALTER ROLE {SUPERUSER} PASSWORD {sql.quote(password)}")
+
+
+def _execute(
+    files: Files, statement: str, user: str = TESTER, *, password: str = "", database: str = "template1"
+) -> None:
+    with psycopg.connect(
+        host="127.0.0.1",
+        port=files.port,
+        user=user,
+        password=password,
+        dbname=database,
+        sslmode="disable",
+        autocommit=True,
+    ) as connection:
+        connection.execute(statement.encode())

@@ -101,6 +101,8 @@ class Proxy:
     database: Door | None = None
     """Where every Pod's port leads to, if anywhere."""
     asked: list[Asked] = field(default_factory=list)
+    says_version: str = ""
+    """What it calls itself where it is asked for its version; empty for what the API server says."""
     _upstream: str = ""
     _writes: defaultdict[str, list[Write | None]] = field(default_factory=lambda: defaultdict(list))
     _faults: dict[tuple[str, int], Fault] = field(default_factory=dict)
@@ -156,6 +158,8 @@ class Proxy:
         self.asked.append(asked)
         if (status := self._share()) is not None:
             return _refusal(status, retry_after=1)
+        if asked.path == "/version" and self.says_version:
+            return web.json_response({"gitVersion": self.says_version})
         if asked.path.endswith("/portforward") and self.database is not None:
             return await self.database.forward(request)
         if asked.writes:

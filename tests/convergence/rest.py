@@ -11,7 +11,7 @@ import time
 from functools import partial
 
 from kindling.kinds.contract import SELECTOR
-from kindling.kube.resources import POD, ResourceType
+from kindling.kube.resources import POD, SECRET, ResourceType
 
 from tests.apiserver.apiclient import Json
 from tests.apiserver.audit import READS, Request, wait_until
@@ -87,7 +87,10 @@ def known(process: OperatorProcess) -> dict[str, str]:
 def listed(cluster: Cluster) -> dict[str, str]:
     """Each resource; of others' objects those that some kind looks at; else those that bear our label."""
     rooms = ROOMS.values()
-    whole = {*(room.type for room in rooms), *(type for room in rooms for type in room.sights)}
+    # Others' Secrets always, for they come as metadata; of other types while a resource looks for one.
+    looked = {look.type for room in rooms for cr in _list(cluster, room.type) for look in room.seeks(cr)}
+    sights = {type for room in rooms for type in room.sights if type == SECRET or type in looked}
+    whole = {*(room.type for room in rooms), *sights}
     labelled = {type for room in rooms for type in room.children} - whole
     found = {}
     for type, selector in [*((type, "") for type in whole), *((type, SELECTOR) for type in labelled)]:

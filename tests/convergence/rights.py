@@ -7,7 +7,7 @@ that takes a file to say.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from tests.apiserver.cluster import ACCOUNT, NAMESPACE, USER, Cluster, role_rule
 CREATED = 201
 FORBIDDEN = 403
 ROLES = (
-    (f"/apis/{GROUP}/v1/clusterroles/{ACCOUNT}", rbac.CLUSTER_RULES),
+    (f"/apis/{GROUP}/v1/clusterroles/{ACCOUNT}", rbac.cluster_rules()),
     (f"/apis/{GROUP}/v1/namespaces/{NAMESPACE}/roles/{ACCOUNT}", rbac.OWN_NAMESPACE_RULES),
 )
 SECONDS = 30.0
@@ -37,13 +37,12 @@ class Right(NamedTuple):
         return f"{self.verb} {self.resource}" + (f".{self.group}" if self.group else "")
 
 
-def granted() -> list[Right]:
-    """Every right of the shipped table, in its order."""
+def granted(kinds: Sequence[str] = ()) -> list[Right]:
+    """Every right of the shipped tables, in their order, for these kinds or all of them."""
     return list(
         dict.fromkeys(
             Right(rule.group, resource, verb)
-            for _, rules in ROLES
-            for rule in rules
+            for rule in (*rbac.cluster_rules(kinds), *rbac.OWN_NAMESPACE_RULES)
             for resource in rule.resources
             for verb in rule.verbs
         )
@@ -80,6 +79,27 @@ def without(cluster: Cluster, right: Right) -> Iterator[None]:
     finally:
         _grant(cluster, without=None)
         wait_until(lambda: _may(cluster, right), seconds=SECONDS, what=f"{right} being allowed")
+
+
+@contextmanager
+def of_kinds(cluster: Cluster, kinds: Sequence[str]) -> Iterator[None]:
+    """The operator with the rights of these kinds alone, in force on entering; on leaving it has all."""
+    role, everything = ROLES[0]
+    given = [right for right in granted() if right in granted(kinds)]
+
+    def may() -> list[Right]:
+        return [right for right in granted() if _may(cluster, right)]
+
+    def give(rules: Sequence[rbac.Rule]) -> None:
+        cluster.api.merge(role, {"rules": [role_rule(rule) for rule in rules]}).accepted()
+
+    try:
+        give(rbac.cluster_rules(kinds))
+        wait_until(lambda: may() == given, seconds=SECONDS, what=f"the rights of {kinds} and no others")
+        yield
+    finally:
+        give(everything)
+        wait_until(lambda: may() == granted(), seconds=SECONDS, what="all rights being allowed")
 
 
 def _grant(cluster: Cluster, *, without: Right | None) -> None:

@@ -6,18 +6,20 @@ as they did, with as many objects having come and gone on the way, and then stay
 
 from __future__ import annotations
 
+import base64
 import itertools
 import signal
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from kindling.kube.resources import Ref, ResourceType
 
+from tests.apiserver.apiclient import Api
 from tests.apiserver.cluster import ROOMS, Cluster, cluster, path
 from tests.apiserver.conftest import ENVIRONMENT
 from tests.apiserver.operator_process import OperatorProcess, operator
@@ -31,6 +33,7 @@ from tests.unit.operator.conftest import Files
 STILL_SECONDS = 2.5
 """Longer than any controller or the kubelet takes for its next step."""
 SECONDS = 60.0
+LOGIN_SECONDS = 20.0
 TRIES = 3
 ALWAYS = {**ENVIRONMENT, "KINDLING_TUNNEL": "1"}
 NAMESPACES = "/api/v1/namespaces"
@@ -244,9 +247,16 @@ class Stage:
             differences = self.ended(telling)
             if differences:
                 wrong.append(_lines(f"{telling}, {what} ({telling.namespace})", differences))
-            elif why := self._try_login(telling):
+            elif why := self._wait_login(telling):
                 wrong.append(f"{telling}, {what}: {why}")
         return wrong
+
+    def _wait_login(self, telling: Telling) -> str:
+        """A password that changed in a Secret changes no status: nothing says when the server has it."""
+        deadline = time.monotonic() + LOGIN_SECONDS
+        while (why := self._try_login(telling)) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        return why
 
     def _try_login(self, telling: Telling) -> str:
         password = telling.scenario.password
@@ -271,7 +281,12 @@ def stage(*, directory: Path) -> Iterator[Stage]:
     with (
         database.database() as files,
         cluster(directory=directory) as running,
-        proxy(running.operator_plane, directory=directory, database=Door(files.port)) as between,
+        closing(Api(running.plane)) as api,
+        proxy(
+            running.operator_plane,
+            directory=directory,
+            database=Door(files.port, partial(let_the_operator_in, api, files)),
+        ) as between,
         recorder(running.plane, types) as record,
     ):
         made = Stage(running, between, record, files, ALWAYS)
@@ -280,6 +295,17 @@ def stage(*, directory: Path) -> Iterator[Stage]:
             yield made
         finally:
             made.stop()
+
+
+def let_the_operator_in(api: Api, files: Files, namespace: str, pod: str) -> None:
+    """As in a cluster, the superuser's password is the one in the Secret that the Pod mounts."""
+    found = api.get(f"{NAMESPACES}/{namespace}/pods/{pod}")
+    for volume in found.body["spec"]["volumes"] if found.status == 200 else ():
+        if volume["name"] == "superuser":
+            secret = api.get(f"{NAMESPACES}/{namespace}/secrets/{volume['secret']['secretName']}")
+            if secret.status == 200:
+                password = base64.b64decode(secret.body["data"]["password"]).decode()
+                database.set_superuser_password(files, password)
 
 
 class Progress:

@@ -196,6 +196,8 @@ def look_back(made: Stage, scenarios: Sequence[Scenario], views: int) -> None:
         time.sleep(OLD_SECONDS)
         streams.version = None
         streams.speak(EVERY)
+        # A server's answer comes when it comes, and no write tells of it before.
+        made.wait_ended(tellings, seconds=LONG_SECONDS)
         made.wait_quiet(tellings)
         for telling in tellings:
             if differences := made.ended(telling):

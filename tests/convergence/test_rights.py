@@ -35,11 +35,14 @@ LEADER = Ref(LEASE, NAMESPACE, ACCOUNT)
 # A back-off grows with the failures, so this is for a few of them.
 SECONDS = 90.0
 TOLD = "told of "
+MOST, TOO_MUCH = {"cpu": "100"}, {"cpu": "200"}
+REFUSAL = "maximum cpu usage per Container is 100"
 ENVIRONMENT = {"RES_OPTIONS": "timeout:1 attempts:1"}
 # For every run: one without which a child, a sight, an account is missing.
 TELLING = {
     Right("apps", "statefulsets", "create"),
     Right("events.k8s.io", "events", "create"),
+    Right("events.k8s.io", "events", "list"),
     Right("", "pods", "watch"),
 }
 EACH_RIGHT = [
@@ -69,6 +72,8 @@ class Scenario:
         }
         # Nor does this one's, of which nothing is lost: its children are edited, and those of a database.
         self._whole = {MEMCACHED.id: ref_to(ROOMS[MEMCACHED.id], self._namespace, "whole")}
+        # One that asks for more than is allowed, so that its Pod is never made.
+        self._missing = {POSTGRESQL.id: ref_to(ROOMS[POSTGRESQL.id], self._namespace, "missing")}
         self._edited: list[Ref] = []
         self._ready: Callable[[], bool] = lambda: False
         self.changed = False
@@ -78,9 +83,13 @@ class Scenario:
         self._ready = lambda: process.get("/readyz")[0] == 200
 
     def begin(self) -> None:
+        limits = {"metadata": {"name": "most"}, "spec": {"limits": [{"type": "Container", "max": MOST}]}}
+        self._cluster.api.create(f"/api/v1/namespaces/{self._namespace}/limitranges", limits).accepted()
         for crd, ref in self._all():
-            two = {"size": 2} if crd == MEMCACHED.id else {}
-            self._cluster.create(ROOMS[crd], self._namespace, ref.name, {**LEAST_SPEC[crd], **two})
+            own: dict[str, object] = {"size": 2} if crd == MEMCACHED.id else {}
+            if ref in self._missing.values():
+                own = {"resources": {"limits": TOO_MUCH}, "progressDeadlineSeconds": 10}
+            self._cluster.create(ROOMS[crd], self._namespace, ref.name, {**LEAST_SPEC[crd], **own})
 
     def change(self) -> None:
         """One cache where there were two, edited children of each type, and some that are gone."""
@@ -113,6 +122,9 @@ class Scenario:
             found |= {
                 f"{child} is there" for child in self._cluster.children(ROOMS[crd], ref.namespace, ref.name)
             }
+        for ref in self._missing.values():
+            if REFUSAL in self._cluster.ready(ref).get("message", ""):
+                found.add(f"{ref} says why")
         if self.changed and self._cluster.get(self._budget) is None:
             found.add(f"{self._budget} is gone")
         selector = ((self._cluster.get(self._service) or {}).get("spec") or {}).get("selector") or {}
@@ -136,7 +148,8 @@ class Scenario:
             self._cluster.delete(ref)
 
     def _all(self) -> list[tuple[str, Ref]]:
-        return [*self._refs.items(), *self._damaged.items(), *self._whole.items()]
+        rest = (self._damaged, self._whole, self._missing)
+        return [*self._refs.items(), *(item for some in rest for item in some.items())]
 
 
 @pytest.fixture(scope="module")

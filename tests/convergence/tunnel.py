@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import aiohttp
@@ -17,13 +18,16 @@ from kindling.ports.tunnel import CHUNK, DATA, ERRORS, PROTOCOL
 
 @dataclass
 class Door:
-    """The way to `port`, for one at a time."""
+    """The way to `port`, for one at a time. `enters` is told of whose turn it is: namespace and Pod."""
 
     port: int
+    enters: Callable[[str, str], None]
     _alone: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def forward(self, request: web.Request) -> web.WebSocketResponse:
+        *_, namespace, _, pod, _ = request.path.split("/")
         async with self._alone:
+            await asyncio.to_thread(self.enters, namespace, pod)
             return await _forward(request, port=self.port)
 
 

@@ -1,0 +1,88 @@
+"""Kinds that a stack is no longer to have: with a definition goes every resource of it, so none may be left.
+
+Asked before Pulumi is started, which would delete the definition and, by that, databases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+from infra import paths, processes
+from infra.cli import backend, execute, plain
+from infra.cli.backend import StackState
+from infra.errors import KindlingError
+
+DEFINITION = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
+SAMPLES_NAMESPACE = "default"
+CALL_SECONDS = 60.0
+SHOWN = 5
+
+
+def check(stack: str, definitions: Collection[str], *, kubectl: Path) -> None:
+    """Raise `KindlingError` where `up` would delete a definition that it must not.
+
+    `definitions` are the names of those that stay. What the stack itself made of a kind, its samples, may go.
+    """
+    state = backend.state(stack)
+    if state is None:
+        return
+    going = [name for name in _recorded(state) if name not in definitions]
+    protected = [name for name in going if any(urn.endswith(f"::{name}") for urn in state.protected)]
+    if protected:
+        raise KindlingError(
+            f"stack `{stack}` is protected, and kindling:kinds would remove {', '.join(protected)}",
+            why="with a definition every resource of the kind is deleted. Nothing was touched",
+            remedy="put the kind back into kindling:kinds. If it is really to go: set kindling:protect to "
+            f"false in Pulumi.{stack}.yaml, python3 -m infra up {stack}, then take the kind out.",
+        )
+    for name in going:
+        left = [place for place in _resources(stack, name, kubectl) if not _is_sample(state, name, place)]
+        if left:
+            shown = ", ".join(left[:SHOWN]) + (f" and {len(left) - SHOWN} more" if len(left) > SHOWN else "")
+            raise KindlingError(
+                f"kindling:kinds of stack `{stack}` leaves out {name}, of which there are resources",
+                why=f"they would be deleted with the definition: {shown}. Nothing was touched",
+                remedy="put the kind back, or delete them first: python3 -m infra exec --stack "
+                f"{stack} kubectl delete {name} --all-namespaces --all",
+            )
+
+
+def _recorded(state: StackState) -> list[str]:
+    """The definitions that the stack has made; of a record that is out of sight, any that it may have."""
+    if not state.known:
+        return sorted(path.stem for path in (paths.REPOSITORY / "crds").glob("*.yaml"))
+    parts = [urn.split("::") for urn in state.resources]
+    return [part[-1] for part in parts if part[-2].rpartition("$")[2] == DEFINITION]
+
+
+def _resources(stack: str, name: str, kubectl: Path) -> list[str]:
+    """NAMESPACE/NAME of each that the cluster has."""
+    place = '{range .items[*]}{.metadata.namespace}/{.metadata.name}{"\\n"}{end}'
+    try:
+        if not _kubectl(
+            stack, kubectl, "get", "customresourcedefinition", name, "--ignore-not-found"
+        ).strip():
+            return []
+        found = _kubectl(stack, kubectl, "get", name, "--all-namespaces", f"--output=jsonpath={place}")
+    except processes.ProgramError as error:
+        raise KindlingError(
+            f"whether there are resources of {name} can not be told, and kindling:kinds leaves it out",
+            why=error.why or error.what,
+            remedy="see that the cluster answers, or put the kind back; nothing was touched.",
+        ) from None
+    return found.split()
+
+
+def _is_sample(state: StackState, name: str, place: str) -> bool:
+    group = name.partition(".")[2]
+    namespace, _, own = place.partition("/")
+    mark = f"$kubernetes:{group}/"
+    return namespace == SAMPLES_NAMESPACE and any(
+        mark in urn and urn.endswith(f".{group}-{own}") for urn in state.resources
+    )
+
+
+def _kubectl(stack: str, program: Path, *words: str) -> str:
+    told = execute.words("kubectl", words, stack=stack)
+    return processes.run([program, *told], timeout=CALL_SECONDS, env=plain.kubeconfig(stack))

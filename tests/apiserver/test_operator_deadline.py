@@ -1,0 +1,131 @@
+"""What holds a database up, on a real API server with Kubernetes' own controllers: told, and then a fault.
+
+In a cluster of its own, which has few addresses for Services, and a node that is no longer heard of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+from kindling.kinds.conditions import find, stamp
+from kindling.kinds.pods import PATIENCE_SECONDS
+from kindling.kube.resources import POD, SERVICE, STATEFUL_SET, Ref
+
+from tests.apiserver.apiclient import Json
+from tests.apiserver.audit import wait_until
+from tests.apiserver.cluster import ROOMS, Cluster, cluster, path, ref_to
+from tests.apiserver.controllers import NODE_SECONDS
+from tests.apiserver.kinds import POSTGRESQL
+from tests.apiserver.kubelet import NODE
+from tests.apiserver.operator_process import operator
+
+ROOM = ROOMS[POSTGRESQL.id]
+DEADLINE_SECONDS = 30
+SECONDS = 30.0
+LATE_SECONDS = 10.0
+RANGE = "10.0.0.0/28"
+ADDRESSES = 16
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    directory = tmp_path_factory.mktemp("deadline")
+    with (
+        cluster(directory=directory, options=[f"--service-cluster-ip-range={RANGE}"]) as running,
+        operator(running.operator_plane, env={"RES_OPTIONS": "timeout:1 attempts:1"}) as process,
+    ):
+        process.wait_ready()
+        yield running
+
+
+def condition(place: Cluster, ref: Ref, type: str) -> Json:
+    return find((place.get(ref) or {}).get("status") or {}, type)
+
+
+def wait_degraded(place: Cluster, ref: Ref, reason: str, *, seconds: float) -> float:
+    """Returns after how many seconds since it was on its way."""
+    wait_until(
+        lambda: (
+            [condition(place, ref, "Degraded").get(name) for name in ("status", "reason")] == ["True", reason]
+        ),
+        seconds=seconds,
+        what=lambda: f"{ref} is Degraded, {reason}: {place.ready(ref)}",
+    )
+    since, until = (condition(place, ref, type)["lastTransitionTime"] for type in ("Ready", "Degraded"))
+    return (datetime.fromisoformat(until) - datetime.fromisoformat(since)).total_seconds()
+
+
+def test_a_pod_that_a_quota_refuses_is_missing_in_the_quotas_words(place: Cluster) -> None:
+    namespace = place.namespace("refused")
+    quota = f"/api/v1/namespaces/{namespace}/resourcequotas"
+    place.api.create(quota, {"metadata": {"name": "few"}, "spec": {"hard": {"pods": "0"}}}).accepted()
+    wait_until(
+        lambda: "hard" in place.api.get(f"{quota}/few").accepted().get("status", {}),
+        seconds=SECONDS,
+        what="the quota in force",
+    )
+    ref = ref_to(ROOM, namespace, "db")
+    place.create(ROOM, namespace, "db", {"progressDeadlineSeconds": DEADLINE_SECONDS})
+    found = place.wait_ready_reason(ref, "PodMissing", seconds=PATIENCE_SECONDS + LATE_SECONDS)
+    assert "exceeded quota: few" in found["message"]
+    assert condition(place, ref, "Degraded")["status"] == "False"
+    took = wait_degraded(place, ref, "PodMissing", seconds=DEADLINE_SECONDS + LATE_SECONDS)
+    assert DEADLINE_SECONDS <= took <= DEADLINE_SECONDS + LATE_SECONDS
+    mark = place.audit.mark()
+    place.audit.wait_quiet()
+    assert [request for request in place.audit.writes(mark, namespace=namespace) if request.status] == []
+    place.api.delete(f"{quota}/few").accepted()
+    # Its controller has by now grown slow to try again; touched, it tries at once.
+    place.merge(Ref(STATEFUL_SET, namespace, "db"), {"metadata": {"labels": {"touched": "yes"}}})
+    wait_until(
+        lambda: place.ready(ref).get("reason") != "PodMissing", seconds=SECONDS, what="the Pod is there"
+    )
+
+
+def test_a_service_range_that_is_full_is_told_in_the_servers_words(place: Cluster) -> None:
+    """Refused with 500, which looks like a mishap and is none."""
+    namespace = place.namespace("full")
+    taken: list[Ref] = []
+    services = SERVICE.path(namespace=namespace)
+    for number in range(ADDRESSES):
+        body = {"metadata": {"name": f"s{number}"}, "spec": {"ports": [{"port": 80}]}}
+        answer = place.api.create(services, body)
+        if answer.status != 201:
+            assert "range is full" in answer.message
+            break
+        taken.append(Ref(SERVICE, namespace, f"s{number}"))
+    try:
+        ref = ref_to(ROOM, namespace, "db")
+        place.create(ROOM, namespace, "db", {"progressDeadlineSeconds": 10})
+        found = place.wait_ready_reason(ref, "ServerError", seconds=SECONDS)
+        assert "range is full" in found["message"]
+        wait_degraded(place, ref, "ServerError", seconds=SECONDS)
+    finally:
+        for service in taken:
+            place.delete(service)
+    wait_until(lambda: place.ready(ref).get("reason") != "ServerError", seconds=90.0, what="the Service")
+
+
+def test_a_node_that_is_not_heard_of_is_lost(place: Cluster) -> None:
+    """Last, since it takes all Pods with it."""
+    namespace = place.namespace("lost")
+    ref, pod = ref_to(ROOM, namespace, "db"), Ref(POD, namespace, "db-0")
+    place.create(ROOM, namespace, "db", {"progressDeadlineSeconds": DEADLINE_SECONDS})
+    wait_until(
+        lambda: find((place.get(pod) or {}).get("status") or {}, "Ready").get("status") == "True",
+        seconds=SECONDS,
+        what="the Pod is ready",
+    )
+    place.api.create("/api/v1/nodes", {"metadata": {"name": NODE}}).accepted()
+    now = stamp(datetime.now(UTC))
+    said = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "posting"}
+    times = {"lastHeartbeatTime": now, "lastTransitionTime": now}
+    heard = {"status": {"conditions": [{**said, **times}]}}
+    place.api.merge(f"/api/v1/nodes/{NODE}/status", heard).accepted()
+    found = place.wait_ready_reason(ref, "NodeLost", seconds=4 * NODE_SECONDS + SECONDS)
+    assert f"kubectl get pod db-0 -n {namespace} -o wide" in found["message"]
+    assert condition(place, ref, "Degraded")["status"] == "False"
+    wait_degraded(place, ref, "NodeLost", seconds=DEADLINE_SECONDS + SECONDS)
+    assert place.api.get(path(pod)).accepted()["spec"]["nodeName"] == NODE

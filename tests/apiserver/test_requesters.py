@@ -1,0 +1,253 @@
+"""Who may write a resource gets nothing by it that he may not have: the policies, on the real API server.
+
+Each request is made by a user who may write our kinds in a namespace and has, beside that, the right that
+it needs or not. What is refused names the field, its value and the remedy, and nothing is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from infra.admission import COMMAND_PARAMETERS, SECRETS
+from tests.apiserver.accounts import PolicyRule
+from tests.apiserver.apiclient import Answer, Api, Json
+from tests.apiserver.controlplane import ControlPlane
+from tests.apiserver.kinds import (
+    KINDS,
+    MEMCACHED,
+    MY_CUSTOM_RESOURCE,
+    POSTGRESQL,
+    POSTGRESQL_EXAMPLE,
+    PULSAR_CONSUMER,
+    SAMPLES,
+    Kind,
+    kind_of,
+)
+from tests.apiserver.policed import CREATE_PODS, User, Users, may_get, policed
+
+PODS_REMEDY = "ask for the right to create pods"
+SECRET_REMEDY = "ask for the right to get secrets of that name"
+REFUSED_BY_CRD = (
+    "archive_cleanup_command",
+    "recovery_end_command",
+    "restore_command",
+    "ssl_passphrase_command",
+)
+
+
+@pytest.fixture(scope="module")
+def users(plane: ControlPlane, api: Api) -> Iterator[Users]:
+    with policed(plane, api, prefix="requester") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def nobody(users: Users) -> User:
+    """One who may write our kinds, and no more."""
+    return users.new()
+
+
+def password(name: str = "stripe", key: str = "api-key") -> Json:
+    return {"passwordSecretRef": {"name": name, "key": key}}
+
+
+def token(name: str = "stripe") -> Json:
+    return {"auth": {"tokenSecretRef": {"name": name}}}
+
+
+def variables(*names: str) -> Json:
+    """An env with one variable for each Secret."""
+    refs = [{"secretKeyRef": {"name": name, "key": "key"}} for name in names]
+    return {"env": [{"name": f"V{number}", "valueFrom": ref} for number, ref in enumerate(refs)]}
+
+
+def refused(answer: Answer, *words: str) -> None:
+    assert answer.status == 403, f"{answer.status}: {answer.message}"
+    assert "kindling-" in answer.message, "not by RBAC, by the policy"
+    for word in words:
+        assert word in answer.message
+
+
+EACH_SECRET = [
+    pytest.param(POSTGRESQL, password(), "spec.passwordSecretRef.name", (), id="technotuesday"),
+    pytest.param(POSTGRESQL_EXAMPLE, password(), "spec.passwordSecretRef.name", (), id="example"),
+    pytest.param(PULSAR_CONSUMER, token(), "spec.auth.tokenSecretRef.name", (), id="token"),
+    pytest.param(
+        PULSAR_CONSUMER,
+        variables("stripe"),
+        "spec.env[V0].valueFrom.secretKeyRef.name",
+        (CREATE_PODS,),
+        id="variable",
+    ),
+    *(
+        pytest.param(
+            kind,
+            {"imagePullSecrets": [{"name": "stripe"}]},
+            "spec.imagePullSecrets[stripe].name",
+            (),
+            id=f"pull-{kind.id}",
+        )
+        for kind in KINDS.values()
+        if "imagePullSecrets" in kind.schema["properties"]["spec"]["properties"]
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "spec", "field", "beside"), EACH_SECRET)
+def test_a_secret_is_named_by_those_who_may_get_it(
+    users: Users, kind: Kind, spec: Json, field: str, beside: tuple[PolicyRule, ...]
+) -> None:
+    user = users.new(may_get("secrets", "another"), *beside)
+    refused(user.creates(kind, spec), f"{field} 'stripe'", f"namespace '{user.namespace}'", SECRET_REMEDY)
+    assert user.admin.get(user.path(kind, "one")).status == 404
+    users.new(may_get("secrets", "stripe"), *beside).creates(kind, spec).accepted()
+    users.new(may_get("secrets"), *beside).creates(kind, spec).accepted()
+
+
+@pytest.mark.parametrize(("kind", "spec", "field", "beside"), EACH_SECRET)
+def test_an_edit_is_asked_for_as_a_creation_is(
+    users: Users, kind: Kind, spec: Json, field: str, beside: tuple[PolicyRule, ...]
+) -> None:
+    user = users.new(*beside)
+    user.creates(kind, {}).accepted()
+    refused(user.edits(kind, {"spec": spec}), f"{field} 'stripe'")
+    able = users.new(may_get("secrets", "stripe"), *beside)
+    able.creates(kind, {}).accepted()
+    able.edits(kind, {"spec": spec}).accepted()
+
+
+def test_whether_the_secret_exists_makes_no_difference(users: Users) -> None:
+    user = users.new()
+    secret = {"metadata": {"name": "stripe"}, "stringData": {"api-key": "canary-value"}}
+    missing = user.creates(POSTGRESQL, password(), dry_run=True)
+    user.admin.create(f"/api/v1/namespaces/{user.namespace}/secrets", secret).accepted()
+    there = user.creates(POSTGRESQL, password(), dry_run=True)
+    refused(there)
+    assert (there.status, there.message) == (missing.status, missing.message)
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "told"),
+    [
+        (POSTGRESQL, {"image": "evil:1"}, "spec.image 'evil:1'"),
+        (POSTGRESQL_EXAMPLE, {"image": "evil:1"}, "spec.image 'evil:1'"),
+        (PULSAR_CONSUMER, {"image": "evil:1"}, "spec.image 'evil:1'"),
+        (PULSAR_CONSUMER, {"env": [{"name": "LD_PRELOAD", "value": "canary.so"}]}, "spec.env[LD_PRELOAD]"),
+        *(
+            (POSTGRESQL, {"parameters": {name: "canary"}}, f"spec.parameters.{name}")
+            for name in COMMAND_PARAMETERS
+            if name not in REFUSED_BY_CRD
+        ),
+    ],
+)
+def test_what_runs_in_pods_is_chosen_by_those_who_may_create_pods(
+    users: Users, nobody: User, kind: Kind, spec: Json, told: str
+) -> None:
+    answer = nobody.creates(kind, spec, dry_run=True)
+    refused(answer, told, f"namespace {nobody.namespace}", PODS_REMEDY)
+    assert "canary" not in answer.message, "values may be secrets, and are written to audit logs"
+    able = users.new(CREATE_PODS)
+    able.creates(kind, spec).accepted()
+    # The same edit, by one who may not; then another value.
+    able.creates(kind, {}, name="plain").accepted()
+    nobody.finds(kind, {}, name=(name := able.namespace))
+    refused(nobody.edits(kind, {"spec": spec}, name=name), told)
+
+
+@pytest.mark.parametrize("name", REFUSED_BY_CRD)
+def test_some_parameters_nobody_may_set(users: Users, name: str) -> None:
+    answer = users.new(CREATE_PODS).creates(POSTGRESQL, {"parameters": {name: "true"}})
+    assert answer.status == 422
+    assert name in answer.message
+
+
+def test_the_rest_needs_no_other_right(nobody: User) -> None:
+    plain: list[tuple[Kind, Json]] = [
+        (POSTGRESQL, {}),
+        (POSTGRESQL_EXAMPLE, {"password": "canary", "version": "17", "storage": {"size": "2Gi"}}),
+        (POSTGRESQL, {"parameters": {"work_mem": "8MB", "auto_explain.log_min_duration": 5}}),
+        (MEMCACHED, {"size": 3, "memoryMB": 128}),
+        (PULSAR_CONSUMER, {"replicas": 3}),
+    ]
+    for number, (kind, spec) in enumerate(plain):
+        nobody.creates(kind, spec, name=f"plain-{number}").accepted()
+
+
+def test_what_is_not_asked_for_anew_is_left_to_edit(users: Users) -> None:
+    user = users.new()
+    user.finds(POSTGRESQL, {**password(), "image": "mine:1", "parameters": {"archive_command": "cp %p /x"}})
+    user.edits(POSTGRESQL, {"metadata": {"labels": {"a": "b"}, "finalizers": ["a.b/c"]}}).accepted()
+    user.edits(POSTGRESQL, {"spec": {"parameters": {"work_mem": "8MB"}, "paused": True}}).accepted()
+    refused(user.edits(POSTGRESQL, {"spec": password(key="another")}), "'stripe'")
+    refused(user.edits(POSTGRESQL, {"spec": {"parameters": {"archive_command": "rm %p"}}}), "archive_command")
+    user.edits(POSTGRESQL, {"spec": {"image": None, "parameters": {"archive_command": None}}}).accepted()
+    user.edits(POSTGRESQL, {"spec": {"passwordSecretRef": None}}).accepted()
+    refused(user.edits(POSTGRESQL, {"spec": password()}), "'stripe'")
+
+    env = [*variables("stripe")["env"], {"name": "PLAIN", "value": "x"}]
+    user.finds(PULSAR_CONSUMER, {**token(), "env": env})
+    user.edits(PULSAR_CONSUMER, {"spec": {"replicas": 2, "env": [*reversed(env)]}}).accepted()
+    user.edits(PULSAR_CONSUMER, {"spec": {"env": env[:1]}}).accepted()
+    refused(user.edits(PULSAR_CONSUMER, {"spec": {"env": env}}), "spec.env[PLAIN]")
+
+
+def test_a_secret_that_stands_is_not_sent_elsewhere_by_others(users: Users) -> None:
+    user = users.new()
+    user.finds(PULSAR_CONSUMER, token())
+    elsewhere = {"spec": {"serverAddress": "pulsar://mine:6650"}}
+    refused(user.edits(PULSAR_CONSUMER, elsewhere), "spec.auth.tokenSecretRef.name 'stripe'", SECRET_REMEDY)
+    able = users.new(may_get("secrets", "stripe"))
+    able.finds(PULSAR_CONSUMER, token())
+    able.edits(PULSAR_CONSUMER, elsewhere).accepted()
+
+
+def test_another_image_is_not_given_a_secret_by_one_who_may_only_create_pods(users: Users) -> None:
+    user = users.new(CREATE_PODS)
+    user.finds(PULSAR_CONSUMER, {**token(), **variables("another")})
+    refused(user.edits(PULSAR_CONSUMER, {"spec": {"image": "mine:1"}}), "'stripe'")
+    user.admin.merge(user.path(PULSAR_CONSUMER, "one"), {"spec": {"auth": None}}).accepted()
+    refused(user.edits(PULSAR_CONSUMER, {"spec": {"image": "mine:1"}}), "'another'")
+
+
+def test_many_secrets_are_asked_for_one_by_one(users: Users) -> None:
+    names = [f"secret-{number}" for number in range(SECRETS + 1)]
+    user = users.new(may_get("secrets", *names), CREATE_PODS)
+    user.creates(PULSAR_CONSUMER, variables(*names[:SECRETS])).accepted()
+    missing = users.new(may_get("secrets", *names[:-2]), CREATE_PODS)
+    refused(missing.creates(PULSAR_CONSUMER, variables(*names[:-1])), f"'{names[-2]}'")
+    # Several keys of one Secret are one question.
+    user.creates(PULSAR_CONSUMER, variables(*names[:2] * 32), name="keys").accepted()
+    refused(user.creates(PULSAR_CONSUMER, variables(*names), name="more"), f"more than {SECRETS} Secrets")
+    everything = users.new(may_get("secrets"), CREATE_PODS)
+    everything.creates(PULSAR_CONSUMER, variables(*(f"s{number}" for number in range(64)))).accepted()
+
+
+def test_a_friend_is_looked_for_by_those_who_may_get_it_everywhere(users: Users) -> None:
+    here = users.new(may_get("pods"))
+    refused(
+        here.creates(MY_CUSTOM_RESOURCE, {"name": "other-tenants"}),
+        "spec.name 'other-tenants'",
+        "ask for the right to get pods of that name in all namespaces",
+    )
+    named = users.new(wide=[may_get("pods", "mine")])
+    named.creates(MY_CUSTOM_RESOURCE, {"name": "mine"}).accepted()
+    refused(named.edits(MY_CUSTOM_RESOURCE, {"spec": {"name": "other-tenants"}}), "'other-tenants'")
+    named.edits(MY_CUSTOM_RESOURCE, {"metadata": {"labels": {"a": "b"}}}).accepted()
+    users.new(wide=[may_get("pods")]).creates(MY_CUSTOM_RESOURCE, {"name": "other-tenants"}).accepted()
+
+
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_an_administrator_applies_the_samples_as_they_are(users: Users, name: str) -> None:
+    user, sample = users.new(), SAMPLES[name]
+    user.admin.create(user.path(kind_of(sample)), sample).accepted()
+
+
+def test_the_operator_needs_none_of_these_rights_for_a_status(users: Users) -> None:
+    """Nor does who writes metadata alone, whatever the spec names."""
+    group, plural = POSTGRESQL.manifest["spec"]["group"], POSTGRESQL.manifest["spec"]["names"]["plural"]
+    user = users.new({"apiGroups": [group], "resources": [f"{plural}/status"], "verbs": ["patch"]})
+    user.finds(POSTGRESQL, {**password(), "image": "mine:1"})
+    status = {"status": {"pgPhase": "pending"}}
+    user.api.merge(f"{user.path(POSTGRESQL, 'one')}/status", status).accepted()

@@ -1,0 +1,150 @@
+"""An operator of some kinds converges with exactly the rights of those, and waits for no other definition.
+
+For each kind alone: a resource comes, one changes, children are edited and deleted. All that is granted for
+the kind is used, and nothing is denied. A stack of Memcached only has no right on any Secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+from kindling.kinds.contract import NAME_LABEL, Kind
+from kindling.kube.resources import LEASE, POD, SECRET, VOLUME_CLAIM, Ref
+
+from infra import rbac
+from infra.components import images
+from tests.apiserver.apiclient import Json
+from tests.apiserver.audit import wait_until
+from tests.apiserver.cluster import ACCOUNT, NAMESPACE, ROOMS, Cluster, cluster
+from tests.apiserver.kinds import CRD_COLLECTION, LEAST_SPEC, MEMCACHED, PULSAR_CONSUMER
+from tests.apiserver.operator_process import operator
+from tests.convergence.rights import denied, granted, of_kinds, used
+
+SECONDS = 90.0
+LEADER = Ref(LEASE, NAMESPACE, ACCOUNT)
+IN_TROUBLE = "list events.events.k8s.io"
+"""Asked for when something has been in trouble for long: `test_rights` has such a resource."""
+KEPT = (POD, SECRET, VOLUME_CLAIM)
+"""Not deleted: by hand one would lose a password or data."""
+ADDED: dict[str, Json] = {
+    MEMCACHED.id: {"size": 2},
+    PULSAR_CONSUMER.id: {"auth": {"tokenSecretRef": {"name": "token"}}},
+}
+CHANGED: dict[str, Json] = {MEMCACHED.id: {"size": 1}}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster whose Roles may be changed without harm to other tests."""
+    with cluster(directory=tmp_path_factory.mktemp("rights-of-kinds")) as running:
+        yield running
+
+
+def environment(*kinds: str) -> dict[str, str]:
+    """As the stack tells it: the images of others are not there."""
+    absent = set(images.operands()) - set(images.operands(kinds))
+    return {
+        "RES_OPTIONS": "timeout:1 attempts:1",
+        "KINDLING_KINDS": ",".join(kinds),
+        **{f"KINDLING_IMAGE_{name.upper().replace('-', '_')}": "" for name in absent},
+    }
+
+
+class Scenario:
+    """Resources of a kind in a namespace of their own, of each group that it has."""
+
+    def __init__(self, place: Cluster, namespace: str, rooms: dict[str, Kind]) -> None:
+        self._place, self._namespace, self._rooms = place, place.namespace(namespace), rooms
+        secret = {"metadata": {"name": "token"}, "stringData": {"token": "canary"}}
+        place.api.create(SECRET.path(namespace=namespace), secret).accepted()
+
+    def _each(self, sort: str) -> Iterator[tuple[str, Kind, Ref]]:
+        for number, (crd, room) in enumerate(self._rooms.items()):
+            yield crd, room, Ref(room.type, self._namespace, f"{sort}-{number}")
+
+    def _all(self) -> list[Ref]:
+        return [ref for sort in ("edited", "damaged", "changed") for _, _, ref in self._each(sort)]
+
+    def _children(self, sort: str) -> Iterator[Ref]:
+        for _, room, ref in self._each(sort):
+            yield from (
+                child for child in self._place.children(room, ref.namespace, ref.name) if child.type != POD
+            )
+
+    def begin(self) -> None:
+        for sort in ("edited", "damaged", "changed"):
+            for crd, room, ref in self._each(sort):
+                self._place.create(room, ref.namespace, ref.name, {**LEAST_SPEC[crd], **ADDED.get(crd, {})})
+        self._place.wait_settled(*self._all(), seconds=SECONDS)
+
+    def change(self) -> None:
+        """Each is set right before this returns."""
+        edited = list(self._children("edited"))
+        lost = [child for child in self._children("damaged") if child.type not in KEPT]
+        for child in edited:
+            self._place.merge(child, {"metadata": {"labels": {NAME_LABEL: "edited"}}})
+        uids = {}
+        for child in lost:
+            uids[child] = self._uid(child)
+            self._place.delete(child)
+        for crd, _, ref in self._each("changed"):
+            self._place.merge(ref, {"spec": CHANGED.get(crd, {})})
+        for child in edited:
+            wait_until(
+                partial(self._labelled, child), seconds=SECONDS, what=f"{child} being labelled as it was"
+            )
+        for child, before in uids.items():
+            back = partial(self._is_anew, child, before)
+            wait_until(back, seconds=SECONDS, what=f"{child} being there again")
+        self._place.wait_settled(*self._all(), seconds=SECONDS)
+
+    def _is_anew(self, ref: Ref, before: str | None) -> bool:
+        return self._uid(ref) not in (None, before)
+
+    def _uid(self, ref: Ref) -> str | None:
+        found = self._place.get(ref)
+        return None if found is None else str(found["metadata"]["uid"])
+
+    def _labelled(self, ref: Ref) -> bool:
+        found = self._place.get(ref) or {"metadata": {}}
+        return bool(found["metadata"].get("labels", {}).get(NAME_LABEL, "edited") != "edited")
+
+
+def rooms_of(kind: str) -> dict[str, Kind]:
+    return {crd: room for crd, room in ROOMS.items() if room.type.kind == kind}
+
+
+@pytest.mark.parametrize("kind", sorted(rbac.NEEDS))
+def test_every_right_of_a_kind_is_used_and_no_other_is_asked_for(place: Cluster, kind: str) -> None:
+    if place.get(LEADER) is not None:
+        place.delete(LEADER)
+    with of_kinds(place, [kind]):
+        mark = place.audit.mark()
+        with operator(place.operator_plane, env=environment(kind), kept=True) as process:
+            process.wait_ready()
+            scenario = Scenario(place, f"only-{kind.lower()}", rooms_of(kind))
+            scenario.begin()
+            scenario.change()
+        requests = place.audit.requests(mark)
+        assert denied(requests) == set()
+        named, given = ({str(right) for right in some} for some in (used(requests), granted([kind])))
+        assert named - {IN_TROUBLE} == given - {IN_TROUBLE}
+        assert any(right.resource == "secrets" for right in used(requests)) == (
+            kind in ("Postgresql", "PulsarConsumer")
+        )
+
+
+def test_the_definitions_of_others_need_not_be_there(place: Cluster) -> None:
+    """Last, as they do not come back."""
+    for crd, room in ROOMS.items():
+        if room.type.kind != "Memcached":
+            place.api.delete(f"{CRD_COLLECTION}/{crd}").accepted()
+    with (
+        of_kinds(place, ["Memcached"]),
+        operator(place.operator_plane, env=environment("Memcached"), kept=True) as process,
+    ):
+        process.wait_ready()
+        Scenario(place, "alone", rooms_of("Memcached")).begin()
+        assert "waiting for CRDs" not in process.log()
