@@ -43,7 +43,7 @@ PATIENCE_SECONDS = 180
 """What takes longer waits for ever: it is noticed."""
 
 SLOW_IMPORTS = (
-    "pytest", "hypothesis.stateful", "yaml", "kopf", "aiohttp.web", "asyncpg", "orjson", "uvloop",
+    "pytest", "hypothesis.stateful", "yaml", "kopf", "aiohttp.web", "psycopg", "orjson", "uvloop",
     "prometheus_client", "_pytest.assertion.rewrite", "_hypothesis_pytestplugin",
 )  # fmt: skip
 

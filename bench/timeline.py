@@ -13,6 +13,7 @@ from typing import Any
 Json = Mapping[str, Any]
 
 INSTANCE_LABEL = "app.kubernetes.io/instance"
+RESOURCE_LABEL = "kindling.dev/name"  # on what outlives its resource
 WORKLOADS = frozenset({"Deployment", "StatefulSet"})
 
 
@@ -53,11 +54,9 @@ class Timeline:
 
     def see(self, kind: str, event: str, obj: Json, at: float) -> None:
         """Take in an event of a watch: the kind of its object, what happened, the object, when."""
-        name = (
-            obj["metadata"]["name"]
-            if kind == self._kind
-            else (obj["metadata"].get("labels") or {}).get(INSTANCE_LABEL)
-        )
+        labels = obj["metadata"].get("labels") or {}
+        named = labels.get(RESOURCE_LABEL) or labels.get(INSTANCE_LABEL)
+        name = obj["metadata"]["name"] if kind == self._kind else named
         if name is None:
             return
         if kind == self._kind:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import re
+import shlex
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -66,13 +68,12 @@ def test_deleting_leaves_the_data_and_a_new_resource_takes_it_up(environment: En
     environment.psql("kept", "create table t (v text); insert into t values ('still here')")
     environment.kubectl("delete", resource, "--wait=true", "--cascade=foreground", timeout=180)
     environment.kubectl("wait", "--for=delete", "pod/kept-0", "--timeout=120s")
-    left = environment.get(
-        "statefulsets,pods,services,configmaps,secrets,pvc", "-l", "app.kubernetes.io/instance=kept"
-    )
-    assert sorted(f"{o['kind']}/{o['metadata']['name']}" for o in left["items"]) == [
-        "PersistentVolumeClaim/kept-data",
-        "Secret/kept-superuser",
-    ]
+    kinds = "statefulsets,pods,services,configmaps,secrets,pvc"
+    left = environment.get(kinds, "-l", "app.kubernetes.io/instance=kept")["items"]
+    # The claim, which belongs to nobody now, bears no label by which another tool would take it for its own.
+    assert [(item["kind"], item["metadata"]["name"]) for item in left] == [("Secret", "kept-superuser")]
+    kept = environment.get("pvc", "-l", "kindling.dev/name=kept")["items"]
+    assert [item["metadata"]["name"] for item in kept] == ["kept-data"]
     environment.kubectl("apply", "-f", "-", stdin=sample.replace("password123", "another-one"))
     environment.kubectl("wait", "--for=condition=Ready", resource, "--timeout=180s")
     assert environment.psql("kept", "select v from t") == "still here"
@@ -96,6 +97,7 @@ def test_delete_policy_leaves_nothing(environment: Environment) -> None:
         "wait", "--for=delete", kinds, "-l", "app.kubernetes.io/instance=fleeting", "--timeout=120s"
     )
     assert environment.get(kinds, "-l", "app.kubernetes.io/instance=fleeting")["items"] == []
+    environment.kubectl("wait", "--for=delete", "pvc/fleeting-data", "--timeout=120s")
 
 
 @pytest.fixture
@@ -190,10 +192,58 @@ def test_ephemeral_data_goes_with_its_pod_and_the_login_comes_back(
     environment: Environment, made: Callable[..., str]
 ) -> None:
     resource = made("passing", storage={"ephemeral": True})
-    assert environment.get("pvc", "-l", "app.kubernetes.io/instance=passing")["items"] == []
+    assert environment.get("pvc", "-l", "kindling.dev/name=passing")["items"] == []
     environment.psql("passing", "create table gone (id int)")
     environment.kubectl("delete", "pod", "passing-0", "--wait=true")
     environment.kubectl("wait", "--for=create", "pod/passing-0", "--timeout=60s")
     environment.kubectl("wait", "--for=condition=Ready", "pod/passing-0", "--timeout=120s")
     environment.kubectl("wait", "--for=condition=Ready", resource, "--timeout=60s")
     assert environment.psql("passing", "select count(*) from pg_tables where tablename = 'gone'") == "0"
+
+
+def wait_reason(environment: Environment, resource: str, reason: str) -> dict[str, dict[str, Any]]:
+    """Wait until Ready has that reason; the conditions then, by their type."""
+    query = '{.status.conditions[?(@.type=="Ready")].reason}'
+    environment.kubectl("wait", resource, f"--for=jsonpath={query}={reason}", "--timeout=180s")
+    conditions = environment.get(resource)["status"]["conditions"]
+    return {item["type"]: item for item in conditions}
+
+
+def test_lost_data_is_told_and_only_the_command_of_the_message_begins_empty(
+    environment: Environment, made: Callable[..., str]
+) -> None:
+    resource = made("losing")
+    before = environment.get(resource)["status"]["systemIdentifier"]
+    environment.psql("losing", "create table t as select 42 as id")
+    environment.kubectl("delete", "pvc", "losing-data", "--wait=false")
+    told = wait_reason(environment, resource, "VolumeDeleting")
+    assert (told["Available"]["status"], told["Degraded"]["status"]) == ("True", "True")
+    assert environment.psql("losing", "select id from t") == "42"
+
+    environment.kubectl("delete", "pod", "losing-0", "--wait=true")
+    told = wait_reason(environment, resource, "DataLost")
+    assert (told["Available"]["status"], told["Degraded"]["status"]) == ("False", "True")
+    assert before in told["Ready"]["message"]
+    assert environment.get(resource)["status"]["pgPhase"] == "Failed"
+    printed = re.search(r"`kubectl (annotate [^`]*)`", told["Ready"]["message"])
+    assert printed is not None
+    environment.kubectl(*shlex.split(printed[1]))
+    wait_reason(environment, resource, "LoginSucceeded")
+    assert environment.get(resource)["status"]["systemIdentifier"] != before
+    assert environment.psql("losing", "select count(*) from pg_tables where tablename = 't'") == "0"
+
+
+def test_superusers_password_is_that_of_its_secret_from_the_next_start_on(
+    environment: Environment, made: Callable[..., str]
+) -> None:
+    resource = made("rotating", parameters={"work_mem": "8MB"})
+    environment.psql("rotating", "create table t as select 42 as id")
+    environment.kubectl("delete", "secret", "rotating-superuser")
+    environment.kubectl("wait", "--for=create", "secret/rotating-superuser", "--timeout=60s")
+    patch(environment, resource, "SuperuserLoginFailed", parameters={"work_mem": "9MB"})
+    message = environment.get(resource)["status"]["conditions"][0]["message"]
+    printed = re.search(r"`kubectl (delete pod [^`]*)`", message)
+    assert printed is not None
+    environment.kubectl(*shlex.split(printed[1]))
+    wait_reason(environment, resource, "LoginSucceeded")
+    assert environment.psql("rotating", "select id from t") == "42"

@@ -1,0 +1,18 @@
+"""What each kind says of itself, field by field, and how the thing itself is asked whether it is so.
+
+`CLAIMS` has every kind by its CRD's name. `tests/unit/schema/test_claims.py` fails for a status field or
+a printer column that has no claim; `tests/cluster/test_claims.py` puts each to the running thing.
+"""
+
+from __future__ import annotations
+
+from tests.cluster.claims import memcached, mycustomresource, postgresql, pulsarconsumer
+from tests.cluster.claims.contract import KindClaims
+
+CLAIMS: dict[str, KindClaims] = {
+    "postgresqls.database.db.example.com": postgresql.CLAIMS,
+    "postgresqls.database.technotuesday.io": postgresql.CLAIMS,
+    "memcacheds.cache.example.com": memcached.CLAIMS,
+    "pulsarconsumers.pulsar.pulsarconsumer.krvarma.com": pulsarconsumer.CLAIMS,
+    "mycustomresources.poc.test.domain": mycustomresource.CLAIMS,
+}

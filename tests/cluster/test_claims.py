@@ -1,0 +1,203 @@
+"""No claim without a test: every status field and printer column of every kind, against the thing itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.cluster.claims import CLAIMS
+from tests.cluster.claims.contract import Told
+from tests.cluster.stack import Environment, within
+
+CACHE = "memcacheds.cache.example.com"
+CONSUMER = "pulsarconsumers.pulsar.pulsarconsumer.krvarma.com"
+DATABASE = "postgresqls.database.db.example.com"
+FRIEND = "mycustomresources.poc.test.domain"
+BROKER = "pulsar://pulsar.pulsar.svc:6650"
+
+
+def cells(environment: Environment, kind: str, name: str, namespace: str) -> dict[str, str]:
+    """What `kubectl get -o wide` prints of one resource, by column; a cell that holds nothing is empty."""
+    heading, line = environment.kubectl("get", kind, name, "-n", namespace, "-o", "wide").splitlines()
+    starts = [heading.index(word) for word in heading.split()]
+    return {
+        heading[start:end].strip(): line[start:end].strip()
+        for start, end in zip(starts, [*starts[1:], None], strict=True)
+    }
+
+
+def hold(environment: Environment, kind: str, name: str, namespace: str = "default") -> None:
+    """Every claim of this resource, all at once: a failure names each that is not so."""
+    found = CLAIMS[kind]
+    resource = environment.get(kind, name, "-n", namespace)
+    told = Told(
+        environment=environment,
+        resource=resource,
+        cells=cells(environment, kind, name, namespace),
+        evidence=found.gather(environment, resource),
+    )
+    broken = {}
+    for place, claim in found.claims.items():
+        try:
+            claim(told)
+        except (AssertionError, KeyError) as error:
+            broken[place] = repr(error)[:500]
+    assert broken == {}, json.dumps({"status": resource["status"], "cells": told.cells}, indent=1)
+
+
+class Make:
+    """Makes resources of one test's own, and deletes them at its end."""
+
+    def __init__(self, environment: Environment) -> None:
+        self.environment = environment
+        self.made: list[str] = []
+
+    def __call__(self, kind: str, version: str, type: str, **spec: Any) -> str:
+        name = f"claim-{os.urandom(3).hex()}"
+        group = kind.partition(".")[2]
+        self.made.append(f"{kind}/{name}")
+        self.environment.apply(
+            {"apiVersion": f"{group}/{version}", "kind": type, "metadata": {"name": name}, "spec": spec}
+        )
+        return name
+
+    def reason(self, kind: str, name: str, reason: str, *, seconds: int = 120) -> None:
+        """Wait until Ready has it."""
+        path = '{.status.conditions[?(@.type=="Ready")].reason}'
+        self.environment.kubectl(
+            "wait", f"{kind}/{name}", f"--for=jsonpath={path}={reason}", f"--timeout={seconds}s"
+        )
+
+
+@pytest.fixture
+def make(environment: Environment) -> Iterator[Make]:
+    maker = Make(environment)
+    yield maker
+    for resource in maker.made:
+        environment.kubectl("delete", resource, "--wait=true", "--cascade=foreground", timeout=180)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (DATABASE, "mydb"),
+        ("postgresqls.database.technotuesday.io", "postgresql-sample"),
+        (CACHE, "memcached-sample"),
+        (CONSUMER, "pulsarconsumer-sample-1"),
+        (FRIEND, "my-custom-resource-01"),
+    ],
+)
+def test_a_sample_claims_what_is_so(environment: Environment, kind: str, name: str) -> None:
+    environment.wait_ready(f"{kind}/{name}")
+    hold(environment, kind, name)
+
+
+def test_a_cache_whose_spec_says_nothing(make: Make) -> None:
+    name = make(CACHE, "v1alpha1", "Memcached")
+    make.environment.wait_ready(f"{CACHE}/{name}")
+    hold(make.environment, CACHE, name)
+
+
+def test_three_caches(make: Make) -> None:
+    name = make(CACHE, "v1alpha1", "Memcached", size=3, containerPort=11300)
+    make.environment.wait_ready(f"{CACHE}/{name}")
+    hold(make.environment, CACHE, name)
+
+
+def test_a_consumer_whose_topic_is_not_there(make: Make) -> None:
+    name = make(
+        CONSUMER,
+        "v1",
+        "PulsarConsumer",
+        serverAddress=BROKER,
+        topic="persistent://public/nowhere/topic",
+        subscriptionName="claims",
+        replicas=1,
+    )
+    make.reason(CONSUMER, name, "TopicNotFound")
+    hold(make.environment, CONSUMER, name)
+
+
+def test_two_consumers(make: Make) -> None:
+    name = make(
+        CONSUMER,
+        "v1",
+        "PulsarConsumer",
+        serverAddress=BROKER,
+        topic=f"claims-{os.urandom(3).hex()}",
+        subscriptionName="claims",
+        replicas=2,
+    )
+    make.environment.wait_ready(f"{CONSUMER}/{name}")
+    hold(make.environment, CONSUMER, name)
+
+
+def test_a_friend_that_is_there(make: Make) -> None:
+    name = make(FRIEND, "v1", "MyCustomResource", name="mydb-0")
+    make.environment.kubectl(
+        "wait", f"{FRIEND}/{name}", "--for=jsonpath={.status.Healthy}=true", "--timeout=30s"
+    )
+    hold(make.environment, FRIEND, name)
+
+
+def test_a_restart_that_a_parameter_needs_is_told_while_it_is_ahead(make: Make) -> None:
+    """Named by the server before it, and by nobody after it."""
+    name = make(DATABASE, "v1", "Postgresql", deletionPolicy="Delete")
+    environment, resource = make.environment, f"{DATABASE}/{name}"
+    environment.wait_ready(resource, seconds=180)
+    line = 'jsonpath={.status.pendingRestart}{"\\n"}'
+    watch = environment.start("get", resource, "--watch", "--output", line)
+    try:
+        patch = {"spec": {"parameters": {"max_connections": "60"}}}
+        environment.kubectl("patch", resource, "--type=merge", "-p", json.dumps(patch))
+        path = "{.status.observedGeneration}"
+        environment.kubectl("wait", resource, f"--for=jsonpath={path}=2", "--timeout=60s")
+        assert watch.stdout is not None
+        while watch.stdout.readline().strip() != '["max_connections"]':
+            assert watch.poll() is None
+    finally:
+        watch.kill()
+        watch.communicate()
+    within(120, lambda: "pendingRestart" not in environment.get(resource)["status"])
+    make.reason(DATABASE, name, "LoginSucceeded")
+    assert environment.psql(name, "show max_connections") == "60"
+    hold(environment, DATABASE, name)
+
+
+def test_a_deleted_deployment_is_back_within_a_second(environment: Environment, make: Make) -> None:
+    """What the README promises. Timed by a client's watch, from the deletion's event to the creation's."""
+    name = make(CACHE, "v1alpha1", "Memcached", size=1)
+    environment.wait_ready(f"{CACHE}/{name}")
+    took = []
+    for _ in range(5):
+        watch = environment.start(
+            "get",
+            "deployments",
+            "--watch",
+            "--output-watch-events",
+            "--field-selector",
+            f"metadata.name={name}",
+        )
+        assert watch.stdout is not None
+        try:
+            while f"ADDED {name}" not in " ".join(watch.stdout.readline().split()):
+                assert watch.poll() is None
+            environment.kubectl("delete", "deployment", name, "--wait=false")
+            moments: dict[str, float] = {}
+            while "ADDED" not in moments:
+                event = watch.stdout.readline().split()[0]
+                moments.setdefault(event, time.monotonic())
+                if event == "ADDED" and "DELETED" not in moments:
+                    del moments["ADDED"]
+            took.append(moments["ADDED"] - moments["DELETED"])
+        finally:
+            watch.kill()
+            watch.communicate()
+        environment.wait_ready(f"{CACHE}/{name}")
+    assert statistics.median(took) < 1, took
