@@ -30,6 +30,17 @@ MANY_SECONDS = 60.0
 pytestmark = pytest.mark.usefixtures("replica")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def nobody_looks_yet(running_cluster: Cluster) -> None:
+    """Whatever other modules left: the replica of this one begins with none that looks for anybody."""
+    everywhere = ROOMS[MY_CUSTOM_RESOURCE.id].type.path(namespace=None)
+    wait_until(
+        lambda: running_cluster.api.get(everywhere).accepted()["items"] == [],
+        seconds=MANY_SECONDS,
+        what="no MyCustomResource is left, as each module's namespace goes with it",
+    )
+
+
 @pytest.fixture(scope="module")
 def room() -> Kind:
     return ROOMS[MY_CUSTOM_RESOURCE.id]

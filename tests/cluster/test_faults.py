@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
@@ -13,6 +12,7 @@ import pytest
 import yaml
 
 from bench.process import stolen_seconds
+from tests.cluster.ledger import Ledger, ledger_of
 from tests.cluster.node import Node
 from tests.cluster.stack import ROOT, Environment, within
 
@@ -26,16 +26,8 @@ HANDOVER_SECONDS = 15.0
 STOLEN_SECONDS = 1.0
 OUTAGE_SECONDS = 120
 HEAL_SECONDS = 240
-CLIENTS = 4
 MANAGED = "app.kubernetes.io/managed-by=kindling"
 DNS = ("-n", "kube-system", "-l", "k8s-app=kube-dns")
-
-# Each client counts its own rows. What it has no answer for it does not log, and it ends there.
-INSERT = """\
-\\set n :n + 1
-INSERT INTO ledger (round, client, n) VALUES (:round, :client_id, :n);
-"""
-TABLE = "CREATE TABLE ledger (round int, client int, n int, PRIMARY KEY (round, client, n))"
 
 
 def resource(sample: dict[str, object]) -> str:
@@ -51,75 +43,20 @@ def node(environment: Environment) -> Node:
 
 
 @pytest.fixture(scope="module")
-def load(environment: Environment) -> Iterator[str]:
-    """A Pod that has PostgreSQL's own load generator, the way into `mydb`, and a table for it."""
-    environment.psql("mydb", f"DROP TABLE IF EXISTS ledger; {TABLE}")
-    name = f"load-{os.urandom(3).hex()}"
-    script = {"name": "script", "configMap": {"name": name}}
-    container = {
-        **environment.operand("mydb"),
-        "name": "load",
-        "command": ["sleep", "infinity"],
-        "volumeMounts": [{"name": "script", "mountPath": "/script"}],
-    }
-    spec = {"containers": [container], "volumes": [script], "terminationGracePeriodSeconds": 0}
-    for kind, content in (("ConfigMap", {"data": {"insert.sql": INSERT}}), ("Pod", {"spec": spec})):
-        environment.apply({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}, **content})
-    environment.wait_ready(f"pod/{name}")
-    yield name
-    environment.kubectl("delete", f"pod/{name}", f"configmap/{name}", "--wait=false")
-
-
-def pgbench(*, round: int, seconds: int) -> list[str]:
-    """The words that load `mydb` until the time is over or the server gone."""
-    return [
-        "pgbench",
-        "--no-vacuum",
-        f"--client={CLIENTS}",
-        f"--time={seconds}",
-        "--log",
-        f"--log-prefix=/tmp/round-{round}-",
-        f"--define=round={round}",
-        "--define=n=0",
-        "--file=/script/insert.sql",
-        # A server that goes without a word is noticed too.
-        "tcp_user_timeout=5000 keepalives_idle=5 keepalives_interval=1 keepalives_count=3",
-    ]
-
-
-def acknowledged(environment: Environment, load: str, *, round: int) -> Counter[int]:
-    """How many commits the server told each client of."""
-    logged = environment.kubectl(
-        "exec", load, "--", "grep", "--recursive", "--no-filename", "", "/tmp", f"--include=round-{round}-*"
-    )
-    return Counter(int(line.split()[0]) for line in logged.splitlines())
-
-
-def assert_kept(environment: Environment, told: Counter[int], *, round: int) -> None:
-    """Every row that a client was told of is there; at most one more, whose answer got lost."""
-    query = f"SELECT client, count(*), max(n) FROM ledger WHERE round = {round} GROUP BY client"
-    found = {
-        int(client): (int(count), int(last))
-        for client, count, last in (line.split("|") for line in environment.psql("mydb", query).splitlines())
-    }
-    assert told.total() > 100, told
-    for client, commits in told.items():
-        count, last = found[client]
-        assert count == last, f"round {round}, client {client}: a gap below {last}"
-        assert commits <= count <= commits + 1, (
-            f"round {round}, client {client}: {commits} told, {count} kept"
-        )
+def ledger(environment: Environment) -> Iterator[Ledger]:
+    with ledger_of(environment, "mydb") as made:
+        yield made
 
 
 def test_no_committed_row_is_lost_by_a_killed_server(
-    environment: Environment, node: Node, load: str, thorough: bool
+    environment: Environment, node: Node, ledger: Ledger, thorough: bool
 ) -> None:
     """By turns its processes are killed, and its Pod is removed without being asked to stop."""
     for round in range(1, 11 if thorough else 3):
         environment.wait_ready(DATABASE, "pod/mydb-0")
         before = environment.get("pod", "mydb-0")
         container = node.container("mydb-0", "postgres")
-        running = environment.start("exec", load, "--", *pgbench(round=round, seconds=120))
+        running = ledger.start(round=round, seconds=120)
         time.sleep(3)
         assert running.poll() is None, running.communicate()
         if round % 2:
@@ -139,7 +76,7 @@ def test_no_committed_row_is_lost_by_a_killed_server(
 
         within(120, anew)
         environment.wait_ready(DATABASE, "pod/mydb-0")
-        assert_kept(environment, acknowledged(environment, load, round=round), round=round)
+        ledger.assert_kept(round=round)
 
 
 @pytest.mark.thorough
@@ -229,16 +166,16 @@ def workloads(environment: Environment) -> dict[str, list[int]]:
 
 @pytest.mark.thorough
 def test_two_minutes_without_an_api_server_stop_no_workload_and_heal(
-    environment: Environment, node: Node, load: str
+    environment: Environment, node: Node, ledger: Ledger
 ) -> None:
-    words = pgbench(round=100, seconds=OUTAGE_SECONDS)
-    container = node.container(load, "load")
+    words = ledger.words(round=100, seconds=OUTAGE_SECONDS)
+    container = node.container(ledger.pod, "load")
     environment.wait_ready(DATABASE, "pod/mydb-0")
     pods = workloads(environment)
     with node.without_api_server():
         node.execute(container, *words, timeout=OUTAGE_SECONDS + 60)
     environment.wait_ready(*map(resource, SAMPLES), seconds=HEAL_SECONDS)
-    assert_kept(environment, acknowledged(environment, load, round=100), round=100)
+    ledger.assert_kept(round=100)
     assert workloads(environment) == pods
     environment.kubectl("delete", "service", "memcached-sample")
     environment.kubectl("wait", "--for=create", "service/memcached-sample", "--timeout=60s")

@@ -18,8 +18,8 @@ from kindling.kube.resources import LEASE, Object, Ref, ResourceType
 
 log = logging.getLogger(__name__)
 
-TERM_SECONDS = 12
-DEADLINE_SECONDS = 8.0
+TERM_SECONDS = 10
+DEADLINE_SECONDS = 7.0
 RENEW_SECONDS = 2.0
 DEAF_SECONDS = 240.0
 NAME = "kindling-operator"
