@@ -1,8 +1,14 @@
-"""`python3 -m infra`: see `infra.cli`."""
+"""`python3 -m infra`: see `infra.cli`. The first lines are read by older Pythons too, which are told so."""
 
 from __future__ import annotations
 
 import sys
+
+if sys.version_info < (3, 11):  # noqa: UP036  (that it is older is what is to be found out)
+    sys.exit(
+        "error: Python %d.%d is too old for Kindling: it needs 3.11 or newer.\n"  # noqa: UP031
+        "  remedy: run the same command with a newer one, as in: python3.11 -m infra" % sys.version_info[:2]
+    )
 
 from infra.cli.main import main
 

@@ -160,6 +160,11 @@ def has_stale_lock(stack: str) -> bool:
     return bool(held)
 
 
+def in_use(stack: str) -> bool:
+    """Whether a run is known to be at work; of a backend that is not made of files nothing is known."""
+    return any(not is_stale(lock) for lock in locks(stack))
+
+
 def is_own() -> bool:
     """Whether the default backend is the one in use."""
     return not os.environ.get("PULUMI_BACKEND_URL")

@@ -31,7 +31,8 @@ UNREACHABLE = "PULUMI_K8S_DELETE_UNREACHABLE"
 def run(command: Command) -> int:
     """Remove the stack's resources, its cluster and its record; twice is fine."""
     name, progress = command.stack, Progress()
-    state = backend.state(name)
+    toolchain = Toolchain(progress=progress)
+    state = stack.recorded(name, toolchain=toolchain)
     if state is not None and state.protected:
         raise _protected(name, state)
     existing = plain.is_existing(name) or (state is not None and bool(state.cluster))
@@ -44,12 +45,11 @@ def run(command: Command) -> int:
         _forget(name)
         print(f"Stack {name}: there is nothing to destroy.")
         return 0
-    toolchain = Toolchain(progress=progress)
     if state is not None:
         # Pulumi imports our dynamic resources to delete them.
         venv.ensure(progress=progress)
         if existing and os.environ.get(UNREACHABLE) != "true":
-            preflight.same_cluster(name, preflight.access(name, kubectl=toolchain.ensure("kubectl")))
+            preflight.same_cluster(name, preflight.access(name, kubectl=toolchain.ensure("kubectl")), state)
         alive = existing or (engine is not None and clustered and _kind(engine).running(cluster_name(name)))
         _destroy(name, state, alive, toolchain, progress)
     if engine is not None and (clustered or not _kind(engine).exists(cluster_name(name))):
@@ -70,11 +70,9 @@ def _destroy(
     """Empty Pulumi's record and remove it; `alive` is whether there is a cluster to remove it from."""
     target = Stack(name, toolchain=toolchain, tools=looking.tools(name))
     with progress.foreground(STEP):
-        if not state.known and not target.exists():
-            return
         target.prepare()
         target.heal()
-        if state.resources or not state.known:
+        if state.resources:
             # What lived in a cluster that is gone needs no API to be gone too.
             extra = {} if alive else {UNREACHABLE: "true"}
             target.operate("destroy", "--yes", "--skip-preview", extra=extra)

@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from infra import paths, processes
 from infra.cli import backend, differences, operate
 from infra.cli import machine as looking
+from infra.cli import stack as stacks
 from infra.cli.arguments import Command
 from infra.cli.differences import Difference, Event
 from infra.cli.stack import Stack
@@ -31,12 +32,11 @@ def run(command: Command) -> int:
     stack = command.stack
     looking.known(stack)
     state = operate.recorded(stack)
-    backend.has_stale_lock(stack)
-    if state.unfinished:
+    if state.unfinished and not backend.in_use(stack):
         raise KindlingError(
             f"stack `{stack}` is half-made",
-            why="a run was cut off while it created something",
-            remedy=f"python3 -m infra up {stack}",
+            why="a run was cut off while it created something, or is at work at this moment",
+            remedy=f"if none is at work: python3 -m infra up {stack}",
         )
     if len(state.clusters) > 1:
         raise KindlingError(
@@ -79,7 +79,7 @@ def _stands(stack: str, state: backend.StackState) -> bool:
 
 def _look(target: Stack) -> list[Event]:
     """The events of a refresh that writes nothing."""
-    target.prepare()
+    stacks.copy_settings(target.name)
     paths.state_dir().mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix="drift-", dir=paths.state_dir()) as folder:
         log = Path(folder) / "events"

@@ -10,8 +10,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from infra.cli import backend, changes, page, survey
+from infra.cli import changes, page, survey
 from infra.cli import machine as looking
+from infra.cli import stack as stacks
 from infra.cli.arguments import Command
 from infra.cli.backend import StackState
 from infra.cli.described import describe
@@ -26,7 +27,7 @@ TOOLS = ("pulumi",)
 def preview(command: Command) -> int:
     """Say what `up` would change; with `markdown`, also on a page that tells of a failure too.
 
-    A stack that never was up gets an empty record, as Pulumi needs one.
+    Nothing is written to the backend, and no lock is taken or asked for: what may only read can preview.
     """
     for file in filter(None, (command.markdown, command.save_plan)):
         _clear(file)
@@ -48,16 +49,17 @@ def preview(command: Command) -> int:
 
 def _preview(command: Command, *, events: Path | None = None) -> None:
     target = ready(command.stack)
-    target.prepare()
-    target.heal()
     words, extra = ["preview"], {}
-    if command.save_plan is not None:
-        words.append(f"--save-plan={command.save_plan.absolute()}")
     if events is not None:
         # The Automation API asks in the same way.
         words.append(f"--event-log={events}")
         extra["PULUMI_DEBUG_COMMANDS"] = "true"
-    target.operate(*words, extra=extra)
+    if command.save_plan is not None:
+        words.append(f"--save-plan={command.save_plan.absolute()}")
+        # What is secret in a plan is encrypted as in the record that it is for, so there must be one.
+        target.prepare()
+    with target.recorded() as variables:
+        target.operate(*words, extra={**extra, **variables})
     if command.save_plan is not None:
         again = f"python3 -m infra up {command.stack} --plan {command.save_plan}"
         sys.stdout.write(f"\nThis and nothing else is done by: {again}\n")
@@ -97,8 +99,8 @@ def refresh(command: Command) -> int:
 
 def recorded(stack: str) -> StackState:
     """The stack's record; raises `KindlingError` where there is none to compare with the world."""
-    state = backend.state(stack)
-    if state is None or (state.known and not state.resources):
+    state = stacks.recorded(stack, toolchain=Toolchain(progress=Progress()))
+    if state is None or not state.resources:
         raise KindlingError(
             f"stack `{stack}` has no record to compare",
             why="it was never brought up, or was destroyed",

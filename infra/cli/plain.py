@@ -24,6 +24,17 @@ def value(stack: str, key: str) -> str:
     return found[0] if found else ""
 
 
+def top(stack: str, key: str) -> str:
+    """The plain value of one of Pulumi's own keys of the file, such as `secretsprovider`; empty without."""
+    try:
+        lines = (paths.REPOSITORY / f"Pulumi.{stack}.yaml").read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return ""
+    wanted = re.compile(rf"{key}:\s+(?P<quote>[\"']?)(?P<value>.*?)(?P=quote)\s*(\s#.*)?")
+    found = [match["value"] for match in map(wanted.fullmatch, lines) if match]
+    return found[0] if found else ""
+
+
 def is_existing(stack: str) -> bool:
     """Whether the stack's cluster is somebody else's to make and to remove."""
     return value(stack, "cluster") == EXISTING

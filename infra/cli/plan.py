@@ -10,7 +10,7 @@ import json
 from datetime import datetime
 from pathlib import Path
 
-from infra.cli import backend
+from infra.cli.backend import StackState
 from infra.errors import KindlingError
 
 
@@ -19,8 +19,11 @@ def remedy(stack: str, file: Path) -> str:
     return f"make and read a new one: python3 -m infra preview {stack} --save-plan {file}"
 
 
-def check(file: Path, *, stack: str) -> None:
-    """Raise `KindlingError` for what is no plan, another stack's, or older than the stack's last change."""
+def check(file: Path, *, stack: str, state: StackState | None) -> None:
+    """Raise `KindlingError` for what is no plan, another stack's, or older than the stack's last change.
+
+    `state` is the stack's record, as far as it is known.
+    """
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
         made = datetime.fromisoformat(content["manifest"]["time"])
@@ -31,7 +34,6 @@ def check(file: Path, *, stack: str) -> None:
         raise _unusable(file, stack, "it is no plan of Pulumi's") from None
     if others := sorted(stacks - {stack}):
         raise _unusable(file, stack, f"it was made for stack `{'`, `'.join(others)}`")
-    state = backend.state(stack)
     if state is None:
         raise _unusable(file, stack, "the stack was destroyed after it was made, or its state is elsewhere")
     if state.changed and (changed := datetime.fromisoformat(state.changed)) > made:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from infra.cli import backend, plain
+from infra.cli import plain
+from infra.cli.backend import StackState
 from infra.cli.described import Described
 from infra.drivers.access import Access, Right
 from infra.drivers.registry import Registry
@@ -25,10 +26,10 @@ def access(stack: str, *, kubectl: Path) -> Access:
     return Access(kubectl, plain.context(stack), plain.value(stack, "kubeconfig"))
 
 
-def check(stack: str, settings: Described, *, kubectl: Path) -> None:
-    """Raise `KindlingError` for the first thing that would stop `up`."""
+def check(stack: str, settings: Described, state: StackState | None, *, kubectl: Path) -> None:
+    """Raise `KindlingError` for the first thing that would stop `up`; `state` is the stack's record."""
     way = access(stack, kubectl=kubectl)
-    same_cluster(stack, way)
+    same_cluster(stack, way, state)
     way.recent()
     lacking = way.lacking(rights(served=settings.served))
     if lacking:
@@ -42,9 +43,9 @@ def check(stack: str, settings: Described, *, kubectl: Path) -> None:
         Registry.of(settings.registry, insecure=settings.insecure_registry).check()
 
 
-def same_cluster(stack: str, way: Access) -> None:
+def same_cluster(stack: str, way: Access, state: StackState | None) -> None:
     """Raise `KindlingError` unless the context leads to where the stack is, if it is anywhere."""
-    found, state = way.uid(), backend.state(stack)
+    found = way.uid()
     recorded = state.cluster if state is not None else ""
     if recorded and found != recorded:
         raise KindlingError(

@@ -8,10 +8,9 @@ from __future__ import annotations
 import json
 
 from infra import paths, processes
-from infra.cli import backend
 from infra.cli import machine as looking
+from infra.cli import stack as stacks
 from infra.cli.arguments import Command
-from infra.cli.stack import Stack
 from infra.errors import KindlingError
 from infra.progress import Progress
 from infra.toolchain import Toolchain, venv
@@ -24,15 +23,16 @@ def run(command: Command) -> int:
         looking.known(name)
     if source == target:
         raise KindlingError(f"stack `{source}` can not be promoted to itself", remedy="name two stacks.")
-    if backend.state(source) is None:
+    progress = Progress()
+    toolchain = Toolchain(progress=progress)
+    if stacks.recorded(source, toolchain=toolchain) is None:
         raise KindlingError(
             f"stack `{source}` has nothing to promote",
             why="it was never brought up here, or was destroyed",
             remedy=f"python3 -m infra up {source}",
         )
-    progress = Progress()
     python = venv.ensure(progress=progress)
-    images = Stack(source, toolchain=Toolchain(progress=progress)).output("images")
+    images = stacks.Stack(source, toolchain=toolchain).output("images")
     answer = json.loads(
         processes.run(
             [python, "-m", "infra.promotion", source, target],

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from infra import paths, processes
-from infra.cli import backend, execute, plain
+from infra import processes
+from infra.cli import execute, plain
 from infra.cli.backend import StackState
 from infra.errors import KindlingError
 
@@ -19,12 +19,12 @@ CALL_SECONDS = 60.0
 SHOWN = 5
 
 
-def check(stack: str, definitions: Collection[str], *, kubectl: Path) -> None:
+def check(stack: str, definitions: Collection[str], state: StackState | None, *, kubectl: Path) -> None:
     """Raise `KindlingError` where `up` would delete a definition that it must not.
 
-    `definitions` are the names of those that stay. What the stack itself made of a kind, its samples, may go.
+    `definitions` are the names of those that stay, `state` is the stack's record. What the stack itself
+    made of a kind, its samples, may go.
     """
-    state = backend.state(stack)
     if state is None:
         return
     going = [name for name in _recorded(state) if name not in definitions]
@@ -49,9 +49,7 @@ def check(stack: str, definitions: Collection[str], *, kubectl: Path) -> None:
 
 
 def _recorded(state: StackState) -> list[str]:
-    """The definitions that the stack has made; of a record that is out of sight, any that it may have."""
-    if not state.known:
-        return sorted(path.stem for path in (paths.REPOSITORY / "crds").glob("*.yaml"))
+    """The definitions that the stack has made."""
     parts = [urn.split("::") for urn in state.resources]
     return [part[-1] for part in parts if part[-2].rpartition("$")[2] == DEFINITION]
 

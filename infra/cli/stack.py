@@ -11,11 +11,15 @@ import json
 import os
 import secrets
 import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from infra import paths, processes
-from infra.cli import backend, plain
+from infra.cli import backend, credentials, plain
 from infra.cli.scratch import scratch, variables
 from infra.errors import KindlingError
 from infra.settings import PROJECT
@@ -30,6 +34,7 @@ class Stack:
     """One stack and the Pulumi that drives it, whose tools and passphrase are made where they are missing."""
 
     def __init__(self, name: str, *, toolchain: Toolchain, tools: tuple[str, ...] = ("pulumi",)) -> None:
+        credentials.check(name)
         self.name = name
         self.program = toolchain.ensure("pulumi")
         self.environment = environment(name, toolchain=toolchain, tools=tools)
@@ -37,27 +42,54 @@ class Stack:
     def prepare(self) -> None:
         """Have the copy of the settings and the stack's record in place."""
         copy_settings(self.name)
-        state = backend.state(self.name)
-        if state is not None and state.known:
+        if self.state() is not None:
             return
         if (folder := backend.folder()) is not None:
             folder.parent.mkdir(parents=True, exist_ok=True)
+        self._init({})
+
+    def _init(self, extra: dict[str, str]) -> None:
+        copy_settings(self.name)
+        # By itself it takes no notice of the provider that the settings name.
+        provider = plain.top(self.name, "secretsprovider")
+        words = [f"--secrets-provider={provider}"] if provider else []
         try:
-            self._call("stack", "init", "--no-select", "--stack", self.name)
+            self._call("stack", "init", "--no-select", *words, "--stack", self.name, extra=extra)
         except processes.ProgramError as error:
             if "already exists" not in error.why:
                 raise
 
-    def exists(self) -> bool:
-        """Whether the backend has a record of the stack, asked of Pulumi."""
+    def state(self) -> backend.StackState | None:
+        """The stack's record on whatever backend, None where it has none; nothing is locked or written.
+
+        A file backend's is read as a file; of any other Pulumi is asked, which takes a second.
+        """
+        state = backend.state(self.name)
+        if state is None or state.known:
+            return state
         copy_settings(self.name)
         try:
-            self._call("stack", "output", "--stack", self.name)
+            exported = self._call("stack", "export", "--stack", self.name)
         except processes.ProgramError as error:
             if error.status == NO_SUCH_STACK:
-                return False
+                return None
             raise
-        return True
+        return backend.read_checkpoint({"latest": json.loads(exported).get("deployment")})
+
+    @contextmanager
+    def recorded(self) -> Iterator[dict[str, str]]:
+        """Variables with which Pulumi finds a record, which it needs even to say what it would create.
+
+        Where the backend has none it is an empty one in a folder of its own, which goes with the context.
+        """
+        if self.state() is not None:
+            copy_settings(self.name)
+            yield {}
+            return
+        with tempfile.TemporaryDirectory(prefix="kindling-record-") as folder:
+            variables = {"PULUMI_BACKEND_URL": f"file://{quote(folder)}"}
+            self._init(variables)
+            yield variables
 
     def heal(self) -> bool:
         """Clear up after a run that was killed; returns whether there was anything.
@@ -68,7 +100,7 @@ class Stack:
         stale = backend.has_stale_lock(self.name)
         if stale:
             self._call("cancel", "--yes", "--stack", self.name)
-        state = backend.state(self.name)
+        state = self.state()
         if state is None or not state.unfinished:
             return stale
         root = f"urn:pulumi:{self.name}::{PROJECT}::pulumi:pulumi:Stack::{PROJECT}-{self.name}"
@@ -168,6 +200,12 @@ def environment(stack: str, *, toolchain: Toolchain, tools: tuple[str, ...]) -> 
     if not {"PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE"} & os.environ.keys():
         own["PULUMI_CONFIG_PASSPHRASE_FILE"] = str(passphrase_file())
     return own
+
+
+def recorded(stack: str, *, toolchain: Toolchain) -> backend.StackState | None:
+    """The stack's record on whatever backend; makes Pulumi only where no file tells."""
+    state = backend.state(stack)
+    return state if state is None or state.known else Stack(stack, toolchain=toolchain).state()
 
 
 def settings_file(stack: str) -> Path:

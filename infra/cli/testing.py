@@ -22,7 +22,7 @@ from infra.progress import Progress
 from infra.toolchain import Toolchain, venv
 
 STACK = "test"
-TOOLS = (*looking.UP_TOOLS, "etcd", "kube-apiserver", "kube-controller-manager", "kstatus")
+TOOLS = (*looking.UP_TOOLS, "etcd", "kube-apiserver", "kube-controller-manager", "kstatus", "versitygw")
 REQUIREMENTS = "requirements-dev.txt"
 WORKERS = ("-n", "2")
 """For a run of everything: most of its time is waiting. With three on two cores one of Pulumi's providers

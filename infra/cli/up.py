@@ -10,8 +10,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from infra.cli import backend, plain, plan, preflight, removal, survey
+from infra.cli import backend, credentials, plain, plan, preflight, removal, survey
 from infra.cli import machine as looking
+from infra.cli import stack as stacks
 from infra.cli.arguments import Command
 from infra.cli.described import Described, describe
 from infra.cli.stack import Stack
@@ -27,9 +28,10 @@ def run(command: Command) -> int:
     stack, progress = command.stack, Progress()
     toolchain = Toolchain(progress=progress)
     looking.known(stack)
+    credentials.check(stack)
     backend.has_stale_lock(stack)
     if command.plan is not None:
-        plan.check(command.plan, stack=stack)
+        plan.check(command.plan, stack=stack, state=backend.state(stack))
     machine = looking.look(stack, toolchain=toolchain, tools=looking.tools(stack))
     progress.say(f"Stack {stack}:\n{survey.table(machine.parts)}\n")
     for blocker in machine.blockers:
@@ -39,8 +41,11 @@ def run(command: Command) -> int:
     )
     progress.plan(list(machine.steps))
     settings = provision(machine, toolchain=toolchain, progress=progress)
+    state = stacks.recorded(stack, toolchain=toolchain)
+    if command.plan is not None:
+        plan.check(command.plan, stack=stack, state=state)
     if machine.cluster in ("running", "elsewhere"):
-        removal.check(stack, settings.definitions, kubectl=toolchain.ensure("kubectl"))
+        removal.check(stack, settings.definitions, state, kubectl=toolchain.ensure("kubectl"))
     target = Stack(stack, toolchain=toolchain, tools=looking.tools(stack))
     with progress.foreground(looking.CREATE.name):
         target.prepare()
@@ -57,7 +62,7 @@ def run(command: Command) -> int:
 def _apply(target: Stack, file: Path | None) -> None:
     words = ("up", "--yes", "--skip-preview")
     if file is None:
-        mending, variables = _mending(target.name)
+        mending, variables = _mending(target)
         target.operate(*words, *mending, extra=variables)
         return
     # As it was previewed, which looks at nothing: what others did to the world is no part of a plan.
@@ -65,15 +70,15 @@ def _apply(target: Stack, file: Path | None) -> None:
     target.operate(*words, f"--plan={file.absolute()}", remedy=again)
 
 
-def _mending(stack: str) -> tuple[list[str], dict[str, str]]:
+def _mending(target: Stack) -> tuple[list[str], dict[str, str]]:
     """What has Pulumi look at the world and take back what others did to it, as words and variables.
 
     By itself it compares the program with its record alone. The program is run for the look, so that
     each object is asked for in the cluster of today: the one in the record may be gone, or have moved.
     Nothing is taken before the first `up`, when an object of the same name is another's.
     """
-    state = backend.state(stack)
-    if state is None or (state.known and not state.resources):
+    state = target.state()
+    if state is None or not state.resources:
         return [], {}
     return ["--refresh", "--run-program"], {"PULUMI_K8S_ENABLE_PATCH_FORCE": "true"}
 
@@ -88,7 +93,8 @@ def provision(machine: survey.Machine, *, toolchain: Toolchain, progress: Progre
         toolchain.ensure(name)
     toolchain.pulumi_home()
     if machine.cluster == "elsewhere":
-        preflight.check(machine.stack, settings, kubectl=toolchain.ensure("kubectl"))
+        state = stacks.recorded(machine.stack, toolchain=toolchain)
+        preflight.check(machine.stack, settings, state, kubectl=toolchain.ensure("kubectl"))
         if plain.builds_images(machine.stack):
             engines.install_engine(progress)
     if machine.cluster == "absent":

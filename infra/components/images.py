@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import pulumi
 
 from infra.components.cluster import Cluster
 from infra.drivers import debian_lock
-from infra.drivers.images import BROKER_FOLDER, BROKER_IMAGE, content_hash
+from infra.drivers.images import BROKER_FOLDER, BROKER_IMAGE, content_hash, left_behind
 from infra.errors import KindlingError
 from infra.paths import REPOSITORY
 from infra.resources.container_image import ContainerImage
@@ -44,8 +45,14 @@ class Source:
         """
         context, tree = REPOSITORY / self.context, REPOSITORY / self.tree
         files = [] if tree == context else sorted(path for path in context.iterdir() if path.is_file())
-        words = [word for path in files for word in (path.name, path.read_text(encoding="utf-8"))]
+        counted = [path for path in files if not left_behind(path.name)]
+        words = [word for path in counted for word in (path.name, _text(path))]
         return content_hash(tree, extra=[debian_lock.architecture(), *words])
+
+
+def _text(file: Path) -> str:
+    """Whatever stands in it, as text that tells it from any other."""
+    return file.read_bytes().decode(errors="surrogateescape")
 
 
 OPERATOR_PART = "operator"

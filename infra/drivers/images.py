@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from fnmatch import fnmatch
 from pathlib import Path
 
 from infra import locks, paths, processes
@@ -29,25 +30,31 @@ BASE_SECONDS = 60.0
 BASE_STEP = "Make the Debian base image"
 BROKER_IMAGE = "kindling-pulsar"
 BROKER_FOLDER = "infra/images/pulsar"
-_IGNORED = {"__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache"}
+# What desktops, editors and tools leave in a folder; what begins with a dot is theirs too.
+_LEFT = ("__pycache__", "*.pyc", "*~", "*.swp", "*.orig", "*.rej", "Thumbs.db", "desktop.ini")
 
 
 def content_hash(context: Path, *, extra: Sequence[str] = ()) -> str:
     """12 hex digits over every path, executable bit and byte under `context`, and the words of `extra`.
 
-    Times, owners and caches do not count: a fresh clone has the same hash.
+    Times, owners and what tools leave there do not count: a fresh clone has the same hash.
     """
     digest = hashlib.sha256()
     for word in extra:
-        digest.update(word.encode() + b"\0")
+        digest.update(word.encode(errors="surrogateescape") + b"\0")
     for file in sorted(context.rglob("*")):
         relative = file.relative_to(context)
-        if not file.is_file() or _IGNORED & set(relative.parts):
+        if not file.is_file() or any(map(left_behind, relative.parts)):
             continue
         executable = bool(file.stat().st_mode & 0o100)
         content = file.read_bytes()
         digest.update(f"{relative.as_posix()}\0{executable}\0{len(content)}\0".encode() + content)
     return digest.hexdigest()[:12]
+
+
+def left_behind(name: str) -> bool:
+    """Whether a file or folder of this name is a tool's, and enters no image and no hash."""
+    return name.startswith(".") or any(fnmatch(name, pattern) for pattern in _LEFT)
 
 
 def ensure_base_image(engine: ContainerEngine, progress: Progress | None = None) -> str:
@@ -202,17 +209,20 @@ def push(
 
 @contextmanager
 def _completed(context: Path) -> Iterator[Path]:
-    """The context, with the Maven artifact that it pins, if any: as a copy that lasts for the build."""
+    """What counts of the context, with the Maven artifact that it pins; a copy that lasts for the build."""
     artifact = maven.pinned(context)
-    if artifact is None:
-        yield context
-        return
-    file = maven.fetch(artifact)
+    file = None if artifact is None else maven.fetch(artifact)
     # Beside the file, so that it need not be copied.
-    with tempfile.TemporaryDirectory(prefix="context-", dir=file.parent) as folder:
-        shutil.copytree(context, folder, dirs_exist_ok=True)
-        os.link(file, Path(folder, file.name))
+    beside = None if file is None else file.parent
+    with tempfile.TemporaryDirectory(prefix="context-", dir=beside) as folder:
+        shutil.copytree(context, folder, dirs_exist_ok=True, ignore=_left_behind)
+        if file is not None:
+            os.link(file, Path(folder, file.name))
         yield Path(folder)
+
+
+def _left_behind(_folder: str, names: list[str]) -> list[str]:
+    return [name for name in names if left_behind(name)]
 
 
 def _archive(name: str, tag: str) -> Path:

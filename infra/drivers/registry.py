@@ -51,13 +51,14 @@ class Registry:
     def digest(self, repository: str, reference: str) -> str | None:
         """The digest of `repository` (with its host) at a tag or digest; None where there is none.
 
-        Raises `KindlingError` where the registry can not be asked, or holds no image there.
+        Some answer 403 for what is not there to somebody who may push it; whoever may not is told by the
+        push. Raises `KindlingError` where the registry can not be asked, or holds no image there.
         """
         name = repository.partition("/")[2]
         with self._answer("HEAD", f"/v2/{name}/manifests/{reference}") as (status, headers):
-            if status == 404:
+            if status in (403, 404):
                 return None
-            if status in (401, 403):
+            if status == 401:
                 raise KindlingError(
                     f"the registry {self.host} does not let {name} be read",
                     why=f"it answers with status {status}",
@@ -89,7 +90,8 @@ class Registry:
             # Not carried along to wherever the registry redirects to.
             request.add_unredirected_header(name, value)
         try:
-            with urllib.request.urlopen(request, timeout=SECONDS) as answer:
+            trusted = None if self.insecure else registry_login.trusted(self.host)
+            with urllib.request.urlopen(request, timeout=SECONDS, context=trusted) as answer:
                 return answer.status, answer.headers
         except urllib.error.HTTPError as error:
             with error:
@@ -99,6 +101,11 @@ class Registry:
             remedy = "check kindling:registry and the network, then run the same command again."
             if isinstance(reason, ssl.SSLError) and "WRONG_VERSION_NUMBER" in str(reason):
                 remedy = "if it speaks plain HTTP, set kindling:insecureRegistry to true."
+            if isinstance(reason, ssl.SSLCertVerificationError):
+                remedy = (
+                    "if its certificate is of an authority of your own, put the authority's into "
+                    f"/etc/containers/certs.d/{self.host}/ca.crt (or /etc/docker/...), for the engine too."
+                )
             raise KindlingError(
                 f"the registry {self.host} does not answer", why=str(reason), remedy=remedy
             ) from None

@@ -14,6 +14,7 @@ PULUMI = "3.259.0"
 PULUMI_KUBERNETES = "4.25.0"
 KIND = "0.33.0"
 ETCD = "3.6.16"
+VERSITYGW = "1.8.0"
 COREDNS = "1.14.7"
 LOCAL_PATH_PROVISIONER = "0.0.30"
 # Our own program; its version is that of the client library it is built with.
@@ -125,11 +126,11 @@ TOOLS: dict[str, Tool] = {
             seconds=27,
             on_path=OnPath(("version", "--quiet"), r"(\d+)\.(\d+)\.", (0, 27)),
         ),
-        # kubectl is supported within one minor version of the API server (version skew policy).
+        # Which versions suit a cluster is for its user to judge (one minor version to either side is
+        # supported, and most work). Of Kindling's own questions each is one that all of these know.
+        # Vendors put words behind the version: v1.34.2-eks-ab12cd3, v1.33.5-dispatcher, v1.34.1+k3s1.
         _kubernetes(
-            "kubectl",
-            75,
-            OnPath(("version", "--client"), r"Client Version: v(\d+)\.(\d+)\.\d+\s", (1, 33), (1, 35)),
+            "kubectl", 75, OnPath(("version", "--client"), r"Client Version: v(\d+)\.(\d+)", (1, 28))
         ),
         _kubernetes("kube-apiserver", 136),
         _kubernetes("kube-controller-manager", 59),
@@ -152,6 +153,14 @@ TOOLS: dict[str, Tool] = {
         Tool(name="kwok", version=KWOK, folder="kwok", package="sigs.k8s.io/kwok/cmd/kwok", seconds=100),
         # Flux's and Helm's judgement of a status, and Argo CD's Lua: for tests alone.
         Tool(name="kstatus", version=KSTATUS, folder="kstatus", package=".", seconds=45),
+        # An S3 server over a folder: for tests of what is kept in an object store.
+        Tool(
+            name="versitygw",
+            version=VERSITYGW,
+            folder="versitygw",
+            package="github.com/versity/versitygw/cmd/versitygw",
+            seconds=60,
+        ),
     )
 }
 

@@ -118,7 +118,7 @@ def test_a_kubernetes_that_is_too_old_is_refused_before_the_first_write(
         )
         monkeypatch.setattr(host, "access", lambda _context: way)
         refused: list[Callable[[], object]] = [
-            lambda: preflight.check("staging", settings, kubectl=way.kubectl),
+            lambda: preflight.check("staging", settings, None, kubectl=way.kubectl),
             lambda: ExistingClusterProvider().create({"context": "test"}),
         ]
         for attempt in refused:

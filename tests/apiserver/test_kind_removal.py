@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from infra import paths
-from infra.cli import backend, removal
+from infra.cli import removal
 from infra.cli.backend import StackState
 from infra.errors import KindlingError
 from tests.apiserver.apiclient import Api
@@ -38,8 +38,7 @@ def check(tmp_path: Path, plane: ControlPlane, api: Api, monkeypatch: pytest.Mon
     monkeypatch.setattr(paths, "REPOSITORY", tmp_path)
 
     def run(definitions: list[str], state: StackState | None) -> None:
-        monkeypatch.setattr(backend, "state", lambda stack: state)
-        removal.check("staging", definitions, kubectl=tool("kubectl"))
+        removal.check("staging", definitions, state, kubectl=tool("kubectl"))
 
     return run
 

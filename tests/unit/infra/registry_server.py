@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import socket
+import ssl
 import subprocess
 import time
 import urllib.error
@@ -27,8 +28,12 @@ HTPASSWD = f"{USER}:$2b$05$abcdefghijklmnopqrstuuyWhLMbgXIm8rlrkAAgEaJMps19wkcnW
 
 
 @contextmanager
-def registry(folder: Path, *, address: str = "127.0.0.1", htpasswd: str = "") -> Iterator[str]:
-    """Start one without TLS; yields its HOST:PORT. What is pushed lies under `folder`."""
+def registry(
+    folder: Path, *, address: str = "127.0.0.1", htpasswd: str = "", tls: bool = False
+) -> Iterator[str]:
+    """Start one; yields its HOST:PORT. What is pushed lies under `folder`, and the certificate that it
+    signed itself, if `tls`, as `server.crt`.
+    """
     program = shutil.which(PROGRAM)
     if program is None:
         pytest.fail(f"missing: {PROGRAM}; `python3 -m infra test` installs it")
@@ -42,6 +47,10 @@ def registry(folder: Path, *, address: str = "127.0.0.1", htpasswd: str = "") ->
         "storage": {"filesystem": {"rootdirectory": str(folder / "data")}, "delete": {"enabled": True}},
         "http": {"addr": host},
     }
+    if tls:
+        files = {"certificate": folder / "server.crt", "key": folder / "server.key"}
+        _certificate(address, **files)
+        config["http"] = {"addr": host, "tls": {name: str(file) for name, file in files.items()}}
     if htpasswd:
         (folder / "htpasswd").write_text(htpasswd + "\n")
         config["auth"] = {"htpasswd": {"realm": "kindling", "path": str(folder / "htpasswd")}}
@@ -56,18 +65,29 @@ def registry(folder: Path, *, address: str = "127.0.0.1", htpasswd: str = "") ->
             env={name: value for name, value in os.environ.items() if not name.startswith("REGISTRY_")},
         )
         try:
-            _wait(process, host, folder / "log")
+            _wait(process, host, folder / "log", scheme="https" if tls else "http")
             yield host
         finally:
             process.terminate()
             process.wait(timeout=30)
 
 
-def _wait(process: subprocess.Popen[bytes], host: str, log: Path) -> None:
+def _certificate(address: str, *, certificate: Path, key: Path) -> None:
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+         "-days", "2", "-subj", "/CN=registry", "-addext", f"subjectAltName=IP:{address}",
+         "-keyout", key, "-out", certificate],
+        capture_output=True, timeout=60, check=True,
+    )  # fmt: skip
+
+
+def _wait(process: subprocess.Popen[bytes], host: str, log: Path, *, scheme: str) -> None:
     deadline = time.monotonic() + START_SECONDS
     while process.poll() is None and time.monotonic() < deadline:
         try:
-            with urllib.request.urlopen(f"http://{host}/v2/", timeout=1):
+            # Whose certificate it is, is the tests' own question.
+            anybody = ssl._create_unverified_context()
+            with urllib.request.urlopen(f"{scheme}://{host}/v2/", timeout=1, context=anybody):
                 return
         except urllib.error.HTTPError as error:
             error.close()

@@ -111,10 +111,9 @@ def test_a_plan_older_than_the_stacks_last_change_is_refused_before_anything_is_
     assert told(machine) == before
 
 
-def refusal(file: Path, monkeypatch: pytest.MonkeyPatch, state: backend.StackState | None) -> str:
-    monkeypatch.setattr(backend, "state", lambda _stack: state)
+def refusal(file: Path, state: backend.StackState | None) -> str:
     with pytest.raises(KindlingError) as caught:
-        plan.check(file, stack="dev")
+        plan.check(file, stack="dev", state=state)
     return str(caught.value)
 
 
@@ -129,33 +128,30 @@ STANDING = backend.StackState(changed="2026-01-02T05:04:04+02:00")
     "text",
     ["", "{", "[]", "{}", "null", '{"manifest": {}}', '{"manifest": {"time": "x"}, "resourcePlans": {}}'],
 )
-def test_what_is_no_plan_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_what_is_no_plan_is_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "plan.json"
     file.write_text(text)
-    assert "it is no plan of Pulumi's" in refusal(file, monkeypatch, STANDING)
+    assert "it is no plan of Pulumi's" in refusal(file, STANDING)
 
 
-def test_a_plan_that_is_not_there_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "No such file or directory" in refusal(tmp_path / "none.json", monkeypatch, STANDING)
+def test_a_plan_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    assert "No such file or directory" in refusal(tmp_path / "none.json", STANDING)
 
 
-def test_another_stacks_plan_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_stacks_plan_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "plan.json"
     file.write_text(json.dumps({**GOOD, "resourcePlans": {"urn:pulumi:prod::k::t::n": {}}}))
-    assert "it was made for stack `prod`" in refusal(file, monkeypatch, STANDING)
+    assert "it was made for stack `prod`" in refusal(file, STANDING)
 
 
-def test_a_plan_for_a_stack_that_is_gone_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_for_a_stack_that_is_gone_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "plan.json"
     file.write_text(json.dumps(GOOD))
-    assert "the stack was destroyed" in refusal(file, monkeypatch, None)
+    assert "the stack was destroyed" in refusal(file, None)
 
 
 @pytest.mark.parametrize("state", [STANDING, backend.StackState(known=False), backend.StackState()])
-def test_a_plan_made_after_the_last_change_passes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: backend.StackState
-) -> None:
+def test_a_plan_made_after_the_last_change_passes(tmp_path: Path, state: backend.StackState) -> None:
     file = tmp_path / "plan.json"
     file.write_text(json.dumps(GOOD))
-    monkeypatch.setattr(backend, "state", lambda _stack: state)
-    plan.check(file, stack="dev")
+    plan.check(file, stack="dev", state=state)

@@ -9,6 +9,7 @@ import base64
 import io
 import json
 import os
+import shutil
 import socket
 import tarfile
 import threading
@@ -189,6 +190,15 @@ def server(answers: dict[str, tuple[int, dict[str, str], bytes]]) -> Iterator[tu
 
         do_HEAD = do_GET
 
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            status, _, answer = answers[self.path]
+            asked.append(f"POST {self.path} {body}")
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
         def log_message(self, *_words: object) -> None:
             """Nothing to the terminal."""
 
@@ -218,6 +228,68 @@ def test_a_registry_with_tokens_is_given_one(tmp_path: Path, monkeypatch: pytest
         assert Registry(host, insecure=True).digest(f"{host}/one", "t") == digest
         assert asked[1].startswith("/token?service=s&scope=repository%3Aone%3Apull Basic ")
         assert asked[2].endswith("Bearer canary-token")
+
+
+@pytest.mark.parametrize("kept", ["file", "helper"])
+def test_an_identity_token_is_posted_for_one_that_lasts_an_hour(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: str
+) -> None:
+    """As `az acr login` leaves it, in the file or with a helper."""
+    monkeypatch.setenv("REGISTRY_AUTH_FILE", str(tmp_path / "auth.json"))
+    answers: dict[str, tuple[int, dict[str, str], bytes]] = {}
+    with server(answers) as (host, asked):
+        challenge = f'Bearer realm="http://{host}/token",service="s",scope="repository:one:pull"'
+        answers["/token"] = (200, {}, b'{"access_token": "canary-token"}')
+        content: dict[str, object]
+        if kept == "file":
+            nobody = base64.b64encode(b"00000000-0000-0000-0000-000000000000:").decode()
+            content = {"auths": {host: {"auth": nobody, "identitytoken": "canary identity"}}}
+        else:
+            content = {"credHelpers": {host: "canary"}}
+            credential_helper(tmp_path, monkeypatch, name="<token>", secret="canary identity")
+        (tmp_path / "auth.json").write_text(json.dumps(content))
+        told = registry_login.authorization(host, challenge, insecure=True, timeout=5)
+        assert told == "Bearer canary-token"
+        (question,) = asked
+        assert question.startswith("POST /token ")
+        for word in (
+            "grant_type=refresh_token",
+            "refresh_token=canary+identity",
+            "service=s",
+            "scope=repository%3Aone%3Apull",
+        ):
+            assert word in question
+
+
+def credential_helper(folder: Path, monkeypatch: pytest.MonkeyPatch, *, name: str, secret: str) -> None:
+    """A program on PATH that knows one login."""
+    program = folder / "docker-credential-canary"
+    answer = json.dumps({"Username": name, "Secret": secret})
+    program.write_text(f"#!/usr/bin/env python3\nimport sys\nsys.stdin.read()\nprint({answer!r})\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+
+def test_what_is_forbidden_may_be_what_is_not_there() -> None:
+    """Artifactory and others answer 403 to whoever may push it."""
+    with server({"/v2/one/manifests/t": (403, {}, b"")}) as (place, _asked):
+        assert Registry(place, insecure=True).digest(f"{place}/one", "t") is None
+
+
+def test_an_authority_of_ones_own_is_trusted_where_the_engines_keep_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A real registry with TLS: refused with the place for the certificate, and known once it is there."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    with registry(tmp_path / "tls", tls=True) as host:
+        with pytest.raises(KindlingError) as raised:
+            Registry(host).check()
+        assert f"certs.d/{host}/ca.crt" in raised.value.remedy
+        place = tmp_path / "config" / "containers" / "certs.d" / host
+        place.mkdir(parents=True)
+        shutil.copy(tmp_path / "tls" / "server.crt", place / "ca.crt")
+        Registry(host).check()
+        assert Registry(host).digest(f"{host}/one", TAG) is None
 
 
 def test_a_password_goes_to_no_place_without_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
