@@ -140,8 +140,14 @@ def load(get: Get, *, stack: str) -> Settings:
         samples=SamplesSettings(enabled=samples),
         broker=BrokerSettings(enabled=broker),
         images=_images(source) if cluster.is_existing else ImageSettings(),
-        protect=source.enabled("protect"),
+        protect=_protect(source, cluster),
     )
+
+
+def _protect(source: Source, cluster: ClusterSettings) -> bool:
+    """By default what is in a cluster that is not ours alone stays."""
+    value = source.one_of("protect", (AUTO, "true", "false"))
+    return cluster.is_existing if value == AUTO else value == "true"
 
 
 def _cluster(source: Source, stack: str) -> ClusterSettings:

@@ -50,6 +50,11 @@ FILES = {
 }
 """The files that a verb takes, by option, with what they are for."""
 
+YES = {
+    "up": "change an existing cluster without asking: for pipelines",
+    "destroy": "do not ask: for pipelines",
+}
+
 
 @dataclass(frozen=True)
 class Command:
@@ -63,6 +68,7 @@ class Command:
     tool: str = ""
     source: str = ""
     rest: tuple[str, ...] = ()
+    yes: bool = False
     markdown: Path | None = None
     save_plan: Path | None = None
     plan: Path | None = None
@@ -80,6 +86,7 @@ class Command:
         for option in FILES.get(self.verb, {}):
             if (file := getattr(self, option)) is not None:
                 words.append(f"{_option(option)} {file}")
+        words += ["--yes"] * self.yes
         return " ".join(words)
 
 
@@ -94,7 +101,8 @@ def parse(words: Sequence[str]) -> Command:
         return Command("promote", stack=found.target, source=found.source)
     if found.verb != "exec":
         files = {option: getattr(found, option) for option in FILES.get(found.verb, {})}
-        return Command(found.verb, stack=getattr(found, "stack", STACK), **files)
+        yes = getattr(found, "yes", False)
+        return Command(found.verb, stack=getattr(found, "stack", STACK), yes=yes, **files)
     rest = found.rest[1:] if found.rest[:1] == ["--"] else found.rest
     return Command("exec", stack=found.stack, tool=found.tool, rest=tuple(rest))
 
@@ -120,6 +128,8 @@ def _parser() -> argparse.ArgumentParser:
         sub.add_argument("stack", nargs="?", default=STACK, metavar="STACK", help=f"default: {STACK}")
         for option, use in FILES.get(verb, {}).items():
             sub.add_argument(_option(option), type=Path, metavar="FILE", help=use)
+        if verb in YES:
+            sub.add_argument("--yes", action="store_true", help=YES[verb])
     sub = verbs.add_parser(
         "promote",
         help="have a stack run the very images that another one runs: edit its settings file",

@@ -11,7 +11,7 @@ import shutil
 from pathlib import Path
 
 from infra import processes
-from infra.cli import backend, plain, preflight, stack
+from infra.cli import backend, confirmation, plain, preflight, removal, stack
 from infra.cli import machine as looking
 from infra.cli.arguments import Command
 from infra.cli.stack import Stack
@@ -50,6 +50,8 @@ def run(command: Command) -> int:
         venv.ensure(progress=progress)
         if existing and os.environ.get(UNREACHABLE) != "true":
             preflight.same_cluster(name, preflight.access(name, kubectl=toolchain.ensure("kubectl")), state)
+        if not command.yes:
+            _ask(command, state, existing=existing, toolchain=toolchain)
         alive = existing or (engine is not None and clustered and _kind(engine).running(cluster_name(name)))
         _destroy(name, state, alive, toolchain, progress)
     if engine is not None and (clustered or not _kind(engine).exists(cluster_name(name))):
@@ -58,6 +60,24 @@ def run(command: Command) -> int:
     _forget(name)
     print(f"Stack {name} is gone.")
     return 0
+
+
+def _ask(command: Command, state: backend.StackState, *, existing: bool, toolchain: Toolchain) -> None:
+    """Say what goes, and go on with whoever types the stack's name; a kind cluster is its maker's own."""
+    name = command.stack
+    if not confirmation.interactive():
+        if existing:
+            raise confirmation.needed(command.again)
+        return
+    place, objects = f"kind cluster {cluster_name(name)}, which goes with all that it holds", {}
+    if existing:
+        place = f"the cluster of context `{plain.context(name)}`"
+        if os.environ.get(UNREACHABLE) != "true":
+            kubectl = toolchain.ensure("kubectl")
+            objects = {kind: removal.resources(name, kind, kubectl) for kind in removal.recorded(state)}
+    count = len(state.resources)
+    print(confirmation.destruction(name, place=place, resources=count, objects=objects))
+    confirmation.ask(name)
 
 
 def _destroy(

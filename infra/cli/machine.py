@@ -197,6 +197,9 @@ def _broker(stack: str) -> list[Part]:
 
 def _stack(stack: str, cluster: Cluster) -> Part:
     state = backend.state(stack)
+    if state is not None and not state.known and cluster in ("running", "elsewhere"):
+        found = f"cluster {cluster}; its record is not on this machine"
+        return Part(f"Stack {stack}", found, "compare, change what differs, or create it", (CHECK,))
     count = len(state.resources) if state is not None else 0
     if cluster in ("running", "elsewhere") and count:
         return Part(

@@ -27,7 +27,7 @@ def check(stack: str, definitions: Collection[str], state: StackState | None, *,
     """
     if state is None:
         return
-    going = [name for name in _recorded(state) if name not in definitions]
+    going = [name for name in recorded(state) if name not in definitions]
     protected = [name for name in going if any(urn.endswith(f"::{name}") for urn in state.protected)]
     if protected:
         raise KindlingError(
@@ -37,7 +37,7 @@ def check(stack: str, definitions: Collection[str], state: StackState | None, *,
             f"false in Pulumi.{stack}.yaml, python3 -m infra up {stack}, then take the kind out.",
         )
     for name in going:
-        left = [place for place in _resources(stack, name, kubectl) if not _is_sample(state, name, place)]
+        left = [place for place in resources(stack, name, kubectl) if not _is_sample(state, name, place)]
         if left:
             shown = ", ".join(left[:SHOWN]) + (f" and {len(left) - SHOWN} more" if len(left) > SHOWN else "")
             raise KindlingError(
@@ -48,14 +48,17 @@ def check(stack: str, definitions: Collection[str], state: StackState | None, *,
             )
 
 
-def _recorded(state: StackState) -> list[str]:
+def recorded(state: StackState) -> list[str]:
     """The definitions that the stack has made."""
     parts = [urn.split("::") for urn in state.resources]
     return [part[-1] for part in parts if part[-2].rpartition("$")[2] == DEFINITION]
 
 
-def _resources(stack: str, name: str, kubectl: Path) -> list[str]:
-    """NAMESPACE/NAME of each that the cluster has."""
+def resources(stack: str, name: str, kubectl: Path) -> list[str]:
+    """NAMESPACE/NAME of each object of this definition that the cluster has.
+
+    :raises KindlingError: where that can not be told.
+    """
     place = '{range .items[*]}{.metadata.namespace}/{.metadata.name}{"\\n"}{end}'
     try:
         if not _kubectl(
@@ -65,9 +68,9 @@ def _resources(stack: str, name: str, kubectl: Path) -> list[str]:
         found = _kubectl(stack, kubectl, "get", name, "--all-namespaces", f"--output=jsonpath={place}")
     except processes.ProgramError as error:
         raise KindlingError(
-            f"whether there are resources of {name} can not be told, and kindling:kinds leaves it out",
+            f"whether there are resources of {name} can not be told, and its definition would go",
             why=error.why or error.what,
-            remedy="see that the cluster answers, or put the kind back; nothing was touched.",
+            remedy="see that the cluster answers, or keep the kind; nothing was touched.",
         ) from None
     return found.split()
 

@@ -8,9 +8,8 @@ Pulumi last, so that nobody waits half an hour for a complaint.
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
-from infra.cli import backend, credentials, plain, plan, preflight, removal, survey
+from infra.cli import backend, confirmation, credentials, plain, plan, preflight, removal, survey
 from infra.cli import machine as looking
 from infra.cli import stack as stacks
 from infra.cli.arguments import Command
@@ -29,6 +28,8 @@ def run(command: Command) -> int:
     toolchain = Toolchain(progress=progress)
     looking.known(stack)
     credentials.check(stack)
+    if plain.is_existing(stack) and not (command.yes or command.plan or confirmation.interactive()):
+        raise confirmation.needed(command.again)
     backend.has_stale_lock(stack)
     if command.plan is not None:
         plan.check(command.plan, stack=stack, state=backend.state(stack))
@@ -53,14 +54,17 @@ def run(command: Command) -> int:
             progress.say("  cleared up after a run that was cut off")
         if Place(stack, kubectl=toolchain.ensure("kubectl")).heal():
             progress.say("  gave the operator back the replicas that a killed `dev` had taken")
-        _apply(target, command.plan)
+        _apply(target, command)
     progress.say("\nTime taken:\n" + times(progress.taken))
     sys.stdout.write(farewell(stack, samples=settings.samples))
     return 0
 
 
-def _apply(target: Stack, file: Path | None) -> None:
-    words = ("up", "--yes", "--skip-preview")
+def _apply(target: Stack, command: Command) -> None:
+    file = command.plan
+    # In a cluster that is not ours alone Pulumi shows first what it will do, and asks.
+    asks = plain.is_existing(target.name) and not command.yes and file is None
+    words = ("up",) if asks else ("up", "--yes", "--skip-preview")
     if file is None:
         mending, variables = _mending(target)
         target.operate(*words, *mending, extra=variables)

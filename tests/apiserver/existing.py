@@ -70,29 +70,37 @@ def new_stack(folder: Path, plane: ControlPlane, *, host: str) -> Machine:
     return machine
 
 
-def configure(machine: Machine, *, host: str, context: str = "test", more: str = "") -> None:
+def configure(
+    machine: Machine, *, host: str, context: str = "test", more: str = "", protect: str = "false"
+) -> None:
     (machine.checkout / "Pulumi.staging.yaml").write_text(
         "config:\n  pulumi:disable-default-providers:\n    - kubernetes\n"
         f"  kindling:cluster: existing\n  kindling:context: {context}\n"
         f"  kindling:kubeconfig: {machine.home / 'kubeconfig'}\n"
-        f"  kindling:registry: {host}/kindling\n  kindling:insecureRegistry: true\n{more}"
+        f"  kindling:registry: {host}/kindling\n  kindling:insecureRegistry: true\n"
+        f"  kindling:protect: {protect}\n{more}"
     )
 
 
+def said(words: tuple[str, ...]) -> tuple[str, ...]:
+    """As a pipeline says it, where nobody can be asked."""
+    return (*words, "--yes") if words[0] in ("up", "destroy") else words
+
+
 def ok(machine: Machine, *words: str) -> str:
-    done = machine.cli(*words)
+    done = machine.cli(*said(words))
     assert done.returncode == 0, f"{words}: {done.stdout[-3000:]}\n{done.stderr[-3000:]}"
     return done.stdout
 
 
 def refused(machine: Machine, *words: str) -> str:
     """The one message that a run ends with; nothing of Pulumi's before it, as it was not started."""
-    done = machine.cli(*words)
+    done = machine.cli(*said(words))
     assert done.returncode == 1, done.stdout
     assert "Traceback" not in done.stderr
     assert "pulumi:pulumi:Stack" not in done.stdout
     (message,) = re.findall(r"^error: ([\s\S]*)", done.stderr, re.MULTILINE)
-    assert message.count("why:") == message.count("remedy:") == 1
+    assert message.count("why:") == message.count("remedy:") == 1, message
     return str(message)
 
 

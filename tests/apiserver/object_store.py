@@ -23,10 +23,11 @@ START_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class ObjectStore:
-    """`folder` has the bucket's objects as files."""
+    """`folder` has the bucket's objects as files, `marks` what the server notes of each in a folder."""
 
     host: str
     folder: Path
+    marks: Path
 
     @property
     def variables(self) -> dict[str, str]:
@@ -64,4 +65,4 @@ def object_store(folder: Path) -> Iterator[ObjectStore]:
                 return False
 
         wait_until(answers, seconds=START_SECONDS, what=(folder / "log").read_text)
-        yield ObjectStore(host, data / BUCKET)
+        yield ObjectStore(host, data / BUCKET, marks / BUCKET)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,12 @@ from tests.apiserver.object_store import ObjectStore, object_store
 from tests.unit.infra.cli_machine import Machine
 from tests.unit.infra.registry_server import registry
 
-BACKENDS = ("files", "packed", "s3")
+# A stack on files lives through most of it in test_existing_cluster_stack, each time.
+BACKENDS = (
+    pytest.param("files", marks=pytest.mark.thorough),
+    pytest.param("packed", marks=pytest.mark.thorough),
+    "s3",
+)
 FOLDER = Path(".pulumi")
 RECORD = FOLDER / "stacks" / "kindling"
 
@@ -34,20 +38,26 @@ class Backend:
 
     folder: Path
     packed: bool = False
+    marks: Path | None = None
+    """Where an S3 server keeps what it knows of its objects."""
 
     def files(self) -> dict[str, bytes]:
         """All that is stored, by its place."""
         found = (path for path in self.folder.rglob("*") if path.is_file())
         return {str(path.relative_to(self.folder)): path.read_bytes() for path in found}
 
+    def records(self) -> list[str]:
+        return [file for file in self.files() if file.startswith(str(RECORD))]
+
     def rewrite(self, edit: Callable[[str], str]) -> None:
         """Change the record, as nobody should."""
         record = self.folder / RECORD / ("staging.json.gz" if self.packed else "staging.json")
         content = record.read_bytes()
         text = (gzip.decompress(content) if self.packed else content).decode()
-        # In place: what the server notes beside the file stays true of it.
         changed = edit(text).encode()
         record.write_bytes(gzip.compress(changed) if self.packed else changed)
+        if self.marks is not None:
+            (self.marks / record.relative_to(self.folder) / "meta" / "checksums").unlink(missing_ok=True)
 
     def lock(self) -> None:
         """As a run of another machine that is at work."""
@@ -76,7 +86,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
 @pytest.fixture(params=BACKENDS)
 def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
     if request.param == "s3":
-        return Backend(request.getfixturevalue("store").folder)
+        store: ObjectStore = request.getfixturevalue("store")
+        return Backend(store.folder, marks=store.marks)
     folder = tmp_path / "elsewhere"
     folder.mkdir()
     return Backend(folder, packed=request.param == "packed")
@@ -87,7 +98,7 @@ def machine(
     request: pytest.FixtureRequest, tmp_path: Path, plane: ControlPlane, host: str, backend: Backend
 ) -> Machine:
     machine = new_stack(tmp_path, plane, host=host)
-    if "store" in request.fixturenames and backend.folder.name == "state":
+    if backend.marks is not None:
         store: ObjectStore = request.getfixturevalue("store")
         machine.extra |= {"PULUMI_BACKEND_URL": store.pulumi_backend, **store.variables}
     else:
@@ -101,26 +112,61 @@ def kept(api: Api) -> tuple[int, int]:
     return api.get(ROWS).status, api.get(SETTINGS).status
 
 
-def test_a_protected_stack_is_refused_whole_and_one_that_is_not_goes_whole(
-    machine: Machine, backend: Backend, api: Api, host: str
-) -> None:
-    configure(machine, host=host, more="  kindling:protect: true\n")
+def test_the_life_of_a_stack(machine: Machine, backend: Backend, api: Api, host: str, tmp_path: Path) -> None:
+    """One after the other in one stack, as each `up` takes its seconds."""
+    assert "to create" in ok(machine, "preview", "staging")
+    assert backend.records() == [], "a preview before the first `up` leaves nothing"
+    ok(machine, "up", "staging")
+    assert backend.records(), "or nothing would be shown of this backend"
+    looks_write_nothing_and_wait_for_nobody(machine, backend, api, host)
+    a_plan_is_carried_out_once(machine, api, host, tmp_path / "plan.json")
+    a_context_that_leads_elsewhere_is_told(machine, backend, api)
+    a_run_that_was_cut_off_is_gone_on_from(machine, backend, api)
+    configure(machine, host=host)
+    ok(machine, "up", "staging")
+    configure(machine, host=host, protect="auto")
     ok(machine, "up", "staging")
     message = refused(machine, "destroy", "staging")
     assert "stack `staging` is protected against destroy" in message
     assert "rows" in message
-    assert kept(api) == (200, 200)
+    assert kept(api) == (200, 200), "half a stack is worse than a whole one"
     configure(machine, host=host)
     ok(machine, "up", "staging")
     assert "Stack staging is gone." in ok(machine, "destroy", "staging")
     assert kept(api) == (404, 404)
     assert "nothing to destroy" in ok(machine, "destroy", "staging")
+    assert backend.records() == []
 
 
-def test_a_context_that_leads_elsewhere_stops_whatever_would_change_something(
-    machine: Machine, backend: Backend, api: Api
-) -> None:
+def looks_write_nothing_and_wait_for_nobody(machine: Machine, backend: Backend, api: Api, host: str) -> None:
+    """While somebody else's run holds the lock."""
+    configure(machine, host=host, more="  kindling:replicas: 3\n")
+    backend.lock()
+    before = backend.files()
+    assert "1 to " in ok(machine, "preview", "staging")
+    assert "everything is as the last `up` left it" in ok(machine, "drift", "staging")
+    assert backend.files() == before
+    backend.unlock()
+    configure(machine, host=host)
+    api.request("DELETE", ROWS).accepted()
+    drifted = machine.cli("drift", "staging")
+    assert drifted.returncode == 3, drifted.stdout + drifted.stderr
+    assert "rows: gone" in drifted.stdout
     ok(machine, "up", "staging")
+    assert kept(api) == (200, 200), "`up` takes back what others did, whichever the backend"
+
+
+def a_plan_is_carried_out_once(machine: Machine, api: Api, host: str, plan: Path) -> None:
+    configure(machine, host=host, more="  kindling:replicas: 3\n")
+    ok(machine, "preview", "staging", "--save-plan", str(plan))
+    ok(machine, "up", "staging", "--plan", str(plan))
+    assert api.get(ROWS).accepted()["data"]["replicas"] == "3"
+    message = refused(machine, "up", "staging", "--plan", str(plan))
+    assert "can not be carried out" in message
+    assert "the stack was last changed" in message
+
+
+def a_context_that_leads_elsewhere_is_told(machine: Machine, backend: Backend, api: Api) -> None:
     here = api.get("/api/v1/namespaces/kube-system").accepted()["metadata"]["uid"]
     there = "00000000-0000-0000-0000-000000000000"
     backend.rewrite(lambda text: text.replace(here, there))
@@ -129,53 +175,10 @@ def test_a_context_that_leads_elsewhere_stops_whatever_would_change_something(
         assert "leads to another cluster than the one stack `staging` is in" in message
     assert kept(api) == (200, 200)
     backend.rewrite(lambda text: text.replace(there, here))
-    ok(machine, "destroy", "staging")
 
 
-def test_what_only_looks_writes_nothing_and_waits_for_nobody(
-    machine: Machine, backend: Backend, api: Api, host: str
-) -> None:
-    """Before the first `up`, after it, and while somebody else's run holds the lock."""
-    assert "to create" in ok(machine, "preview", "staging")
-    assert [file for file in backend.files() if file.startswith(str(RECORD))] == []
-    ok(machine, "up", "staging")
-    configure(machine, host=host, more="  kindling:replicas: 3\n")
-    before = backend.files()
-    for locked in (False, True):
-        if locked:
-            backend.lock()
-            before = backend.files()
-        assert "1 to " in ok(machine, "preview", "staging")
-        assert "everything is as the last `up` left it" in ok(machine, "drift", "staging")
-        assert backend.files() == before
-    backend.unlock()
-    configure(machine, host=host)
-    api.request("DELETE", ROWS).accepted()
-    drifted = machine.cli("drift", "staging")
-    assert (drifted.returncode, "rows: gone" in drifted.stdout) == (3, True), drifted.stdout + drifted.stderr
-    ok(machine, "up", "staging")
-    assert kept(api) == (200, 200), "`up` takes back what others did, whichever the backend"
-    ok(machine, "destroy", "staging")
-
-
-def test_a_plan_is_carried_out_once_and_refused_as_stale(
-    machine: Machine, backend: Backend, api: Api, host: str, tmp_path: Path
-) -> None:
-    ok(machine, "up", "staging")
-    configure(machine, host=host, more="  kindling:replicas: 3\n")
-    plan = str(tmp_path / "plan.json")
-    ok(machine, "preview", "staging", "--save-plan", plan)
-    ok(machine, "up", "staging", "--plan", plan)
-    assert api.get(ROWS).accepted()["data"]["replicas"] == "3"
-    message = refused(machine, "up", "staging", "--plan", plan)
-    assert "can not be carried out" in message
-    assert "the stack was last changed" in message
-    ok(machine, "destroy", "staging")
-
-
-def test_a_run_that_was_cut_off_is_gone_on_from(machine: Machine, backend: Backend, api: Api) -> None:
-    """What it was creating stands in the record, on whichever backend."""
-    ok(machine, "up", "staging")
+def a_run_that_was_cut_off_is_gone_on_from(machine: Machine, backend: Backend, api: Api) -> None:
+    """What it was creating stands in the record."""
 
     def cut_off(text: str) -> str:
         content: dict[str, Any] = json.loads(text)
@@ -188,15 +191,6 @@ def test_a_run_that_was_cut_off_is_gone_on_from(machine: Machine, backend: Backe
     api.request("DELETE", ROWS).accepted()
     backend.rewrite(cut_off)
     assert "is half-made" in refused(machine, "drift", "staging")
-    assert "cleared up after a run that was cut off" in ok(machine, "up", "staging")
-    assert kept(api) == (200, 200)
-    ok(machine, "destroy", "staging")
-
-
-def test_backends_are_what_they_are_said_to_be(machine: Machine, backend: Backend) -> None:
-    """Or the file would be read everywhere, and nothing be shown."""
     ok(machine, "up", "staging")
-    stored = sorted(Path(name).name for name in backend.files() if name.startswith(str(RECORD)))
-    assert ("staging.json.gz" if backend.packed else "staging.json") in stored
-    assert os.environ.get("PULUMI_BACKEND_URL") is None
-    ok(machine, "destroy", "staging")
+    assert kept(api) == (200, 200)
+    assert "everything is as the last `up` left it" in ok(machine, "drift", "staging")

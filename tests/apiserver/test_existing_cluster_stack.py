@@ -94,7 +94,7 @@ def test_the_life_of_a_stack_in_an_existing_cluster(
     (machine.home / "kubeconfig").write_text(kubeconfig)
 
     # Protected: refused as a whole, in our words and, by its own command, in Pulumi's.
-    configure(machine, host=host, context="renamed", more="  kindling:protect: true\n")
+    configure(machine, host=host, context="renamed", protect="auto")
     ok(machine, "up", "staging")
     message = refused(machine, "destroy", "staging")
     assert "stack `staging` is protected against destroy" in message

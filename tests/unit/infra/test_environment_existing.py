@@ -127,8 +127,9 @@ def test_a_protected_stack_protects_what_holds_data() -> None:
     assert not {"operator-deployment", "operator-policy", "operator-role"} & protected
 
 
-def test_an_unprotected_stack_protects_nothing(staging: Graph) -> None:
-    assert not [item.name for item in staging.resources if item.protect]
+def test_an_unprotected_stack_protects_nothing() -> None:
+    graph = graph_of(replace(STAGING, protect=False))
+    assert not [item.name for item in graph.resources if item.protect]
 
 
 def test_a_kind_cluster_can_be_protected_too() -> None:

@@ -24,7 +24,7 @@ GOOD = {
     "samples": "false",
     "broker": "false",
     "scope": "cluster",
-    "protect": "false",
+    "protect": "auto",
 }
 EXISTING = {
     **{key: value for key, value in GOOD.items() if key not in ("nodeImage", "workers", "apiServerPort")},
@@ -83,6 +83,21 @@ def test_every_value_is_read() -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        (GOOD, False),
+        (EXISTING, True),
+        ({**EXISTING, "protect": "false"}, False),
+        ({**GOOD, "protect": "true"}, True),
+    ],
+)
+def test_what_is_in_somebody_elses_cluster_is_protected_unless_told_otherwise(
+    given: dict[str, str], kept: bool
+) -> None:
+    assert settings.load(given.get, stack="staging").protect is kept
+
+
+@pytest.mark.parametrize(
     ("key", "value", "allowed"),
     [
         ("cluster", "k3s", "kind, existing"),
@@ -115,7 +130,7 @@ def test_every_value_is_read() -> None:
         ("samples", "yes", "true, false"),
         ("broker", "True", "true, false"),
         ("scope", "namespace", "cluster, namespaces"),
-        ("protect", "", "true, false"),
+        ("protect", "", "auto, true, false"),
     ],
 )
 def test_a_wrong_value_is_named(key: str, value: str | None, allowed: str) -> None:
