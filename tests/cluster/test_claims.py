@@ -14,6 +14,7 @@ import pytest
 from tests.cluster.claims import CLAIMS
 from tests.cluster.claims.contract import Told
 from tests.cluster.stack import Environment, within
+from tests.unit.schema.judges import judge
 
 CACHE = "memcacheds.cache.example.com"
 CONSUMER = "pulsarconsumers.pulsar.pulsarconsumer.krvarma.com"
@@ -48,7 +49,20 @@ def hold(environment: Environment, kind: str, name: str, namespace: str = "defau
             claim(told)
         except (AssertionError, KeyError) as error:
             broken[place] = repr(error)[:500]
+    [judged] = judge(resource)
+    if judged[:2] not in (expected := gitops(resource)):
+        broken["GitOps"] = f"{judged}, not one of {expected}"
     assert broken == {}, json.dumps({"status": resource["status"], "cells": told.cells}, indent=1)
+
+
+def gitops(resource: dict[str, Any]) -> set[tuple[str, str]]:
+    """What Flux and Helm (kstatus), and Argo CD, are to make of a resource that says this of itself."""
+    conditions = {one["type"]: one["status"] for one in resource["status"]["conditions"]}
+    if conditions["Ready"] == "True":
+        return {("Current", "Healthy")}
+    if conditions.get("Stalled") == "True":
+        return {("Failed", "Degraded")}
+    return {("InProgress", "Degraded" if conditions.get("Degraded") == "True" else "Progressing")}
 
 
 class Make:

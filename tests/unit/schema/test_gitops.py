@@ -6,40 +6,24 @@ statuses are those that the kinds write, as the engine completes them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from pathlib import Path
 
 import pytest
 from kindling.kinds.conditions import dated, find, whole
 from kindling.kinds.contract import Answer, Findings, Kind, Observed, Problem
 from kindling.kube.resources import POD, Object, Ref
 
-from infra import processes
-from infra.toolchain import Toolchain
 from tests.unit.operator import memcacheds, postgresqls, pulsarconsumers
+from tests.unit.schema.judges import CHECKS, check_of, judge
 from tests.unit.schema.worlds import CRDS, KINDS, REPOSITORY
 
-CHECKS = REPOSITORY / "integrations" / "argocd"
 GUIDE = REPOSITORY / "docs" / "guides" / "gitops.md"
 NOW = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
 SETTLED = Findings(settled=True)
 WORD: Answer = Answer(ok=True)
-
-
-def check_of(kind: Kind) -> Path:
-    return CHECKS / kind.type.group / kind.type.kind / "health.lua"
-
-
-def judge(kind: Kind, *objects: Object) -> list[tuple[str, str, str]]:
-    """Of each object: kstatus' word, Argo CD's, and the message that Argo CD shows."""
-    program = Toolchain().ensure("kstatus")
-    asked = {"objects": list(objects), "scripts": [check_of(kind).read_text()] * len(objects)}
-    found = json.loads(processes.run([program], stdin=json.dumps(asked), timeout=60))
-    return [(one["kstatus"]["status"], one["argocd"]["status"], one["argocd"]["message"]) for one in found]
 
 
 def as_stored(kind: Kind, cr: Object) -> Object:
@@ -82,10 +66,14 @@ EACH_ROOM = pytest.mark.parametrize("label", ROOMS)
 
 
 def test_every_kind_has_a_check_and_no_other_has() -> None:
-    assert sorted(CHECKS.rglob("*.lua")) == sorted(check_of(kind) for kind in KINDS.values())
+    assert sorted(CHECKS.rglob("*.lua")) == sorted(
+        check_of(kind.type.group, kind.type.kind) for kind in KINDS.values()
+    )
     assert {*ROOMS, FRIEND} == KINDS.keys()
     # One text for all kinds that run Pods.
-    assert len({check_of(KINDS[label]).read_text() for label in ROOMS}) == 1
+    assert (
+        len({check_of(KINDS[label].type.group, KINDS[label].type.kind).read_text() for label in ROOMS}) == 1
+    )
 
 
 @pytest.mark.parametrize("label", [*ROOMS, FRIEND])
@@ -94,11 +82,11 @@ def test_until_somebody_has_looked_it_is_waited_for(label: str) -> None:
     new = {"metadata": {"namespace": "ns", "name": "one", "uid": "u", "generation": 1}, "spec": {"name": "a"}}
     seen = told(kind, new, Observed(children={}, now=NOW, entropy=b""), Findings(settled=False))
     edited = {**seen, "metadata": {**seen["metadata"], "generation": 2}}
-    for found in judge(kind, as_stored(kind, new), edited):
+    for found in judge(as_stored(kind, new), edited):
         assert found[:2] == ("InProgress", "Progressing")
         assert "not looked at this spec yet" in found[2]
     gone = {**seen, "metadata": {**seen["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
-    assert judge(kind, gone)[0][0] == "Terminating"
+    assert judge(gone)[0][0] == "Terminating"
 
 
 @EACH_ROOM
@@ -137,7 +125,7 @@ def test_what_runs_is_waited_for_until_it_is_ready_and_told_of_when_it_is_at_fau
             (say(replace(nothing, children=said), SETTLED), "Failed", "Degraded"),
             (told(kind, make(replicas=0), none, SETTLED), "Current", "Healthy"),
         ]
-    found = judge(kind, *(case[0] for case in cases))
+    found = judge(*(case[0] for case in cases))
     assert [one[:2] for one in found] == [case[1:] for case in cases]
     for (obj, *_), (_, health, message) in zip(cases, found, strict=True):
         said_by = "Paused" if health == "Suspended" else "Ready"
@@ -150,7 +138,7 @@ def test_a_friend_is_waited_for() -> None:
     cr = {"metadata": {"namespace": "ns", "name": "a", "uid": "u", "generation": 1}, "spec": {"name": "joe"}}
     away = Observed(children={}, now=NOW, entropy=b"")
     here = replace(away, sought={Ref(POD, "far", "joe"): {"metadata": {}}})
-    found = judge(kind, *(told(kind, cr, observed, SETTLED) for observed in (away, here)))
+    found = judge(*(told(kind, cr, observed, SETTLED) for observed in (away, here)))
     assert [one[:2] for one in found] == [("Current", "Progressing"), ("Current", "Healthy")]
     assert ["no Pod named joe" in one[2] for one in found] == [True, False]
 
