@@ -161,7 +161,8 @@ def _parser() -> argparse.ArgumentParser:
         help="set up all that the tests need, then check and test everything",
         usage="python3 -m infra test [ARGS ...]",
         description="Sets up all that the tests need (tools, engine, images), runs the linters, then pytest.",
-        epilog="ARGS go to pytest, which then runs what they name: python3 -m infra test tests/unit -k plan",
+        epilog="ARGS go to pytest, which then runs what they name: python3 -m infra test tests/unit -k plan\n"
+        "Where they name unit tests alone, nothing but Python's packages is set up.",
         allow_abbrev=False,
     )
     return parser

@@ -29,6 +29,8 @@ WORKERS = ("-n", "2")
 took longer to answer, once, than the ten seconds that the engine waits.
 """
 
+UNITS = paths.REPOSITORY / "tests" / "unit"
+
 # Their settings stand in pyproject.toml.
 LINTERS = (("ruff", "check"), ("ruff", "format", "--check"), ("mypy",), ("lint-imports",))
 
@@ -37,7 +39,8 @@ def run(command: Command) -> int:
     """Exit status of the first linter that fails, else pytest's."""
     progress = Progress()
     toolchain = Toolchain(progress=progress)
-    python, environment = _provision(toolchain, progress)
+    units = only_units(command.rest)
+    python, environment = (_modest if units else _provision)(toolchain, progress)
     for linter in LINTERS:
         progress.say(f"  … {' '.join(linter)}")
         status = processes.attach(
@@ -62,6 +65,20 @@ def workers(rest: Sequence[str]) -> Sequence[str]:
         for word in rest
     )
     return () if alone else WORKERS
+
+
+def only_units(rest: Sequence[str]) -> bool:
+    """Whether all that is named lies among the unit tests, most of which need Python's packages alone."""
+    named = [paths.REPOSITORY / word.partition("::")[0] for word in rest if not word.startswith("-")]
+    named = [path for path in named if path.exists()]
+    return bool(named) and all(UNITS in path.parents or path == UNITS for path in named)
+
+
+def _modest(toolchain: Toolchain, progress: Progress) -> tuple[Path, dict[str, str]]:
+    """The development environment, with what tools there are: a test that lacks one says so."""
+    python = venv.ensure(REQUIREMENTS, progress=progress)
+    there = [str(state.path.parent) for state in toolchain.survey(TOOLS) if state.path is not None]
+    return python, _variables(python, os.pathsep.join(there))
 
 
 @contextmanager
@@ -105,7 +122,11 @@ def _provision(toolchain: Toolchain, progress: Progress) -> tuple[Path, dict[str
     engine = engines.install_engine(progress)
     images.ensure_node_image(engine, progress=progress)
     images.ensure_base_image(engine, progress=progress)
-    return python, {
+    return python, _variables(python, search)
+
+
+def _variables(python: Path, search: str) -> dict[str, str]:
+    return {
         "PATH": os.pathsep.join([str(python.parent), search, os.environ.get("PATH", "")]),
         # lint-imports looks for the operator's package as Python does.
         "PYTHONPATH": os.pathsep.join([str(paths.REPOSITORY), str(paths.REPOSITORY / "operator" / "src")]),

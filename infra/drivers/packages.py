@@ -1,12 +1,14 @@
 """The distribution's packages: the last resort for what neither PATH nor a Go module gives.
 
-Only Debian's family is known, only root may use it, and the caller says beforehand that it will.
+Only Debian's family is known, only root may use it, or who becomes root without a password (as on hosted
+runners), and the caller says beforehand that it will.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,8 +20,24 @@ _NO_CLUSTER = Path("/etc/postgresql-common/createcluster.conf")
 
 
 def available() -> bool:
-    """Whether packages can be installed here: root, and apt."""
-    return os.geteuid() == 0 and shutil.which("apt-get") is not None
+    """Whether packages can be installed here: root, or sudo without a password, and apt."""
+    return shutil.which("apt-get") is not None and _root() is not None
+
+
+def _root() -> tuple[str, ...] | None:
+    """The words before a command that needs root; None for who is not and can not become it unasked."""
+    if os.geteuid() == 0:
+        return ()
+    try:
+        processes.run(["sudo", "--non-interactive", "true"], timeout=10)
+    except processes.ProgramError:
+        return None
+    return ("sudo", "--non-interactive")
+
+
+def _as_root(*words: str, timeout: float) -> None:
+    # sudo hands on no variables of ours.
+    processes.run([*(_root() or ()), "env", "DEBIAN_FRONTEND=noninteractive", *words], timeout=timeout)
 
 
 def install(names: Sequence[str]) -> None:
@@ -27,15 +45,12 @@ def install(names: Sequence[str]) -> None:
     if not available():
         raise KindlingError(
             f"missing on this machine: {', '.join(names)}",
-            why="installing packages needs root and apt",
+            why="installing packages needs apt, and root or sudo without a password",
             remedy=f"install {' '.join(names)} (or an equivalent) and run the same command again",
         )
-    env = {"DEBIAN_FRONTEND": "noninteractive"}
     try:
-        processes.run(["apt-get", "-q", "update"], timeout=600, env=env)
-        processes.run(
-            ["apt-get", "-q", "install", "-y", "--no-install-recommends", *names], timeout=1800, env=env
-        )
+        _as_root("apt-get", "-q", "update", timeout=600)
+        _as_root("apt-get", "-q", "install", "-y", "--no-install-recommends", *names, timeout=1800)
     except processes.ProgramError as error:
         raise KindlingError(
             f"the packages {', '.join(names)} could not be installed",
@@ -57,14 +72,17 @@ def has_registry() -> bool:
 def install_registry() -> None:
     """The program alone: the package would start a registry for all to write to, and is told not to."""
     if available() and not _NO_REGISTRY.exists():
-        _NO_REGISTRY.parent.mkdir(parents=True, exist_ok=True)
-        _NO_REGISTRY.symlink_to("/dev/null")  # systemd's own way to mask a unit.
+        _as_root("mkdir", "--parents", str(_NO_REGISTRY.parent), timeout=10)
+        # systemd's own way to mask a unit.
+        _as_root("ln", "--symbolic", "/dev/null", str(_NO_REGISTRY), timeout=10)
     install(["docker-registry"])
 
 
 def install_postgresql() -> None:
     """The server programs alone: the package would start a cluster on the usual port, and is told not to."""
     if available() and not _NO_CLUSTER.exists():
-        _NO_CLUSTER.parent.mkdir(parents=True, exist_ok=True)
-        _NO_CLUSTER.write_text("create_main_cluster = false\n")
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.write("create_main_cluster = false\n")
+            file.flush()
+            _as_root("install", "-D", "--mode=0644", file.name, str(_NO_CLUSTER), timeout=10)
     install(["postgresql"])

@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from infra import paths
+from infra import paths, processes
 from infra.cli import arguments, testing
 from infra.cli import machine as looking
-from infra.cli.testing import WORKERS, workers
+from infra.cli.testing import WORKERS, only_units, workers
+from infra.drivers import engine as engines
+from infra.drivers import images, packages
+from infra.toolchain import Toolchain, venv
 
 
 @pytest.mark.parametrize("rest", [(), ("--thorough",), ("-k", "plan"), ("--durations=40", "-x")])
@@ -31,6 +34,50 @@ def test_a_run_of_everything_has_several_workers(rest: tuple[str, ...]) -> None:
 )
 def test_what_is_named_or_watched_runs_in_one_process(rest: tuple[str, ...]) -> None:
     assert workers(rest) == ()
+
+
+@pytest.mark.parametrize(
+    ("rest", "units"),
+    [
+        (("tests/unit",), True),
+        (("tests/unit", "-k", "plan"), True),
+        (("tests/unit/infra/test_cli_testing.py::test_x", "-x"), True),
+        (("tests/unit", "tests/model"), False),
+        (("tests",), False),
+        (("-k", "plan"), False),
+        ((), False),
+    ],
+)
+def test_unit_tests_alone_need_no_tools(rest: tuple[str, ...], units: bool) -> None:
+    assert only_units(rest) is units
+
+
+def test_for_one_unit_test_nothing_is_built_and_nothing_installed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Whoever it is, and whatever is missing: engine, tools, images, packages."""
+
+    def forbidden(*words: object, **_: object) -> object:
+        raise AssertionError(words)
+
+    ran: list[list[object]] = []
+    for module, name in (
+        (looking, "look"),
+        (engines, "install_engine"),
+        (packages, "install"),
+        (Toolchain, "ensure"),
+        (images, "ensure_node_image"),
+    ):
+        monkeypatch.setattr(module, name, forbidden)
+    monkeypatch.setattr(venv, "ensure", lambda *_, **__: tmp_path / "bin" / "python")
+
+    def attach(words: list[object], **_: object) -> int:
+        ran.append(words)
+        return 0
+
+    monkeypatch.setattr(processes, "attach", attach)
+    assert testing.run(arguments.parse(["test", "tests/unit/infra/test_cli_testing.py"])) == 0
+    assert ran[-1][1:] == ["-m", "pytest", "tests/unit/infra/test_cli_testing.py"]
 
 
 @pytest.mark.parametrize("own", [None, "/somebody/kindling"])
