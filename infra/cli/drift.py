@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from infra import paths, processes
-from infra.cli import backend, differences, operate
+from infra.cli import backend, differences, operate, placeholders
 from infra.cli import machine as looking
 from infra.cli import stack as stacks
 from infra.cli.arguments import Command
@@ -31,6 +31,8 @@ def run(command: Command) -> int:
     """Print what differs; 3 where anything does. Raises `KindlingError` where that can not be told."""
     stack = command.stack
     looking.known(stack)
+    if placeholders.skips(stack, images=False):
+        return 0
     state = operate.recorded(stack)
     if state.unfinished and not backend.in_use(stack):
         raise KindlingError(

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from infra.cli import changes, page, survey
+from infra.cli import changes, page, placeholders, survey
 from infra.cli import machine as looking
 from infra.cli import stack as stacks
 from infra.cli.arguments import Command
@@ -31,6 +31,11 @@ def preview(command: Command) -> int:
     """
     for file in filter(None, (command.markdown, command.save_plan)):
         _clear(file)
+    looking.known(command.stack)
+    if skipped := placeholders.skips(command.stack, images=False):
+        if command.markdown is not None:
+            command.markdown.write_text(page.skipped(skipped, stack=command.stack))
+        return 0
     if command.markdown is None:
         _preview(command)
         return 0

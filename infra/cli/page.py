@@ -66,6 +66,11 @@ def render(preview: Preview, *, stack: str) -> str:
     return page if len(page) <= MOST else page[: MOST - 20] + "\n\n… cut short\n"
 
 
+def skipped(sentence: str, *, stack: str) -> str:
+    """The page of a stack that was not looked at, and why."""
+    return f"{marker(stack)}\n## Preview of stack {_code(stack)}: not made\n\n{sentence}\n"
+
+
 def failed(text: str, *, stack: str) -> str:
     """The page of a preview that could not be made, with the error in its own words."""
     text = text.strip()[: MOST - 1000]

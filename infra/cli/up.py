@@ -9,7 +9,17 @@ from __future__ import annotations
 
 import sys
 
-from infra.cli import backend, confirmation, credentials, plain, plan, preflight, removal, survey
+from infra.cli import (
+    backend,
+    confirmation,
+    credentials,
+    placeholders,
+    plain,
+    plan,
+    preflight,
+    removal,
+    survey,
+)
 from infra.cli import machine as looking
 from infra.cli import stack as stacks
 from infra.cli.arguments import Command
@@ -27,6 +37,8 @@ def run(command: Command) -> int:
     stack, progress = command.stack, Progress()
     toolchain = Toolchain(progress=progress)
     looking.known(stack)
+    if placeholders.skips(stack, images=True):
+        return 0
     credentials.check(stack)
     if plain.is_existing(stack) and not (command.yes or command.plan or confirmation.interactive()):
         raise confirmation.needed(command.again)

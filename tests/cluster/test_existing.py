@@ -65,8 +65,8 @@ class Checkout:
             )
         for file in [*ROOT.glob("Pulumi*.yaml"), *ROOT.glob("requirements*.txt"), ROOT / "__main__.py"]:
             shutil.copy(file, self.folder)
-        self.change("staging", "context: kindling-staging", f"context: kind-{NAME}")
-        self.change("prod", "context: kindling-prod", f"context: kind-{NAME}")
+        self.change("staging", "context: staging.example.com", f"context: kind-{NAME}")
+        self.change("prod", "context: prod.example.com", f"context: kind-{NAME}")
         wanted = str(every_sample).lower()
         self.change(
             "staging",

@@ -43,6 +43,9 @@ def test_of_many_namespaces_the_fullest_are_named() -> None:
 
 @pytest.mark.parametrize("verb", ["up"])
 def test_without_a_terminal_an_existing_cluster_is_not_touched(machine: Machine, verb: str) -> None:
+    (machine.checkout / "Pulumi.staging.yaml").write_text(
+        "config:\n  kindling:cluster: existing\n  kindling:context: ours\n"
+    )
     done = machine.cli(verb, "staging")
     assert done.returncode == 1
     assert done.stdout == ""

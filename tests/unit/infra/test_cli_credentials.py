@@ -70,6 +70,9 @@ def machine(tmp_path: Path) -> Machine:
 
 
 def test_up_ends_with_it_before_anything_is_looked_at_or_made(machine: Machine) -> None:
+    (machine.checkout / "Pulumi.staging.yaml").write_text(
+        "config:\n  kindling:cluster: existing\n  kindling:context: ours\n"
+    )
     done = machine.cli("up", "staging")
     assert done.returncode == 1
     assert done.stdout == ""

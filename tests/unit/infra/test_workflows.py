@@ -134,6 +134,20 @@ def test_stacks_follow_each_other_and_one_run_has_a_stack_at_a_time() -> None:
     assert up["concurrency"] == {"group": "stack-${{ inputs.stack }}", "cancel-in-progress": False}
 
 
+def test_a_run_that_waits_for_a_reviewer_holds_no_other_up() -> None:
+    """A group of the whole workflow would be held until somebody approves."""
+    group = workflow("ci")["concurrency"]["group"]
+    assert group == "ci-${{ github.event_name == 'pull_request' && github.ref || github.run_id }}"
+
+
+def test_what_a_pull_request_runs_has_no_way_into_a_cluster() -> None:
+    preview = workflow("ci")["jobs"]["preview"]
+    assert preview["environment"] == "${{ matrix.stack }}-read"
+    assert "KUBECONFIG" not in str(preview)
+    drift = workflow("drift")["jobs"]["drift"]
+    assert drift["environment"] == "${{ matrix.stack }}-drift"
+
+
 def test_a_strangers_pull_request_meets_no_secret() -> None:
     # YAML reads the word `on` as true.
     triggers = workflow("ci")[True]  # type: ignore[index]
@@ -141,6 +155,7 @@ def test_a_strangers_pull_request_meets_no_secret() -> None:
     for _name, job in jobs(FOLDER / "ci.yml"):
         if "secrets." in str(job):
             assert "head.repo.full_name == github.repository" in job["if"]
+            assert "github.actor != 'dependabot[bot]'" in job["if"]
 
 
 def test_one_comment_is_edited_in_place() -> None:
