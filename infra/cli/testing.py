@@ -22,7 +22,15 @@ from infra.progress import Progress
 from infra.toolchain import Toolchain, venv
 
 STACK = "test"
-TOOLS = (*looking.UP_TOOLS, "etcd", "kube-apiserver", "kube-controller-manager", "kstatus", "versitygw")
+TOOLS = (
+    *looking.UP_TOOLS,
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kstatus",
+    "versitygw",
+    "actionlint",
+)
 REQUIREMENTS = "requirements-dev.txt"
 WORKERS = ("-n", "2")
 """For a run of everything: most of its time is waiting. With three on two cores one of Pulumi's providers
@@ -41,14 +49,17 @@ def run(command: Command) -> int:
     toolchain = Toolchain(progress=progress)
     units = only_units(command.rest)
     python, environment = (_modest if units else _provision)(toolchain, progress)
-    for linter in LINTERS:
-        progress.say(f"  … {' '.join(linter)}")
-        status = processes.attach(
-            [python.with_name(linter[0]), *linter[1:]], env=environment, cwd=paths.REPOSITORY
-        )
+    linters: list[tuple[Path | str, ...]] = [(python.with_name(name), *rest) for name, *rest in LINTERS]
+    if not units:
+        # Of the workflows. It finds them by itself.
+        linters.append((toolchain.ensure("actionlint"),))
+    for program, *rest in linters:
+        said = " ".join([Path(program).name, *map(str, rest)])
+        progress.say(f"  … {said}")
+        status = processes.attach([program, *rest], env=environment, cwd=paths.REPOSITORY)
         if status != 0:
             raise KindlingError(
-                f"`{' '.join(linter)}` ended with status {status}",
+                f"`{said}` ended with status {status}",
                 why="its findings stand above",
                 remedy="mend them; the tests run when the linters are content.",
             )

@@ -15,6 +15,7 @@ PULUMI_KUBERNETES = "4.25.0"
 KIND = "0.33.0"
 ETCD = "3.6.16"
 VERSITYGW = "1.8.0"
+ACTIONLINT = "1.7.12"
 COREDNS = "1.14.7"
 LOCAL_PATH_PROVISIONER = "0.0.30"
 # Our own program; its version is that of the client library it is built with.
@@ -153,6 +154,14 @@ TOOLS: dict[str, Tool] = {
         Tool(name="kwok", version=KWOK, folder="kwok", package="sigs.k8s.io/kwok/cmd/kwok", seconds=100),
         # Flux's and Helm's judgement of a status, and Argo CD's Lua: for tests alone.
         Tool(name="kstatus", version=KSTATUS, folder="kstatus", package=".", seconds=45),
+        # GitHub's workflows, judged by their syntax, expressions and types.
+        Tool(
+            name="actionlint",
+            version=ACTIONLINT,
+            folder="actionlint",
+            package="github.com/rhysd/actionlint/cmd/actionlint",
+            seconds=15,
+        ),
         # An S3 server over a folder: for tests of what is kept in an object store.
         Tool(
             name="versitygw",

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
-from infra import settings
+from infra import processes, settings
 from infra.cli.arguments import parse
 from infra.paths import REPOSITORY
+from infra.toolchain import Toolchain
 
 FOLDER = REPOSITORY / ".github" / "workflows"
 FILES = sorted(FOLDER.glob("*.yml"))
@@ -166,3 +167,13 @@ def test_one_comment_is_edited_in_place() -> None:
     ]
     assert script.count("<!-- kindling preview -->") == 1
     assert script.index("updateComment") < script.index("createComment")
+
+
+def test_actionlint_finds_nothing_in_them_and_something_in_a_broken_one(tmp_path: Path) -> None:
+    """`infra test` runs it with the linters."""
+    program = Toolchain().ensure("actionlint")
+    processes.run([program, *FILES], timeout=60)
+    broken = tmp_path / "broken.yml"
+    broken.write_text(FILES[0].read_text().replace("github.run_id", "github.runid"))
+    with pytest.raises(processes.ProgramError):
+        processes.run([program, broken], timeout=60)
