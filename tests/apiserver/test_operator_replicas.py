@@ -28,8 +28,8 @@ from tests.convergence.proxy import Proxy, proxy
 
 ROOM = ROOMS[MEMCACHED.id]
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{ACCOUNT}"
-# Within 15 s is what is promised, and what a cluster shows (tests/cluster/test_faults.py); 11 to 13 is what it
-# takes here. Another suite may be at its hardest on the same two cores meanwhile.
+# Within 15 s is what is promised, and what a cluster shows (tests/cluster/test_faults.py); it takes 11 to 13
+# here. Another suite may be at its hardest on the same two cores meanwhile.
 TAKEOVER_SECONDS = 20.0
 NUMBERS = itertools.count(1)
 # A leader that was asleep for less than its term goes on.
