@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 AUTO = "auto"
 FIRST_PORT, LAST_PORT = 1024, 65535
@@ -55,6 +56,46 @@ def names(text: str, known: Sequence[str]) -> tuple[str, ...] | None:
     if not isinstance(found, list) or not all(isinstance(name, str) and name in known for name in found):
         return None
     return tuple(found) if len(found) == len(set(found)) else None
+
+
+def operator_pod(text: str) -> dict[str, Any] | None:
+    """An object whose keys are known and whose values have a Pod's shapes; the API server judges the rest."""
+    found = _json(text)
+    if not isinstance(found, dict) or not all(
+        key in OPERATOR_POD and OPERATOR_POD[key](value) for key, value in found.items()
+    ):
+        return None
+    return found
+
+
+def _words(value: object) -> bool:
+    return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
+
+
+def _objects(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, dict) for item in value)
+
+
+def _resources(value: object) -> bool:
+    return isinstance(value, dict) and all(
+        name in ("operator", "prober")
+        and isinstance(item, dict)
+        and set(item) == {"requests", "limits"}
+        and all(isinstance(amounts, dict) for amounts in item.values())
+        for name, item in value.items()
+    )
+
+
+OPERATOR_POD: dict[str, Callable[[object], bool]] = {
+    "labels": _words,
+    "annotations": _words,
+    "nodeSelector": _words,
+    "tolerations": _objects,
+    "priorityClassName": lambda value: isinstance(value, str),
+    "imagePullSecrets": _objects,
+    "resources": _resources,
+}
+"""What a stack may say of the operator's Pods, by key; `resources` by container, with requests and limits."""
 
 
 def registry(text: str) -> str | None:

@@ -90,6 +90,8 @@ class OperatorSettings:
     watch_namespaces: tuple[str, ...]
     scope: str = CLUSTER_WIDE
     kinds: tuple[str, ...] = ()
+    pod: Mapping[str, Any] = field(default_factory=dict)
+    """What its Pods have beyond ours, in Kubernetes' own words: see `setting_values.OPERATOR_POD`."""
 
 
 @dataclass(frozen=True)
@@ -200,6 +202,11 @@ def _operator(source: Source) -> OperatorSettings:
         watch_namespaces=watched,
         scope=scope,
         kinds=_kinds(source),
+        pod=source.parsed(
+            "operatorPod",
+            values.operator_pod,
+            f"an object of {', '.join(values.OPERATOR_POD)}, as a Pod has them",
+        ),
     )
 
 

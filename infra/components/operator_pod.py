@@ -32,8 +32,13 @@ def template(
     settings: OperatorSettings,
 ) -> core.v1.PodTemplateSpecArgs:
     """The template of the Deployment; `variables` are what else the operator is told."""
+    pod = settings.pod
     return core.v1.PodTemplateSpecArgs(
-        metadata=meta.v1.ObjectMetaArgs(labels=labels),
+        metadata=meta.v1.ObjectMetaArgs(
+            # Ours last: by them the Deployment finds its Pods.
+            labels={**pod.get("labels", {}), **labels},
+            annotations=pod.get("annotations"),
+        ),
         spec=core.v1.PodSpecArgs(
             service_account_name=service_account,
             # Longer than the operator takes to give its Lease back.
@@ -43,8 +48,12 @@ def template(
             automount_service_account_token=False,
             containers=[
                 _container(image=image, variables=variables, settings=settings),
-                _prober(image=image),
+                _prober(image=image, settings=settings),
             ],
+            node_selector=pod.get("nodeSelector"),
+            tolerations=pod.get("tolerations"),
+            priority_class_name=pod.get("priorityClassName"),
+            image_pull_secrets=pod.get("imagePullSecrets"),
             volumes=[
                 core.v1.VolumeArgs(name="tmp", empty_dir=core.v1.EmptyDirVolumeSourceArgs(size_limit="16Mi")),
                 core.v1.VolumeArgs(
@@ -78,8 +87,11 @@ def _container(
         readiness_probe=_probe("/readyz", period=2, failures=3),
         # A slow machine may take its time to start; a started process is judged by the other two.
         startup_probe=_probe("/healthz", period=1, failures=60),
-        resources=core.v1.ResourceRequirementsArgs(
-            requests={"cpu": "50m", "memory": "96Mi"}, limits={"cpu": "1", "memory": "256Mi"}
+        resources=_resources(
+            settings,
+            "operator",
+            requests={"cpu": "50m", "memory": "96Mi"},
+            limits={"cpu": "1", "memory": "256Mi"},
         ),
         security_context=restricted.container(),
         volume_mounts=[
@@ -92,7 +104,16 @@ def _container(
     )
 
 
-def _prober(*, image: pulumi.Input[str]) -> core.v1.ContainerArgs:
+def _resources(
+    settings: OperatorSettings, container: str, *, requests: dict[str, str], limits: dict[str, str]
+) -> core.v1.ResourceRequirementsArgs:
+    own = settings.pod.get("resources", {}).get(container, {})
+    return core.v1.ResourceRequirementsArgs(
+        requests=own.get("requests", requests), limits=own.get("limits", limits)
+    )
+
+
+def _prober(*, image: pulumi.Input[str], settings: OperatorSettings) -> core.v1.ContainerArgs:
     """Without a probe: the operator finds out whether it answers, and where it ends it is started again."""
     return core.v1.ContainerArgs(
         name="prober",
@@ -100,8 +121,11 @@ def _prober(*, image: pulumi.Input[str]) -> core.v1.ContainerArgs:
         image_pull_policy="IfNotPresent",
         command=["/opt/kindling/bin/python", "-m", "kindling.prober", PROBER_SOCKET],
         # Room for as many workers as there may be, each with all that it may take.
-        resources=core.v1.ResourceRequirementsArgs(
-            requests={"cpu": "20m", "memory": "64Mi"}, limits={"cpu": "1", "memory": "512Mi"}
+        resources=_resources(
+            settings,
+            "prober",
+            requests={"cpu": "20m", "memory": "64Mi"},
+            limits={"cpu": "1", "memory": "512Mi"},
         ),
         security_context=restricted.container(),
         volume_mounts=[core.v1.VolumeMountArgs(name="sockets", mount_path=SOCKETS)],

@@ -166,6 +166,35 @@ def test_settings_reach_the_deployment() -> None:
     assert values["KINDLING_WATCH_NAMESPACES"] == "a,b"
 
 
+def test_what_a_stack_says_of_the_pods_is_beside_what_is_ours() -> None:
+    own: dict[str, Any] = {
+        "labels": {"team": "platform", "app.kubernetes.io/name": "another"},
+        "annotations": {"sidecar.istio.io/inject": "false"},
+        "nodeSelector": {"pool": "system"},
+        "tolerations": [{"key": "dedicated", "operator": "Equal", "value": "system", "effect": "NoSchedule"}],
+        "priorityClassName": "system-cluster-critical",
+        "imagePullSecrets": [{"name": "registry"}],
+        "resources": {
+            "operator": {
+                "requests": {"cpu": "100m", "memory": "128Mi"},
+                "limits": {"cpu": "2", "memory": "512Mi"},
+            }
+        },
+    }
+    changed = replace(BARE, operator=replace(BARE.operator, pod=own))
+    graph = declare(lambda: environment.build(changed), stack="dev", preview=False)
+    template = graph.one("kubernetes:apps/v1:Deployment").inputs["spec"]["template"]
+    spec, labels = template["spec"], template["metadata"]["labels"]
+    for key in ("nodeSelector", "tolerations", "priorityClassName", "imagePullSecrets"):
+        assert spec[key] == own[key]
+    assert template["metadata"]["annotations"] == own["annotations"]
+    assert (labels["team"], labels["app.kubernetes.io/name"]) == ("platform", "kindling")
+    operator, prober = spec["containers"]
+    assert operator["resources"] == own["resources"]["operator"]
+    assert prober["resources"]["limits"]["memory"] == "512Mi"
+    assert operator["securityContext"]["readOnlyRootFilesystem"] is True
+
+
 def test_replicas_prefer_different_nodes_and_do_not_go_at_once(graph: Graph, pod: dict[str, Any]) -> None:
     (spread,) = pod["topologySpreadConstraints"]
     assert spread["topologyKey"] == "kubernetes.io/hostname"

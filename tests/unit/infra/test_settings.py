@@ -25,6 +25,7 @@ GOOD = {
     "broker": "false",
     "scope": "cluster",
     "protect": "auto",
+    "operatorPod": "{}",
 }
 EXISTING = {
     **{key: value for key, value in GOOD.items() if key not in ("nodeImage", "workers", "apiServerPort")},
@@ -131,6 +132,12 @@ def test_what_is_in_somebody_elses_cluster_is_protected_unless_told_otherwise(
         ("broker", "True", "true, false"),
         ("scope", "namespace", "cluster, namespaces"),
         ("protect", "", "auto, true, false"),
+        ("operatorPod", "[]", "an object of labels, annotations"),
+        ("operatorPod", '{"hostNetwork": true}', "tolerations"),
+        ("operatorPod", '{"nodeSelector": {"pool": 1}}', "nodeSelector"),
+        ("operatorPod", '{"tolerations": {}}', "tolerations"),
+        ("operatorPod", '{"resources": {"operator": {"limits": {}}}}', "resources"),
+        ("operatorPod", '{"resources": {"other": {"requests": {}, "limits": {}}}}', "resources"),
     ],
 )
 def test_a_wrong_value_is_named(key: str, value: str | None, allowed: str) -> None:
