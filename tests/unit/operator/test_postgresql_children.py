@@ -263,8 +263,14 @@ def test_every_refusal_and_status_can_be_told(spec: Object, name: str) -> None:
 
 
 def test_stopping_has_its_time_and_starting_any() -> None:
-    for asked, seconds in ((None, 1800), (90, 90)):
-        pod = pod_of(postgresql(shutdownSeconds=asked))
+    for asked, memory, seconds in (
+        (None, "512Mi", 68),
+        (None, "16Gi", 316),
+        (None, "512Gi", 1800),
+        (None, "1Mi", 60),
+        (90, "512Gi", 90),
+    ):
+        pod = pod_of(postgresql(shutdownSeconds=asked, resources={"limits": {"memory": memory}}))
         assert pod["terminationGracePeriodSeconds"] == seconds
         container = pod["containers"][0]
         assert container["startupProbe"]["failureThreshold"] == 2**31 - 1

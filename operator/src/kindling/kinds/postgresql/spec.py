@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kindling.engine.quantity import quantity
 from kindling.kinds.amounts import merged
 from kindling.kinds.contract import Problem
 from kindling.kinds.postgresql import parameters
@@ -18,7 +19,9 @@ from kindling.kube.resources import Object
 
 DEFAULT_USER = "postgres"
 DEFAULT_SIZE = "1Gi"
-DEFAULT_SHUTDOWN_SECONDS = 1800
+LEAST_SHUTDOWN_SECONDS, MOST_SHUTDOWN_SECONDS = 60, 1800
+MEMORY_PER_SECOND = 64 * 2**20
+"""Bytes of limited memory, a quarter of which is shared_buffers: 16 MiB a second reach a slow volume."""
 SUPERUSER = "kindling"
 RESERVED = frozenset({SUPERUSER, "public", "none", "template0", "template1"})
 # The Pod's label controller-revision-hash is NAME-<10 characters>, and labels end at 63.
@@ -56,7 +59,7 @@ def read(cr: Object, *, default_image: str) -> Spec:
         resources=resources_of(cr),
         parameters=parameters.read(cr),
         retain=spec.get("deletionPolicy") != "Delete",
-        shutdown_seconds=int(spec.get("shutdownSeconds") or DEFAULT_SHUTDOWN_SECONDS),
+        shutdown_seconds=int(spec.get("shutdownSeconds") or shutdown_seconds(cr)),
     )
 
 
@@ -82,6 +85,16 @@ def resources_of(cr: Object) -> Object:
         memory=DEFAULT_MEMORY,
         memory_limit=DEFAULT_MEMORY_LIMIT,
     )
+
+
+def shutdown_seconds(cr: Object) -> int:
+    """How long a server may take to stop whose spec does not say it: its last checkpoint's time.
+
+    No longer than it needs: a namespace that is deleted waits for half of its Pods' grace periods, whether
+    they are gone or not (Kubernetes' namespace controller).
+    """
+    flush = quantity(resources_of(cr)["limits"]["memory"]) / MEMORY_PER_SECOND
+    return min(LEAST_SHUTDOWN_SECONDS + int(flush), MOST_SHUTDOWN_SECONDS)
 
 
 def access_mode_of(cr: Object) -> str:
