@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from infra.settings import read
 from infra.toolchain import Toolchain
@@ -73,15 +73,14 @@ class Environment:
         assert done.returncode == 0, f"kubectl {words}: {done.stdout[-3000:]}\n{done.stderr[-3000:]}"
         return done.stdout
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
-        """kubectl left running; the caller waits for it."""
-        pipe = subprocess.PIPE
+    def start(self, *words: str, into: IO[str] | int = subprocess.PIPE) -> subprocess.Popen[str]:
+        """kubectl left running; the caller waits for it. What it prints without an end goes `into` a file."""
         return subprocess.Popen(
             self._kubectl(*words),
             env=self._env,
             stdin=subprocess.DEVNULL,
-            stdout=pipe,
-            stderr=pipe,
+            stdout=into,
+            stderr=subprocess.PIPE,
             text=True,
         )
 

@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from tempfile import TemporaryFile
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from tests.cluster.stack import STACK, Environment, within
 pytestmark = pytest.mark.thorough
 
 PLURAL = "postgresqls.database.db.example.com"
+OTHER_PLURAL = "postgresqls.database.technotuesday.io"
 SYSTEM = "kindling-system"
 OPERATOR = "deployment/kindling-operator"
 VARIABLE = "KINDLING_IMAGE_POSTGRES"
@@ -53,19 +55,31 @@ def another_image(environment: Environment) -> Iterator[str]:
     yield other
     environment.ok("up", STACK)
 
+    def back() -> bool:
+        """Each that takes turns runs the operator's own image again."""
+        found = environment.get(f"{PLURAL},{OTHER_PLURAL}", "--all-namespaces")["items"]
+        return all(
+            item["status"].get("image") == image for item in found if item["metadata"]["name"] != EPHEMERAL
+        )
+
+    within(DONE_SECONDS, back)
+
 
 @contextmanager
 def watched(environment: Environment) -> Iterator[list[dict[str, Any]]]:
     """Every event of a Pod of the resources, in the order in which they came; complete once it has ended."""
     words = ("get", "pods", "-l", "app.kubernetes.io/managed-by=kindling", "--watch", "--output-watch-events")
     found: list[dict[str, Any]] = []
-    watch = environment.start(*words, "-o", "json")
-    try:
-        time.sleep(2)
-        yield found
-    finally:
-        watch.terminate()
-        said, _ = watch.communicate(timeout=30)
+    with TemporaryFile("w+") as file:
+        watch = environment.start(*words, "-o", "json", into=file)
+        try:
+            time.sleep(2)
+            yield found
+        finally:
+            watch.terminate()
+            watch.communicate(timeout=30)
+        file.seek(0)
+        said = file.read()
     decoder, rest = json.JSONDecoder(), said.lstrip()
     while rest:
         try:
@@ -118,4 +132,5 @@ def test_one_server_restarts_at_a_time_and_loses_no_row(databases: Environment, 
         for ledger in ledgers[:-1]:
             ledger.assert_kept(round=1)
     assert runs()[EPHEMERAL] == before[EPHEMERAL]
+    assert events
     assert most_at_once(events) == (1, set(IN_TURN))
