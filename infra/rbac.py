@@ -18,6 +18,7 @@ READ = ("get", *SEE)
 # Server-side apply needs `patch`, and `create` for an object that is not there yet.
 OWN = (*READ, "create", "patch")
 LEASES = "coordination.k8s.io"
+OWN_NAMESPACE = "kindling-system"
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,27 @@ def user_rules(role: str, kinds: Sequence[str] = ()) -> tuple[Rule, ...]:
         if any("scale" in version.get("subresources", {}) for version in crd["spec"]["versions"]):
             found.append(Rule("how many run", group, (f"{plural}/scale",), scale))
     return tuple(found)
+
+
+def grants(kinds: Sequence[str], *, namespaces: Sequence[str] | None) -> list[tuple[str, str, str, str]]:
+    """All that is granted to the operator and by users' roles: verb, resource, group, namespace, each once.
+
+    Nobody can grant what he may not do himself. `namespaces` None for an operator of the whole cluster;
+    an empty namespace means everywhere.
+    """
+    places = [""] if namespaces is None else list(namespaces)
+    found = [(rule, place) for rule in cluster_rules(kinds) for place in places]
+    found += [(rule, OWN_NAMESPACE) for rule in OWN_NAMESPACE_RULES]
+    # Users' roles are ClusterRoles, whatever the operator serves.
+    found += [(rule, "") for role in USER_ROLES for rule in user_rules(role, kinds)]
+    return list(
+        dict.fromkeys(
+            (verb, resource, rule.group, place)
+            for rule, place in found
+            for resource in rule.resources
+            for verb in rule.verbs
+        )
+    )
 
 
 def aggregated(role: str) -> dict[str, str]:

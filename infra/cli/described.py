@@ -29,6 +29,8 @@ class Described:
     served: tuple[str, ...] | None
     # The names of the definitions that the stack installs.
     definitions: tuple[str, ...]
+    # What the stack grants to the operator and to users' roles, each as verb, resource, group, namespace.
+    grants: tuple[tuple[str, str, str, str], ...] = ()
 
 
 def describe(python: Path, stack: str) -> Described:
@@ -42,7 +44,9 @@ def describe(python: Path, stack: str) -> Described:
         )
     served, definitions = answer.pop("served"), answer.pop("definitions")
     return Described(
-        **answer, served=None if served is None else tuple(served), definitions=tuple(definitions)
+        **{**answer, "grants": tuple(tuple(grant) for grant in answer["grants"])},
+        served=None if served is None else tuple(served),
+        definitions=tuple(definitions),
     )
 
 
@@ -51,6 +55,7 @@ def main(stack: str) -> None:
     answer: dict[str, object]
     try:
         # Imported late: by then YAML can be read.
+        from infra import rbac
         from infra.components import manifests
 
         found = settings.read(stack)
@@ -70,6 +75,12 @@ def main(stack: str) -> None:
             if found.operator.scope == settings.CLUSTER_WIDE
             else found.operator.watch_namespaces,
             "definitions": definitions,
+            "grants": rbac.grants(
+                found.operator.kinds,
+                namespaces=None
+                if found.operator.scope == settings.CLUSTER_WIDE
+                else found.operator.watch_namespaces,
+            ),
         }
     json.dump(answer, sys.stdout)
 

@@ -15,7 +15,10 @@ from infra.drivers.access import Access, Right
 from infra.drivers.registry import Registry
 from infra.errors import KindlingError
 
-VERBS = ("create", "patch", "delete")
+VERBS = ("get", "create", "patch", "delete")
+# What Pulumi's provider looks at while it waits for a Deployment.
+AWAITED = (("apps", "replicasets"), ("", "pods"), ("", "events"))
+SHOWN = 12
 NAMESPACE = "kindling-system"
 RBAC = "rbac.authorization.k8s.io"
 ADMISSION = "admissionregistration.k8s.io"
@@ -31,16 +34,31 @@ def check(stack: str, settings: Described, state: StackState | None, *, kubectl:
     way = access(stack, kubectl=kubectl)
     same_cluster(stack, way, state)
     way.recent()
-    lacking = way.lacking(rights(served=settings.served))
+    lacking = way.lacking(rights(served=settings.served)) or _not_to_be_granted(way, settings)
     if lacking:
+        shown = ", ".join(map(str, lacking[:SHOWN]))
+        more = f" and {len(lacking) - SHOWN} more" if len(lacking) > SHOWN else ""
         raise KindlingError(
             f"the credentials of context `{way.context}` lack rights that the stack needs",
-            why="they may not " + ", ".join(map(str, lacking)),
+            why=f"they may not {shown}{more}",
             remedy="have them granted (docs/guides/environments.md), then run the same command again; "
             "nothing was changed.",
         )
     if settings.registry:
         Registry.of(settings.registry, insecure=settings.insecure_registry).check()
+
+
+def _not_to_be_granted(way: Access, settings: Described) -> list[Right]:
+    """What the stack grants and its user does not have: Kubernetes lets nobody grant that.
+
+    Who may `escalate` the roles may all the same.
+    """
+    wanted = [Right(verb, name, group, place) for verb, name, group, place in settings.grants]
+    lacking = way.lacking(wanted)
+    roles = ["clusterroles", *(["roles"] if settings.served is not None else [])]
+    if lacking and not way.lacking([Right("escalate", role, RBAC) for role in roles]):
+        return []
+    return lacking
 
 
 def same_cluster(stack: str, way: Access, state: StackState | None) -> None:
@@ -77,8 +95,9 @@ def rights(*, served: tuple[str, ...] | None) -> list[Right]:
         wide.append((RBAC, "clusterrolebindings"))
     places = [(group, name, NAMESPACE) for group, names in own for name in names]
     places += [(RBAC, name, place) for place in served or () for name in ("roles", "rolebindings")]
+    looked_at = [*AWAITED, ("apps", "deployments")]
     return [
         Right(verb, name, group, namespace)
         for group, name, namespace in [*((group, name, "") for group, name in wide), *places]
         for verb in VERBS
-    ]
+    ] + [Right(verb, name, group, NAMESPACE) for group, name in looked_at for verb in ("list", "watch")]

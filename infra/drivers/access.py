@@ -30,7 +30,7 @@ _LOGGED = re.compile(r"[IWEF][0-9]{4} [0-9:.]+ ")
 
 @dataclass(frozen=True)
 class Right:
-    """A verb on a resource of a group, in one namespace or (empty) everywhere."""
+    """A verb on a resource (or RESOURCE/SUBRESOURCE) of a group, in one namespace or (empty) everywhere."""
 
     verb: str
     resource: str
@@ -38,7 +38,8 @@ class Right:
     namespace: str = ""
 
     def __str__(self) -> str:
-        name = f"{self.resource}.{self.group}" if self.group else self.resource
+        resource, slash, part = self.resource.partition("/")
+        name = (f"{resource}.{self.group}" if self.group else resource) + slash + part
         return f"{self.verb} {name}" + (f" in {self.namespace}" if self.namespace else "")
 
 
@@ -74,7 +75,8 @@ class Access:
                 "spec": {
                     "resourceAttributes": {
                         "verb": right.verb,
-                        "resource": right.resource,
+                        "resource": right.resource.partition("/")[0],
+                        "subresource": right.resource.partition("/")[2],
                         "group": right.group,
                         "namespace": right.namespace,
                     }

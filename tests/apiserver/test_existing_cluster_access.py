@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 from kindling.kube import versions
 
+from infra import rbac
 from infra.cli import backend, doctor, plain, preflight, survey
 from infra.cli.described import Described
 from infra.drivers.access import OLDEST, Access, Right
 from infra.errors import KindlingError
 from infra.resources import host
 from infra.resources.existing_cluster import ExistingClusterProvider
+from tests.apiserver.accounts import with_rights
 from tests.apiserver.apiclient import Api
 from tests.apiserver.controlplane import ControlPlane, tool
 from tests.convergence.proxy import proxy
@@ -81,12 +83,65 @@ def test_the_rights_that_lack_are_named(plane: ControlPlane, tmp_path: Path, wea
     way = access(plane, tmp_path, token=weak)
     assert way.lacking([CRDS, Right("get", "namespaces")]) == [CRDS]
     wanted = preflight.rights(served=("team-a",))
-    assert way.lacking(wanted) == wanted
+    assert way.lacking(wanted) == [right for right in wanted if right != Right("get", "namespaces")]
     assert "create rolebindings.rbac.authorization.k8s.io in team-a" in [str(right) for right in wanted]
     assert not any("clusterrolebindings" in str(right) for right in wanted)
     assert any("clusterrolebindings" in str(right) for right in preflight.rights(served=None))
     for resource in ("clusterroles", "validatingadmissionpolicies", "validatingadmissionpolicybindings"):
         assert any(right.resource == resource for right in wanted), resource
+
+
+def settings_of(*kinds: str, served: tuple[str, ...] | None = None) -> Described:
+    return Described(
+        api_server_port=0,
+        node_image=None,
+        workers=0,
+        samples=False,
+        registry="",
+        insecure_registry=False,
+        served=served,
+        definitions=(),
+        grants=tuple(rbac.grants(kinds, namespaces=served)),
+    )
+
+
+def granting(plane: ControlPlane, api: Api, name: str, *more: dict[str, Any]) -> Access:
+    """Somebody who may do all that `up` itself does, and what `more` says."""
+    rules: list[dict[str, Any]] = [
+        {"apiGroups": [right.group], "resources": [right.resource], "verbs": [right.verb]}
+        for right in preflight.rights(served=None)
+    ]
+    look = {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]}
+    way = with_rights(plane, api, namespace="preflight", account=name, rules=[*rules, look, *more])
+    return Access(tool("kubectl"), "test", str(way.kubeconfig))
+
+
+def test_nobody_begins_who_could_not_grant_what_the_operator_needs(
+    plane: ControlPlane, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The API server would refuse the roles in the midst of `up`."""
+    settings = settings_of("Memcached")
+    held: list[dict[str, Any]] = [
+        {"apiGroups": [group], "resources": [resource], "verbs": [verb]}
+        for verb, resource, group, _ in settings.grants
+    ]
+    missing = {"apiGroups": ["cache.example.com"], "resources": ["memcacheds/status"], "verbs": ["patch"]}
+    assert missing in held
+    few = granting(plane, api, "few", *(rule for rule in held if rule != missing))
+    monkeypatch.setattr(preflight, "access", lambda _stack, *, kubectl: few)
+    with pytest.raises(KindlingError) as raised:
+        preflight.check("staging", settings, None, kubectl=few.kubectl)
+    assert raised.value.why == "they may not patch memcacheds.cache.example.com/status"
+    # Kubernetes' own way to grant what one has not: https://kubernetes.io/docs/reference/access-authn-authz/rbac/
+    escalate = {
+        "apiGroups": ["rbac.authorization.k8s.io"],
+        "resources": ["clusterroles"],
+        "verbs": ["escalate"],
+    }
+    for name, more in (("all", held), ("escalating", [escalate])):
+        way = granting(plane, api, name, *more)
+        monkeypatch.setattr(preflight, "access", lambda _stack, *, kubectl, way=way: way)
+        preflight.check("staging", settings, None, kubectl=way.kubectl)
 
 
 def test_a_recent_cluster_passes(plane: ControlPlane, tmp_path: Path) -> None:
