@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 
+from infra import cache
 from infra.cli import (
     backend,
     confirmation,
@@ -68,6 +69,10 @@ def run(command: Command) -> int:
             progress.say("  gave the operator back the replicas that a killed `dev` had taken")
         _apply(target, command)
     progress.say("\nTime taken:\n" + times(progress.taken))
+    names, freed = cache.prune()
+    if names:
+        gone = f"{', '.join(names)} ({survey.gib(freed)})"
+        progress.say(f"Removed from the cache, unused for {cache.DAYS:.0f} days: {gone}")
     sys.stdout.write(farewell(stack, samples=settings.samples))
     return 0
 

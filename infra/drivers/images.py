@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from fnmatch import fnmatch
 from pathlib import Path
 
-from infra import locks, paths, processes
+from infra import cache, locks, paths, processes
 from infra.drivers import debian, debian_lock, maven, registry
 from infra.drivers.engine import ContainerEngine
 from infra.drivers.node_image import ensure_node_image
@@ -106,6 +106,7 @@ def build_archive(
     built = [archive] if exact else [archive, newer]
     for found in built:
         if found.exists():
+            cache.used(found)
             return found
     with locks.alone(locks.beside(archive)):
         for found in built:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from infra import paths, processes
+from infra import cache, paths, processes
 from infra.errors import KindlingError
 from infra.progress import Progress, Step
 from infra.toolchain import build as building
@@ -99,6 +99,7 @@ class Toolchain:
             return ToolState(tool.name, found[1], "path", found[0], "use it as it is", 0.0)
         built = building.location(tool)
         if built.exists():
+            cache.used(built.parent)
             return ToolState(tool.name, tool.version, "cache", built, "use it as it is", 0.0)
         return ToolState(
             tool.name, tool.version, "missing", None, "build from its pinned Go module", tool.seconds

@@ -12,7 +12,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from infra import locks, paths, processes
+from infra import cache, locks, paths, processes
 from infra.errors import KindlingError
 from infra.progress import Progress
 
@@ -39,6 +39,7 @@ def ensure(requirements: str = "requirements.txt", *, progress: Progress | None 
     home = location(requirements)
     python = home / "bin" / "python"
     if present(requirements):
+        cache.used(home)
         return python
     progress = progress or Progress()
     with progress.step(step_name(requirements)) as say, locks.alone(locks.beside(home), say=say):
