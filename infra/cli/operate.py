@@ -31,7 +31,6 @@ def preview(command: Command) -> int:
     """
     for file in filter(None, (command.markdown, command.save_plan)):
         _clear(file)
-    looking.known(command.stack)
     if skipped := placeholders.skips(command.stack, images=False):
         if command.markdown is not None:
             command.markdown.write_text(page.skipped(skipped, stack=command.stack))
