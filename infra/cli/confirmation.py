@@ -40,7 +40,7 @@ def destruction(stack: str, *, place: str, resources: int, objects: Mapping[str,
         more = f" and {len(spread) - SHOWN} more namespaces" if len(spread) > SHOWN else ""
         lines.append(f"  {name}: {shown}{more}")
     if taken:
-        lines.append("Volumes that are retained stay, and so do the Secrets of nobody's resource.")
+        lines.append("Volumes of spec.deletionPolicy Retain stay.")
     return "\n".join(lines)
 
 

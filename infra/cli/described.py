@@ -63,7 +63,8 @@ def main(stack: str) -> None:
     except KindlingError as error:
         answer = {"error": {"what": error.what, "why": error.why, "remedy": error.remedy}}
     else:
-        image = found.cluster.node_image
+        image, operator = found.cluster.node_image, found.operator
+        served = None if operator.scope == settings.CLUSTER_WIDE else operator.watch_namespaces
         answer = {
             "api_server_port": found.cluster.api_server_port,
             "node_image": None if image == settings.AUTO else image,
@@ -71,16 +72,9 @@ def main(stack: str) -> None:
             "samples": found.samples.enabled,
             "registry": found.images.registry,
             "insecure_registry": found.images.insecure,
-            "served": None
-            if found.operator.scope == settings.CLUSTER_WIDE
-            else found.operator.watch_namespaces,
+            "served": served,
             "definitions": definitions,
-            "grants": rbac.grants(
-                found.operator.kinds,
-                namespaces=None
-                if found.operator.scope == settings.CLUSTER_WIDE
-                else found.operator.watch_namespaces,
-            ),
+            "grants": rbac.grants(operator.kinds, namespaces=served),
         }
     json.dump(answer, sys.stdout)
 

@@ -15,24 +15,22 @@ from infra.settings import EXISTING, PROJECT, PROMOTED, cluster_name
 
 def value(stack: str, key: str) -> str:
     """The plain value of a setting, without quotes; empty where the stack's file sets none, or is missing."""
-    try:
-        lines = (paths.REPOSITORY / f"Pulumi.{stack}.yaml").read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        return ""
-    wanted = re.compile(rf"\s+{PROJECT}:{key}:\s+(?P<quote>[\"']?)(?P<value>.*?)(?P=quote)\s*(\s#.*)?")
-    found = [match["value"] for match in map(wanted.fullmatch, lines) if match]
-    return found[0] if found else ""
+    return _first(stack, rf"\s+{PROJECT}:{key}")
 
 
 def top(stack: str, key: str) -> str:
-    """The plain value of one of Pulumi's own keys of the file, such as `secretsprovider`; empty without."""
+    """The same of one of Pulumi's own keys of the file, such as `secretsprovider`."""
+    return _first(stack, key)
+
+
+def _first(stack: str, key: str) -> str:
+    """The first plain value of a key, which is a pattern from the line's beginning on."""
     try:
         lines = (paths.REPOSITORY / f"Pulumi.{stack}.yaml").read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
         return ""
     wanted = re.compile(rf"{key}:\s+(?P<quote>[\"']?)(?P<value>.*?)(?P=quote)\s*(\s#.*)?")
-    found = [match["value"] for match in map(wanted.fullmatch, lines) if match]
-    return found[0] if found else ""
+    return next((match["value"] for match in map(wanted.fullmatch, lines) if match), "")
 
 
 def is_existing(stack: str) -> bool:

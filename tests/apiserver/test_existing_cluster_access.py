@@ -161,16 +161,7 @@ def test_a_kubernetes_that_is_too_old_is_refused_before_the_first_write(
         way = access(between.plane, tmp_path)
         monkeypatch.setattr(plain, "value", lambda _stack, _name: way.kubeconfig)
         machine = survey.Machine(stack="staging", parts=(), cluster="elsewhere")
-        settings = Described(
-            api_server_port=6443,
-            node_image=None,
-            workers=0,
-            samples=False,
-            registry="",
-            insecure_registry=False,
-            served=None,
-            definitions=(),
-        )
+        settings = settings_of()
         monkeypatch.setattr(host, "access", lambda _context: way)
         refused: list[Callable[[], object]] = [
             lambda: preflight.check("staging", settings, None, kubectl=way.kubectl),
