@@ -6,6 +6,8 @@ line prints it: three sentences that say what happened, why, and what to do.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class KindlingError(Exception):
     """A failure that a person can act on.
@@ -36,3 +38,9 @@ class KindlingError(Exception):
 
 def _rebuild(what: str, why: str, remedy: str) -> KindlingError:
     return KindlingError(what, why=why, remedy=remedy)
+
+
+def listed(items: Sequence[object], *, most: int) -> str:
+    """The first of them in a row, and how many more there are."""
+    more = f" and {len(items) - most} more" if len(items) > most else ""
+    return ", ".join(map(str, items[:most])) + more

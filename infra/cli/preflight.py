@@ -13,7 +13,7 @@ from infra.cli.backend import StackState
 from infra.cli.described import Described
 from infra.drivers.access import Access, Right
 from infra.drivers.registry import Registry
-from infra.errors import KindlingError
+from infra.errors import KindlingError, listed
 
 VERBS = ("get", "create", "patch", "delete")
 # What Pulumi's provider looks at while it waits for a Deployment.
@@ -36,11 +36,9 @@ def check(stack: str, settings: Described, state: StackState | None, *, kubectl:
     way.recent()
     lacking = way.lacking(rights(served=settings.served)) or _not_to_be_granted(way, settings)
     if lacking:
-        shown = ", ".join(map(str, lacking[:SHOWN]))
-        more = f" and {len(lacking) - SHOWN} more" if len(lacking) > SHOWN else ""
         raise KindlingError(
             f"the credentials of context `{way.context}` lack rights that the stack needs",
-            why=f"they may not {shown}{more}",
+            why=f"they may not {listed(lacking, most=SHOWN)}",
             remedy="have them granted (docs/guides/environments.md), then run the same command again; "
             "nothing was changed.",
         )

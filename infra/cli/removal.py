@@ -11,7 +11,7 @@ from pathlib import Path
 from infra import processes
 from infra.cli import execute, plain
 from infra.cli.backend import StackState
-from infra.errors import KindlingError
+from infra.errors import KindlingError, listed
 
 DEFINITION = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
 SAMPLES_NAMESPACE = "default"
@@ -39,10 +39,10 @@ def check(stack: str, definitions: Collection[str], state: StackState | None, *,
     for name in going:
         left = [place for place in resources(stack, name, kubectl) if not _is_sample(state, name, place)]
         if left:
-            shown = ", ".join(left[:SHOWN]) + (f" and {len(left) - SHOWN} more" if len(left) > SHOWN else "")
             raise KindlingError(
                 f"kindling:kinds of stack `{stack}` leaves out {name}, of which there are resources",
-                why=f"they would be deleted with the definition: {shown}. Nothing was touched",
+                why=f"they would be deleted with the definition: {listed(left, most=SHOWN)}. "
+                "Nothing was touched",
                 remedy="put the kind back, or delete them first: python3 -m infra exec --stack "
                 f"{stack} kubectl delete {name} --all-namespaces --all",
             )

@@ -24,6 +24,7 @@ from infra.cli import (
 from infra.cli import machine as looking
 from infra.cli import stack as stacks
 from infra.cli.arguments import Command
+from infra.cli.backend import StackState
 from infra.cli.described import Described, describe
 from infra.cli.stack import Stack
 from infra.cli.takeover import Place
@@ -54,8 +55,7 @@ def run(command: Command) -> int:
         f"This takes {survey.outlook(machine.steps)}. Ctrl-C stops it; the next run goes on from there."
     )
     progress.plan(list(machine.steps))
-    settings = provision(machine, toolchain=toolchain, progress=progress)
-    state = stacks.recorded(stack, toolchain=toolchain)
+    settings, state = provision(machine, toolchain=toolchain, progress=progress)
     if command.plan is not None:
         plan.check(command.plan, stack=stack, state=state)
     if machine.cluster in ("running", "elsewhere"):
@@ -104,8 +104,13 @@ def _mending(target: Stack) -> tuple[list[str], dict[str, str]]:
     return ["--refresh", "--run-program"], {"PULUMI_K8S_ENABLE_PATCH_FORCE": "true"}
 
 
-def provision(machine: survey.Machine, *, toolchain: Toolchain, progress: Progress) -> Described:
-    """Make the environment, check the settings, then build the tools and images that are missing."""
+def provision(
+    machine: survey.Machine, *, toolchain: Toolchain, progress: Progress
+) -> tuple[Described, StackState | None]:
+    """Make the environment, check the settings, then build the tools and images that are missing.
+
+    Returns the settings and the stack's record, for which Pulumi may have to be asked.
+    """
     settings = describe(venv.ensure(progress=progress), machine.stack)
     # A cluster that stands has its port, whoever else wants it.
     if machine.cluster != "running" and (taken := looking.port_taken(settings.api_server_port)) is not None:
@@ -113,8 +118,8 @@ def provision(machine: survey.Machine, *, toolchain: Toolchain, progress: Progre
     for name in looking.tools(machine.stack):
         toolchain.ensure(name)
     toolchain.pulumi_home()
+    state = stacks.recorded(machine.stack, toolchain=toolchain)
     if machine.cluster == "elsewhere":
-        state = stacks.recorded(machine.stack, toolchain=toolchain)
         preflight.check(machine.stack, settings, state, kubectl=toolchain.ensure("kubectl"))
         if plain.builds_images(machine.stack):
             engines.install_engine(progress)
@@ -127,7 +132,7 @@ def provision(machine: survey.Machine, *, toolchain: Toolchain, progress: Progre
     for step in machine.steps:
         if step not in (looking.CREATE, looking.CHECK):
             progress.skip(step.name)
-    return settings
+    return settings, state
 
 
 def times(taken: dict[str, float]) -> str:
