@@ -2,10 +2,10 @@
 
 import pulumi
 
-from infra import environment, settings
+from infra import program, settings
 from infra.errors import KindlingError
 
 try:
-    environment.build(settings.load(pulumi.Config().get, stack=pulumi.get_stack()))
+    program.build(settings.load(pulumi.Config().get, stack=pulumi.get_stack()))
 except KindlingError as error:
     raise pulumi.RunError(str(error)) from None

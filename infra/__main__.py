@@ -1,4 +1,4 @@
-"""`python3 -m infra`: see `infra.cli`. The first lines are read by older Pythons too, which are told so."""
+"""`python3 -m infra`: see `infra.cli.launcher`. This file is read by older Pythons too, which it refuses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if sys.version_info < (3, 11):  # noqa: UP036  (that it is older is what is to b
         "  remedy: run the same command with a newer one, as in: python3.11 -m infra" % sys.version_info[:2]
     )
 
-from infra.cli.main import main
+from infra.cli.launcher import start
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(start(sys.argv[1:]))

@@ -2,7 +2,7 @@
 
 The operator reads Secrets, starts Pods and looks at Pods with rights of its own, for whoever may write a
 resource. So each policy asks the authorizer whether the requester might do the same without it. Which
-fields name Secrets, images and variables is read from the CRDs, so that a new field can not be forgotten.
+fields name Secrets, images and variables is read from the CRDs, so that a new field cannot be forgotten.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Some of them the CRD refuses to everybody. A test compares them with what real s
 """
 
 # By kind: the map of PostgreSQL's parameters; what decides who gets the Secrets that are named; the Pod whose
-# existence the status tells.
+# existence the status reveals.
 _PARAMETERS = {"Postgresql": "parameters"}
 _DESTINATIONS = {"PulsarConsumer": ("serverAddress",)}
 _POD_NAMES = {"MyCustomResource": "name"}
@@ -177,7 +177,7 @@ class _Asked:
         )
 
     def _pod(self, field: str, served: Sequence[str]) -> None:
-        """The status tells whether there is such a Pod, wherever the operator looks."""
+        """The status reveals whether there is such a Pod, wherever the operator looks."""
         path: Path = ((field, ""),)
         name = f"variables.spec.{field}"
         self.variables["everywhere"] = cel.may("get", "pods", name=name, namespace=None)
@@ -189,7 +189,7 @@ class _Asked:
             where = "all namespaces" if place is None else f"namespace {place}"
             self._ask(
                 f"!({cel.is_changed(path)}) || {here}",
-                f'"spec.{field} \'" + {name} + "\': the status would tell you whether there is such a Pod in'
+                f'"spec.{field} \'" + {name} + "\': the status would show whether there is such a Pod in'
                 f" {where}, and you may not get it there: ask for the right to get pods of that name in"
                 f' {where}"',
                 f"spec.{field} names a Pod that you may not get in {where}: ask for the right",
@@ -200,7 +200,7 @@ class _Asked:
             {
                 "expression": expression,
                 "messageExpression": message_expression,
-                # Where the other can not be made.
+                # Where the other cannot be made.
                 "message": message,
                 "reason": "Forbidden",
             }
@@ -224,7 +224,7 @@ def fields(schema: Manifest, path: Path = ()) -> Iterator[tuple[Path, Manifest]]
             yield (*path, (name, "")), field
             yield from fields(field, (*path, (name, "")))
         else:
-            # What tells entries apart for a person, where the list has it.
+            # What distinguishes entries for a person, where the list has it.
             key = next(iter(field.get("x-kubernetes-list-map-keys", ())), cel.NO_KEY)
             yield (*path, (name, key)), field
             yield from fields(items, (*path, (name, key)))

@@ -15,14 +15,14 @@ from pathlib import Path
 from infra import locks, paths
 
 DAYS = 30.0
-FOLDERS = ("tools", "images", "python")
+FOLDERS = ("tools", "images", "python", "pipelines")
 DAY_SECONDS = 86_400.0
 
 
 def used(path: Path) -> None:
-    """Say that what is made at this path was used just now; a cache that can not be written says nothing."""
+    """Say that what is made at this path was used just now; a cache that cannot be written says nothing."""
     with suppress(OSError):
-        locks.beside(path).touch()
+        locks.lock_path(path).touch()
 
 
 def prune(*, days: float = DAYS) -> tuple[list[str], int]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 Path: TypeAlias = tuple[tuple[str, str], ...]
-"""The way to a field: names, each with the key that tells a list's entries apart, empty for no list."""
+"""The way to a field: names, each with the key that identifies a list's entries, empty for no list."""
 NO_KEY: Final = "-"
 """Stands for the key of a list that has none."""
 
@@ -36,15 +36,15 @@ def is_changed(path: Path) -> str:
 def changed(path: Path) -> str:
     """A list of one text, the field and its value, if it is changed; of none if it is not."""
     assert not is_list(path), "what is within a list is asked for with the whole list"
-    shown = f'"{_words(path)} \'" + string({_at(NEW, path)}.value()) + "\'"'
+    shown = f'"{_text(path)} \'" + string({_at(NEW, path)}.value()) + "\'"'
     return f"({is_changed(path)} ? [{shown}] : [])"
 
 
 def new_entries(path: Path) -> str:
     """A list of texts, one for each entry of a list that was not in it; values are not shown."""
     (name, key), (new, old) = path[-1], (_entries(NEW, path), _entries(OLD, path))
-    words = _words((*path[:-1], (name, "")))
-    entry = f"'{words}[' + e.{key} + ']'" if key != NO_KEY else f"'{words}'"
+    text = _text((*path[:-1], (name, "")))
+    entry = f"'{text}[' + e.{key} + ']'" if key != NO_KEY else f"'{text}'"
     return f"{new}.filter(e, !(e in {old})).map(e, {entry})"
 
 
@@ -59,14 +59,14 @@ def references(path: Path, *, again: str) -> str:
     """A list of `{field, name}` of the objects that a field newly names, or names and `again` is true."""
     lists = [number for number, (_, key) in enumerate(path) if key]
     if not lists:
-        field = _words((*path, ("name", "")))
+        field = _text((*path, ("name", "")))
         named = f"{{'field': '{field}', 'name': string({_at(NEW, path)}.value().name)}}"
         return f"({_at(NEW, path)}.hasValue() && ({again} || {is_changed(path)}) ? [{named}] : [])"
     assert len(lists) == 1, "a list within a list needs more than this"
     head, tail = path[: lists[0] + 1], path[lists[0] + 1 :]
     name, key = head[-1]
     inner = _at("optional.of(e)", tail)
-    before, after = _words((*head[:-1], (name, ""))), "".join(f".{part}" for part, _ in (*tail, ("name", "")))
+    before, after = _text((*head[:-1], (name, ""))), "".join(f".{part}" for part, _ in (*tail, ("name", "")))
     entry = f"[' + e.{key} + ']" if key != NO_KEY else "[]"
     return (
         f"{_entries(NEW, head)}.filter(e, {inner}.hasValue() && ({again} || !(e in {_entries(OLD, head)})))"
@@ -82,5 +82,5 @@ def _entries(root: str, path: Path) -> str:
     return f"{_at(root, path)}.orValue(dyn([]))"
 
 
-def _words(path: Path) -> str:
+def _text(path: Path) -> str:
     return ".".join(("spec", *(name for name, _ in path)))

@@ -1,6 +1,6 @@
 """The one exception that users are meant to see.
 
-It stands apart from `processes` and the drivers because every layer raises it and only the command
+It is apart from `processes` and the drivers because every layer raises it and only the command
 line prints it: three sentences that say what happened, why, and what to do.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 class KindlingError(Exception):
     """A failure that a person can act on.
 
-    `what` names the thing and the value, `why` the cause (a tool's own words where there are any),
+    `what` names the thing and the value, `why` the cause (a tool's own message where there is one),
     `remedy` the next step. Printed without a traceback; a traceback means a bug of ours.
     """
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 
 @contextmanager
-def alone(path: Path, *, say: Callable[[str], None] | None = None) -> Iterator[None]:
-    """Until every other process that asked for the same has left; `say` is told if one is waited for.
+def exclusive(path: Path, *, say: Callable[[str], None] | None = None) -> Iterator[None]:
+    """Until every other process that asked for the same has left; `say` is called if one is waited for.
 
     `path` is an existing folder, or a file that is made and stays. Whoever dies keeps nobody out.
     """
@@ -35,6 +35,6 @@ def alone(path: Path, *, say: Callable[[str], None] | None = None) -> Iterator[N
         os.close(descriptor)
 
 
-def beside(path: Path) -> Path:
+def lock_path(path: Path) -> Path:
     """The lock file of something that is made at this path."""
     return path.with_name(path.name + ".lock")

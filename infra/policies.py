@@ -1,7 +1,7 @@
 """What no resource of a stack may be, whoever wrote it: judged from its properties alone.
 
-Pure, and apart from `guard`, which asks at each registration: so every rule is a test of a few lines.
-A preview knows not every value; what is not known yet is judged when it is.
+Pure, and apart from `policy_enforcement`, which asks at each registration: so every rule is a test of a few
+lines. A preview knows not every value; what is not known yet is judged when it is.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Any, Final
 Props = Mapping[str, Any]
 
 
-class Later(Enum):
+class Unknown(Enum):
     """The value of what another resource has still to compute."""
 
     UNKNOWN = "known later"
 
 
-UNKNOWN: Final = Later.UNKNOWN
+UNKNOWN: Final = Unknown.UNKNOWN
 
 
-class Hidden(str):
+class Secret(str):
     """A secret: judged, never shown."""
 
 
@@ -38,8 +38,14 @@ class Violation:
     remedy: str
 
     def __str__(self) -> str:
-        stands = "is not set" if self.value is None else f"can not be `{_shown(self.value)}`"
-        return f"{self.type} `{self.name}`: {self.field} {stands}\n  remedy: {self.remedy}"
+        state = "is not set" if self.value is None else f"cannot be `{_shown(self.value)}`"
+        return f"{self.type} `{self.name}`: {self.field} {state}\n  remedy: {self.remedy}"
+
+    @property
+    def without_value(self) -> str:
+        """The same where it is not known whether the value is a secret."""
+        state = "is not set" if self.value is None else "has a value that is not allowed"
+        return f"{self.field} {state}; {self.remedy}"
 
 
 def violations(type: str, name: str, props: Props) -> list[Violation]:
@@ -183,17 +189,17 @@ def _binding(props: Props) -> Iterator[_Fault]:
 def _admission(props: Props) -> Iterator[_Fault]:
     failure = _at(props, "spec", "failurePolicy")
     if failure not in (None, "Fail", UNKNOWN):
-        yield "spec.failurePolicy", failure, "set it to Fail: what can not be judged is refused."
+        yield "spec.failurePolicy", failure, "set it to Fail: what cannot be judged is refused."
 
 
 def _enforcement(props: Props) -> Iterator[_Fault]:
     actions = _at(props, "spec", "validationActions")
     if actions is not UNKNOWN and not {"Deny", UNKNOWN} & set(_entries(actions)):
-        yield "spec.validationActions", actions, "add Deny: else the policy only tells."
+        yield "spec.validationActions", actions, "add Deny: else the policy only warns."
 
 
 def _at(value: Any, *keys: str) -> Any:
-    """What stands at the path: None where nothing does, UNKNOWN where that can not be told yet."""
+    """The value at the path: None where there is none, UNKNOWN where it is not known yet."""
     for key in keys:
         if value is UNKNOWN:
             return UNKNOWN
@@ -203,7 +209,7 @@ def _at(value: Any, *keys: str) -> Any:
 
 def _entries(value: Any) -> list[Any]:
     """A list's entries that can be compared; nothing of what is no list."""
-    return [entry for entry in value if isinstance(entry, str | Later)] if isinstance(value, list) else []
+    return [entry for entry in value if isinstance(entry, str | Unknown)] if isinstance(value, list) else []
 
 
 def _each(owner: Props, field: str, path: str) -> Iterator[tuple[str, Props]]:
@@ -221,4 +227,4 @@ def _shown(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, list):
         return ", ".join(map(_shown, value)) or "[]"
-    return "[secret]" if isinstance(value, Hidden) else str(value)
+    return "[secret]" if isinstance(value, Secret) else str(value)

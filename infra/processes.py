@@ -1,4 +1,4 @@
-"""Running other programs: argument lists, timeouts, their own words in the error.
+"""Running other programs: argument lists, timeouts, their own messages in the error.
 
 The one place that imports `subprocess` on the host side, beside `cli.reload`, whose program is watched
 and not waited for. A child gets a process group of its own and never outlives this process's interest
@@ -50,9 +50,9 @@ def run(
     the program keeps open. Raises `ProgramError` with the last lines of standard error on a non-zero exit,
     a timeout or a missing program.
     """
-    words = [str(word) for word in argv]
+    args = [str(word) for word in argv]
     tail: deque[str] = deque(maxlen=TAIL_LINES)
-    with _started(words, env=env, cwd=cwd, wants_input=stdin is not None, inherits=inherits) as process:
+    with _started(args, env=env, cwd=cwd, wants_input=stdin is not None, inherits=inherits) as process:
         assert process.stderr is not None
         watcher = threading.Thread(target=_drain, args=(process.stderr, tail, on_line), daemon=True)
         watcher.start()
@@ -65,7 +65,7 @@ def run(
             status = process.wait(timeout=timeout)
         except subprocess.TimeoutExpired:
             raise ProgramError(
-                f"`{words[0]}` did not finish within {timeout:.0f} s: {_shown(words)}",
+                f"`{args[0]}` did not finish within {timeout:.0f} s: {_shown(args)}",
                 why=_tail(tail),
                 remedy="run it again; what was finished is kept. If it recurs, the machine is overloaded.",
             ) from None
@@ -74,7 +74,7 @@ def run(
     output = "".join(stdout)
     if status != 0:
         why = _tail(tail) or "\n".join(output.splitlines()[-TAIL_LINES:])
-        raise ProgramError(f"`{_shown(words)}` exited with status {status}", why=why, status=status)
+        raise ProgramError(f"`{_shown(args)}` exited with status {status}", why=why, status=status)
     return output
 
 
@@ -87,44 +87,48 @@ def succeeds(argv: Sequence[str | Path], *, timeout: float, env: Mapping[str, st
     return True
 
 
-def attach(
+def run_foreground(
     argv: Sequence[str | Path],
     *,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     inherits: Sequence[int] = (),
+    asks: bool = False,
 ) -> int:
     """Run with this terminal's output and return the exit status; there is no input to wait for.
 
     `env` and `inherits` as for `run`. No timeout: a person is watching. The program has a session of its
     own, so that it hears of a Ctrl-C from us, once each time: Pulumi takes the first as "finish what you are
     at" and a second as "stop at once". KeyboardInterrupt is raised when it has ended, after a third it is
-    killed.
+    killed. One that `asks` has our input, and for that stays in our session, where the terminal itself sends
+    it a Ctrl-C.
     """
-    words = [str(word) for word in argv]
+    args = [str(word) for word in argv]
     process: subprocess.Popen[bytes] | None = None
     interrupt: KeyboardInterrupt | None = None
     for number in (signal.SIGINT, signal.SIGINT, signal.SIGKILL):
         try:
             if process is None:
-                with _held_back():
+                with _defer_signals():
                     process = subprocess.Popen(
-                        words,
-                        env=_environment(env),
+                        args,
+                        env=_env_vars(env),
                         cwd=cwd,
-                        stdin=subprocess.DEVNULL,
-                        start_new_session=True,
+                        stdin=None if asks else subprocess.DEVNULL,
+                        start_new_session=not asks,
                         pass_fds=inherits,
                     )
             status = process.wait()
             break
         except FileNotFoundError:
-            raise _missing(words) from None
+            raise _missing(args) from None
         except KeyboardInterrupt as error:
             if process is None:
                 raise
             interrupt = error
-            _signal(process, number)
+            # A request to end came to us alone; it is a kind of interrupt too.
+            if not asks or type(error) is not KeyboardInterrupt or number == signal.SIGKILL:
+                _signal(process, number)
         except BaseException:
             if process is not None:
                 _end(process)
@@ -139,7 +143,7 @@ def attach(
 
 @contextmanager
 def _started(
-    words: list[str],
+    args: list[str],
     *,
     env: Mapping[str, str] | None,
     cwd: Path | None,
@@ -148,11 +152,11 @@ def _started(
 ) -> Iterator[subprocess.Popen[str]]:
     process: subprocess.Popen[str] | None = None
     try:
-        with _held_back():
+        with _defer_signals():
             try:
                 process = subprocess.Popen(
-                    words,
-                    env=_environment(env),
+                    args,
+                    env=_env_vars(env),
                     cwd=cwd,
                     stdin=subprocess.PIPE if wants_input else subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
@@ -163,9 +167,9 @@ def _started(
                     pass_fds=inherits,
                 )
             except FileNotFoundError:
-                raise _missing(words) from None
+                raise _missing(args) from None
             except PermissionError as error:
-                raise ProgramError(f"`{words[0]}` can not be run", why=str(error)) from None
+                raise ProgramError(f"`{args[0]}` cannot be run", why=str(error)) from None
         yield process
     finally:
         if process is not None:
@@ -173,7 +177,7 @@ def _started(
 
 
 @contextmanager
-def _held_back() -> Iterator[None]:
+def _defer_signals() -> Iterator[None]:
     """Interrupts wait until the end of this: one that came while a program is being started, before we know
     its id, would leave it running.
     """
@@ -207,12 +211,15 @@ def _end(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
 
 
 def _signal(process: subprocess.Popen[str] | subprocess.Popen[bytes], number: signal.Signals) -> None:
-    """To the whole group, of which the program is the leader."""
+    """To the whole group where the program leads one of its own."""
     with suppress(ProcessLookupError):
-        os.killpg(process.pid, number)
+        if os.getpgid(process.pid) == process.pid:
+            os.killpg(process.pid, number)
+        else:
+            process.send_signal(number)
 
 
-def _environment(extra: Mapping[str, str] | None) -> dict[str, str]:
+def _env_vars(extra: Mapping[str, str] | None) -> dict[str, str]:
     return {**os.environ, **(extra or {})}
 
 
@@ -238,15 +245,15 @@ def _feed(process: subprocess.Popen[str], text: str) -> None:
         pass  # It ended without reading; its exit status says why.
 
 
-def _missing(words: list[str]) -> ProgramError:
+def _missing(args: list[str]) -> ProgramError:
     return ProgramError(
-        f"`{words[0]}` is not on this machine",
+        f"`{args[0]}` is not on this machine",
         remedy="`python3 -m infra doctor` says what is missing and what would be done about it.",
     )
 
 
-def _shown(words: list[str]) -> str:
-    text = " ".join(words)
+def _shown(args: list[str]) -> str:
+    text = " ".join(args)
     return text if len(text) <= 200 else text[:197] + "..."
 
 

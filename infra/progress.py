@@ -1,8 +1,8 @@
-"""Showing long work: what runs now, for how long, and what is left.
+"""Progress of long work: what runs now, since when, and what is left.
 
-One writer for two audiences: on a terminal the running step is one line redrawn in place, in a log
-every line stands alone and carries no control codes. Estimates come from the caller (measured on two
-cores) and are only ever shown as "about".
+`Progress` knows the steps, a `Display` shows them: `Lines` here, for logs and before the virtual environment
+exists, and on a terminal the tree of `infra.cli.progress_tree`. Estimates come from the caller (measured on
+two cores) and are only ever shown as "about".
 """
 
 from __future__ import annotations
@@ -12,11 +12,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TextIO
-
-LOG_INTERVAL_SECONDS = 30.0
-REDRAW_SECONDS = 0.5
+from dataclasses import dataclass, field
+from typing import Protocol, TextIO
 
 
 @dataclass(frozen=True)
@@ -27,112 +24,138 @@ class Step:
     seconds: float
 
 
+@dataclass
+class Running:
+    """A step under way: since when by the clock, its estimate, and a word on what it is at."""
+
+    name: str
+    began: float
+    seconds: float
+    detail: str = ""
+
+
+class Display(Protocol):
+    """Where it is shown. `begins` and `ends` frame each running step, `says` is a line that stays."""
+
+    def begins(self, step: Running) -> None: ...
+
+    def ends(self, step: Running, line: str) -> None: ...
+
+    def says(self, text: str) -> None: ...
+
+
 class Progress:
-    """Announces steps, then times them one by one.
+    """Announces steps, then times them; several may run at once, each in a thread of its own.
 
     Steps that were not planned are timed all the same; planned ones that turn out to be needless are
-    dropped with `skip`. Not thread-safe: steps run one after the other.
+    dropped with `skip`.
     """
 
-    def __init__(self, *, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        self._stream = stream if stream is not None else sys.stderr
-        self._clock = clock
-        self._began = clock()
-        self._left: list[Step] = []
+    def __init__(
+        self,
+        *,
+        stream: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        stream = stream if stream is not None else sys.stderr
+        self.clock = clock
+        self.left: list[Step] = []
+        self.running: list[Running] = []
         self.taken: dict[str, float] = {}
-
-    @property
-    def _terminal(self) -> bool:
-        return self._stream.isatty()
+        self.display: Display = terminal(self, stream) if stream.isatty() else Lines(stream)
 
     def plan(self, steps: list[Step]) -> None:
         """Add steps to what is left."""
-        self._left.extend(steps)
+        self.left = [*self.left, *steps]
 
     def skip(self, name: str) -> None:
         """Take a planned step off the list, because it proved needless."""
-        self._left = [step for step in self._left if step.name != name]
+        self.left = [step for step in self.left if step.name != name]
 
     def say(self, text: str) -> None:
         """Write one line of its own."""
-        self._write(text + "\n")
+        self.display.says(text)
 
     @contextmanager
     def step(self, name: str) -> Iterator[Callable[[str], None]]:
         """Time one step; the yielded function takes a word on what it is doing right now."""
-        estimate = next((s.seconds for s in self._left if s.name == name), 0.0)
-        self.skip(name)
-        ticker = _Ticker(self, name, estimate, self._clock)
-        ticker.start()
+        step = self._begun(name)
+
+        def detail(text: str) -> None:
+            step.detail = text.strip()[-60:]
+
+        self.running = [*self.running, step]
+        self.display.begins(step)
+        line = ""
         try:
-            yield ticker.detail
+            yield detail
+            self.taken[name] = self.clock() - step.began
         except BaseException as error:
-            word = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
-            ticker.stop(f"  ✗ {name}: {word} after {duration(ticker.elapsed)}")
+            line = self._broken(step, error)
             raise
-        self.taken[name] = ticker.elapsed
-        ticker.stop(f"  ✓ {name} ({duration(ticker.elapsed)}){self._remaining(0.0)}")
+        finally:
+            self.running = [other for other in self.running if other is not step]
+            self.display.ends(step, line or self._done(name))
 
     @contextmanager
     def foreground(self, name: str) -> Iterator[None]:
         """Time a step whose program writes to the terminal itself: a line before, a line after."""
-        began = self._clock()
-        self.say(f"  … {name}{self._remaining(0.0)}")
-        self.skip(name)
+        step = self._begun(name)
+        self.say(f"  … {name}{self.remaining()}")
         try:
             yield
         except BaseException as error:
-            word = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
-            self.say(f"  ✗ {name}: {word} after {duration(self._clock() - began)}")
+            self.say(self._broken(step, error))
             raise
-        self.taken[name] = self._clock() - began
-        self.say(f"  ✓ {name} ({duration(self.taken[name])}){self._remaining(0.0)}")
+        self.taken[name] = self.clock() - step.began
+        self.say(self._done(name))
 
-    def _remaining(self, running: float) -> str:
-        seconds = running + sum(step.seconds for step in self._left)
-        if seconds < 1:
-            return ""
-        return f", about {duration(seconds)} left"
+    def remaining(self) -> str:
+        """`, about 3 min 20 s left`; nothing where that is not known, or next to nothing."""
+        now = self.clock()
+        seconds = sum(max(step.seconds - (now - step.began), 0.0) for step in self.running)
+        seconds += sum(step.seconds for step in self.left)
+        return f", about {duration(seconds)} left" if seconds >= 1 else ""
 
-    def _write(self, text: str) -> None:
-        self._stream.write(("\r\x1b[K" if self._terminal else "") + text)
-        self._stream.flush()
+    def _begun(self, name: str) -> Running:
+        estimate = next((step.seconds for step in self.left if step.name == name), 0.0)
+        self.skip(name)
+        return Running(name, self.clock(), estimate)
+
+    def _done(self, name: str) -> str:
+        return f"  ✓ {name} ({duration(self.taken[name])}){self.remaining()}"
+
+    def _broken(self, step: Running, error: BaseException) -> str:
+        word = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
+        return f"  ✗ {step.name}: {word} after {duration(self.clock() - step.began)}"
 
 
-class _Ticker(threading.Thread):
-    """Keeps the running step's line alive from a thread, because the work itself blocks."""
+@dataclass
+class Lines:
+    """Each event is one line, written once, without control codes."""
 
-    def __init__(self, owner: Progress, name: str, estimate: float, clock: Callable[[], float]) -> None:
-        super().__init__(daemon=True)
-        self._owner, self._name, self._estimate, self._clock = owner, name, estimate, clock
-        self._began = clock()
-        self._detail = ""
-        self._done = threading.Event()
-        self._interval = REDRAW_SECONDS if owner._terminal else LOG_INTERVAL_SECONDS
+    stream: TextIO
+    _alone: threading.Lock = field(default_factory=threading.Lock)
 
-    @property
-    def elapsed(self) -> float:
-        return self._clock() - self._began
+    def begins(self, step: Running) -> None:
+        estimate = f" (about {duration(step.seconds)})" if step.seconds >= 1 else ""
+        self.says(f"  … {step.name}{estimate}")
 
-    def detail(self, text: str) -> None:
-        self._detail = text.strip()[-60:]
+    def ends(self, step: Running, line: str) -> None:
+        self.says(line)
 
-    def run(self) -> None:
-        self._draw()
-        while not self._done.wait(self._interval):
-            self._draw()
+    def says(self, text: str) -> None:
+        with self._alone:
+            self.stream.write(text + "\n")
+            self.stream.flush()
 
-    def stop(self, last_line: str) -> None:
-        self._done.set()
-        self.join()
-        self._owner._write(last_line + "\n")
 
-    def _draw(self) -> None:
-        left = self._owner._remaining(max(self._estimate - self.elapsed, 0.0))
-        line = f"  … {self._name}: {duration(self.elapsed)}{left}"
-        if self._detail:
-            line += f"  [{self._detail}]"
-        self._owner._write(line if self._owner._terminal else line + "\n")
+def _lines(_progress: Progress, stream: TextIO) -> Display:
+    return Lines(stream)
+
+
+terminal: Callable[[Progress, TextIO], Display] = _lines
+"""What draws on a terminal: `infra.cli.main` puts the tree here, which needs the environment."""
 
 
 def duration(seconds: float) -> str:

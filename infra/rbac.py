@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from infra.components import manifests
-from infra.components.manifests import Manifest
+from infra import manifests
 from infra.errors import KindlingError
+from infra.manifests import Manifest
+from infra.project import OPERATOR, OPERATOR_NAMESPACE
 
-SEE = ("list", "watch")
-READ = ("get", *SEE)
+LIST_WATCH = ("list", "watch")
+READ = ("get", *LIST_WATCH)
 # Server-side apply needs `patch`, and `create` for an object that is not there yet.
 OWN = (*READ, "create", "patch")
 LEASES = "coordination.k8s.io"
-OWN_NAMESPACE = "kindling-system"
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,11 @@ DISRUPTION_BUDGETS = Rule(
     ("poddisruptionbudgets",),
     (*OWN, "delete"),
 )
-PODS = Rule("see what runs and what is ready", "", ("pods",), SEE)
+PODS = Rule("see what runs and what is ready", "", ("pods",), LIST_WATCH)
 
-EVENTS = Rule("tell users what happened", "events.k8s.io", ("events",), ("create",))
+EVENTS = Rule("report what happened", "events.k8s.io", ("events",), ("create",))
 SAID = Rule(
-    "tell users what happened, and in whose words a Pod is missing",
+    "report what happened, and why a Pod is missing",
     "events.k8s.io",
     ("events",),
     ("create", "list"),
@@ -96,7 +96,7 @@ def cluster_rules(kinds: Sequence[str] = ()) -> tuple[Rule, ...]:
                 _group(crd),
                 (_plural(crd),),
                 # One is read by itself only before its first child is made.
-                READ if any("create" in rule.verbs for rule in _needs(crd)) else SEE,
+                READ if any("create" in rule.verbs for rule in _needs(crd)) else LIST_WATCH,
             )
             for crd in definitions
         ),
@@ -109,9 +109,9 @@ def cluster_rules(kinds: Sequence[str] = ()) -> tuple[Rule, ...]:
 
 
 OWN_NAMESPACE_RULES: tuple[Rule, ...] = (
-    # A name can not be checked on creation: the object has none yet when that is decided.
+    # A name cannot be checked on creation: the object has none yet when that is decided.
     Rule("one replica leads", LEASES, ("leases",), ("create",)),
-    Rule("and stays the leader", LEASES, ("leases",), ("get", "patch"), names=("kindling-operator",)),
+    Rule("and stays the leader", LEASES, ("leases",), ("get", "patch"), names=(OPERATOR,)),
 )
 
 VIEW, EDIT, ADMIN = USER_ROLES = ("view", "edit", "admin")
@@ -139,12 +139,12 @@ def user_rules(role: str, kinds: Sequence[str] = ()) -> tuple[Rule, ...]:
 def grants(kinds: Sequence[str], *, namespaces: Sequence[str] | None) -> list[tuple[str, str, str, str]]:
     """All that is granted to the operator and by users' roles: verb, resource, group, namespace, each once.
 
-    Nobody can grant what he may not do himself. `namespaces` None for an operator of the whole cluster;
-    an empty namespace means everywhere.
+    Nobody can grant a permission that they do not have. `namespaces` None for an operator of the whole
+    cluster; an empty namespace means everywhere.
     """
     places = [""] if namespaces is None else list(namespaces)
     found = [(rule, place) for rule in cluster_rules(kinds) for place in places]
-    found += [(rule, OWN_NAMESPACE) for rule in OWN_NAMESPACE_RULES]
+    found += [(rule, OPERATOR_NAMESPACE) for rule in OWN_NAMESPACE_RULES]
     # Users' roles are ClusterRoles, whatever the operator serves.
     found += [(rule, "") for role in USER_ROLES for rule in user_rules(role, kinds)]
     return list(

@@ -1,5 +1,6 @@
 """The command line: one command from a bare machine to a running environment.
 
-It runs on the system's Python before anything is installed, so it imports the standard library and this
-package's own stdlib-only parts; what needs more is called as a program of the environment it made.
+`launcher` runs on the system's Python before anything is installed: it makes the virtual environment and
+becomes `python -m infra.cli` in it. An import contract (pyproject.toml) keeps what it and
+`commands.doctor_without_packages` import to the standard library.
 """

@@ -1,14 +1,16 @@
-"""The words of the command line and the help that explains them.
+"""The arguments of the command line and the help that explains them.
 
-Pure: from a list of words to a `Command`. Stacks and tools are checked where they are known.
+Pure: from a list of arguments to a `Command`. Stacks and tools are checked where they are known.
 """
 
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 STACK = "dev"
 TOOLS = ("pulumi", "kubectl", "kind")
@@ -16,7 +18,7 @@ TOOLS = ("pulumi", "kubectl", "kind")
 _ABOUT = """\
 Brings up Kindling: a kind cluster, the operator and its samples, through Pulumi.
 
-Begin with `python3 -m infra up`. It says what is there, what is missing and what it will do, builds
+Begin with `python3 -m infra up`. It shows what is installed, what is missing and what it will do, builds
 only what this machine does not have, and can be interrupted and run again at any time.
 """
 _NOTES = """\
@@ -24,11 +26,11 @@ a stack is one environment, described by a file Pulumi.STACK.yaml.
 
 environment:
   KINDLING_CACHE     what can be built again: tools, images, Python packages (~/.cache/kindling)
-  KINDLING_STATE     what can not: Pulumi's state, the passphrase (~/.local/state/kindling)
+  KINDLING_STATE     what cannot be: Pulumi's state, the passphrase (~/.local/state/kindling)
   KINDLING_ENGINE    docker or podman, where both are installed
   PULUMI_BACKEND_URL, PULUMI_CONFIG_PASSPHRASE, PULUMI_CONFIG_PASSPHRASE_FILE   as Pulumi knows them
 
-exit status: 0 done, 1 failed (with why and what to do), 2 wrong words, 3 `drift` found some, 130 interrupted
+exit status: 0 done, 1 failed (with why and what to do), 2 usage error, 3 `drift` found some, 130 interrupted
 """
 _EXEC = """\
 Runs a tool from wherever Kindling found or built it, with the stack's own settings: pulumi with its
@@ -41,29 +43,17 @@ examples:
   python3 -m infra exec --stack test kind get nodes
 """
 
-FILES = {
-    "up": {"plan": "apply this plan of `preview --save-plan`, and nothing that it does not say"},
-    "preview": {
-        "markdown": "also write what would change to this file, in words: for a pull request's comment",
-        "save_plan": "also write a plan to this file, for `up --plan`",
-    },
-}
-"""The files that a verb takes, by option, with what they are for."""
-
-YES = {
-    "up": "change an existing cluster without asking: for pipelines",
-    "destroy": "do not ask: for pipelines",
-}
-
 
 @dataclass(frozen=True)
 class Command:
     """What was asked for. `tool` is set for `exec`, `rest` for `exec` and `test`, `source` for `promote`.
 
-    Files: `preview` writes `markdown` and `save_plan`, `up` reads `plan`.
+    Files: `preview` writes `markdown` and `save_plan`, `up` reads `plan`, `checkout` makes `folder`.
+    `release` is the commit of an earlier one for `promote`, empty for what SOURCE runs. `argv` is what was
+    typed.
     """
 
-    verb: str
+    name: str
     stack: str = STACK
     tool: str = ""
     source: str = ""
@@ -72,39 +62,26 @@ class Command:
     markdown: Path | None = None
     save_plan: Path | None = None
     plan: Path | None = None
+    folder: Path | None = None
+    release: str = ""
+    pull_request: bool = False
+    argv: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def again(self) -> str:
-        """The shortest way to ask for the same."""
-        words = ["python3 -m infra", self.verb]
-        if self.tool:
-            words += [f"--stack {self.stack}"] * (self.stack != STACK) + [self.tool, "..."]
-        elif self.source:
-            words += [self.source, self.stack]
-        elif self.verb not in ("test", "renew") and self.stack != STACK:
-            words.append(self.stack)
-        for option in FILES.get(self.verb, {}):
-            if (file := getattr(self, option)) is not None:
-                words.append(f"{_option(option)} {file}")
-        words += ["--yes"] * self.yes
-        return " ".join(words)
+        """The same command, to be pasted."""
+        return shlex.join(["python3", "-m", "infra", *self.argv])
 
 
-def parse(words: Sequence[str]) -> Command:
-    """Raises `SystemExit`, as argparse does, with status 2 on wrong words and 0 after `--help`."""
-    words = list(words)
-    if words[:1] == ["test"] and words[1:2] not in (["-h"], ["--help"]):
+def parse(args: Sequence[str]) -> Command:
+    """Raises `SystemExit`, as argparse does, with status 2 on a usage error and 0 after `--help`."""
+    argv = tuple(args)
+    if argv[:1] == ("test",) and argv[1:2] not in (("-h",), ("--help",)):
         # Everything after it is pytest's, in whatever order pytest likes.
-        return Command("test", rest=tuple(words[1:]))
-    found = _parser().parse_args(words)
-    if found.verb == "promote":
-        return Command("promote", stack=found.target, source=found.source)
-    if found.verb != "exec":
-        files = {option: getattr(found, option) for option in FILES.get(found.verb, {})}
-        yes = getattr(found, "yes", False)
-        return Command(found.verb, stack=getattr(found, "stack", STACK), yes=yes, **files)
-    rest = found.rest[1:] if found.rest[:1] == ["--"] else found.rest
-    return Command("exec", stack=found.stack, tool=found.tool, rest=tuple(rest))
+        return Command("test", rest=argv[1:], argv=argv)
+    found = vars(_parser().parse_args(argv))
+    rest = found.pop("rest", [])
+    return Command(**found, rest=tuple(rest[1:] if rest[:1] == ["--"] else rest), argv=argv)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -112,61 +89,77 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python3 -m infra", description=_ABOUT, epilog=_NOTES, formatter_class=raw, allow_abbrev=False
     )
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    for verb, text in (
-        ("up", "set up what is missing and bring the stack up; with nothing to change, take seconds"),
-        ("preview", "say what `up` would change, without a cluster and without changing anything"),
-        ("drift", "say what was changed by hand since the last `up`, changing nothing; 3 where anything was"),
-        ("refresh", "write down in Pulumi's state what has become of the stack's resources"),
-        ("destroy", "remove the stack: cluster, images, kubeconfig context, state. Data is lost"),
-        ("dev", "run the operator from this checkout in place of the cluster's, until Ctrl-C"),
-        ("doctor", "say what is there, in which version, and what `up` would do; change nothing"),
-    ):
-        sub = verbs.add_parser(
-            verb, help=text, description=f"{text[0].upper()}{text[1:]}.", allow_abbrev=False
+    commands = parser.add_subparsers(dest="name", metavar="COMMAND", required=True)
+
+    def add(name: str, text: str, description: str = "", **options: Any) -> argparse.ArgumentParser:
+        description = description or f"{text}."
+        return commands.add_parser(
+            name, help=text, description=description, allow_abbrev=False, formatter_class=raw, **options
         )
+
+    def add_for_stack(name: str, text: str) -> argparse.ArgumentParser:
+        sub = add(name, text)
         sub.add_argument("stack", nargs="?", default=STACK, metavar="STACK", help=f"default: {STACK}")
-        for option, use in FILES.get(verb, {}).items():
-            sub.add_argument(_option(option), type=Path, metavar="FILE", help=use)
-        if verb in YES:
-            sub.add_argument("--yes", action="store_true", help=YES[verb])
-    sub = verbs.add_parser(
+        return sub
+
+    def add_file(sub: argparse.ArgumentParser, option: str, use: str) -> None:
+        sub.add_argument(option, type=Path, metavar="FILE", help=use)
+
+    sub = add_for_stack("up", "Install what is missing and deploy the stack")
+    add_file(sub, "--plan", "apply this plan of `preview --save-plan`, and nothing that it does not contain")
+    sub.add_argument("--yes", action="store_true", help="change an existing cluster without asking")
+    sub = add_for_stack("preview", "Show what `up` would change; needs no cluster and changes nothing")
+    add_file(sub, "--markdown", "also write what would change to this file, for a pull request's comment")
+    add_file(sub, "--save-plan", "also write a plan to this file, for `up --plan`")
+    add_for_stack("drift", "Show what was changed by hand since the last `up`; exit status 3 if anything")
+    add_for_stack("refresh", "Update Pulumi's state from the stack's actual resources")
+    sub = add_for_stack("destroy", "Remove the stack (cluster, images, context, state) with its data")
+    sub.add_argument("--yes", action="store_true", help="do not ask: for pipelines")
+    add_for_stack("dev", "Run the operator from this checkout in place of the cluster's, until Ctrl-C")
+    add_for_stack("doctor", "Show what is installed and what `up` would do; changes nothing")
+
+    sub = add(
         "promote",
-        help="have a stack run the very images that another one runs: edit its settings file",
-        description="Writes the images that SOURCE runs, by digest, into the settings file of TARGET.",
-        allow_abbrev=False,
+        "Have a stack run the release that another one was proven with: write it down",
+        "Writes the release that SOURCE was proven with (commit, contents, images by digest) into\n"
+        "releases/TARGET.json.",
     )
     sub.add_argument("source", metavar="SOURCE", help="a stack that was brought up, such as staging")
-    sub.add_argument("target", metavar="TARGET", help="a stack of promoted images, such as prod")
-    verbs.add_parser(
-        "renew",
-        help="bring the versions of the images' Debian packages up to date: edit their lock files",
-        description="Asks Debian for the newest versions, and writes them into the images' lock files.",
-        allow_abbrev=False,
+    sub.add_argument("stack", metavar="TARGET", help="a stack of promoted images, such as prod")
+    sub.add_argument(
+        "--release",
+        default="",
+        metavar="COMMIT",
+        help="an earlier release of TARGET, from Git's history: the way back",
     )
-    sub = verbs.add_parser(
+    sub.add_argument(
+        "--pull-request",
+        action="store_true",
+        help="propose it: a branch, and a pull request by GitHub's API (GITHUB_TOKEN, GITHUB_REPOSITORY)",
+    )
+    sub = add(
+        "checkout",
+        "Make a folder with what a stack runs: the commit of its release, and its settings of today",
+        "Makes FOLDER, a Git worktree of the commit that STACK runs, with its settings from here.",
+    )
+    sub.add_argument("stack", metavar="STACK", help="such as prod")
+    sub.add_argument("folder", type=Path, metavar="FOLDER", help="does not exist yet, or is empty")
+    add("renew", "Update the versions of the images' Debian packages in their lock files")
+    sub = add(
         "exec",
-        help="run pulumi, kubectl or kind with the stack's settings and kubeconfig",
+        "Run pulumi, kubectl or kind with the stack's settings and kubeconfig",
+        _EXEC,
         usage="python3 -m infra exec [--stack STACK] TOOL [ARGS ...]",
-        description=_EXEC,
         epilog=_EXEC_NOTES,
-        formatter_class=raw,
-        allow_abbrev=False,
     )
     sub.add_argument("--stack", default=STACK, metavar="STACK", help=f"default: {STACK}")
     sub.add_argument("tool", choices=TOOLS, metavar="TOOL", help=", ".join(TOOLS))
     sub.add_argument("rest", nargs=argparse.REMAINDER, metavar="ARGS", help="the tool's own arguments")
-    verbs.add_parser(
+    add(
         "test",
-        help="set up all that the tests need, then check and test everything",
+        "Set up all that the tests need, then run the linters and the tests",
         usage="python3 -m infra test [ARGS ...]",
-        description="Sets up all that the tests need (tools, engine, images), runs the linters, then pytest.",
         epilog="ARGS go to pytest, which then runs what they name: python3 -m infra test tests/unit -k plan\n"
-        "Where they name unit tests alone, nothing but Python's packages is set up.",
-        allow_abbrev=False,
+        "If they name unit tests alone, nothing but Python's packages is set up.",
     )
     return parser
-
-
-def _option(name: str) -> str:
-    return f"--{name.replace('_', '-')}"

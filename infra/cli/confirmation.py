@@ -1,4 +1,4 @@
-"""Asking before what can not be taken back, on a terminal; elsewhere `--yes` says it beforehand.
+"""Asking before what cannot be taken back, on a terminal; elsewhere `--yes` says it beforehand.
 
 `up` in an existing cluster is asked about by Pulumi itself, beside the changes that it shows.
 """
@@ -29,8 +29,8 @@ def needed(command: str) -> KindlingError:
 
 
 def destruction(stack: str, *, place: str, resources: int, objects: Mapping[str, Sequence[str]]) -> str:
-    """What `destroy` takes, in words; `objects` are NAMESPACE/NAME by definition."""
-    lines = [f"Stack {stack} is to be removed from {place}: {resources} resources of Pulumi's record."]
+    """The text that lists what `destroy` removes; `objects` are NAMESPACE/NAME by definition."""
+    lines = [f"Stack {stack} is to be removed from {place}: {resources} resources of Pulumi's state."]
     taken = {name: found for name, found in sorted(objects.items()) if found}
     if taken:
         lines.append("With the definitions go all objects of these kinds, whoever made them:")

@@ -1,60 +1,61 @@
-"""From words to a verb, and from every way to end to an exit status.
-
-Apart from the verbs because this is the only place that prints errors and knows exit statuses: 0 done,
-1 a failure with its remedy, 2 wrong words, 3 drift, 130 and 143 stopped by Ctrl-C and by a request to end.
-"""
+"""From arguments to a command, in the virtual environment that `launcher` has made."""
 
 from __future__ import annotations
 
-import signal
-import sys
 from collections.abc import Callable, Sequence
-from types import FrameType
+from typing import TextIO
 
-from infra.cli import arguments, destroy, dev, doctor, drift, execute, operate, promote, renew, testing, up
+from infra import progress
+from infra.cli import arguments, exit_status, prepare
 from infra.cli.arguments import Command
-from infra.errors import KindlingError
+from infra.cli.commands import (
+    checkout,
+    destroy,
+    dev,
+    doctor,
+    drift,
+    exec_tool,
+    preview,
+    promote,
+    refresh,
+    renew,
+    run_tests,
+    up,
+)
+from infra.progress import Display, Progress
 
-VERBS: dict[str, Callable[[Command], int]] = {
+COMMANDS: dict[str, Callable[[Command], int]] = {
     "up": up.run,
-    "preview": operate.preview,
+    "preview": preview.run,
     "drift": drift.run,
-    "refresh": operate.refresh,
+    "refresh": refresh.run,
     "destroy": destroy.run,
     "dev": dev.run,
     "doctor": doctor.run,
-    "exec": execute.run,
+    "exec": exec_tool.run,
     "promote": promote.run,
+    "checkout": checkout.run,
     "renew": renew.run,
-    "test": testing.run,
+    "test": run_tests.run,
 }
 
 
-class Ended(KeyboardInterrupt):
-    """Asked to end by another program or a closed terminal: put in order what Ctrl-C would."""
+def main(args: Sequence[str]) -> int:
+    """Run one command and return its exit status; `SystemExit` only for usage errors and `--help`."""
+    progress.terminal = _drawn
+    return exit_status.run(_run, arguments.parse(args))
 
 
-def main(words: Sequence[str]) -> int:
-    """Run one command and return its exit status; `SystemExit` only for wrong words and `--help`."""
-    command = arguments.parse(words)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _end)
-    try:
-        return VERBS[command.verb](command)
-    except KindlingError as error:
-        _complain(f"error: {error}")
-        return 1
-    except KeyboardInterrupt as interrupt:
-        _complain(
-            f"interrupted: what was finished is kept; run the same command again ({command.again}) to go on"
-        )
-        return 143 if isinstance(interrupt, Ended) else 130
+def _drawn(reported: Progress, stream: TextIO) -> Display:
+    # Imported where a terminal is drawn on: it takes 50 ms, and most runs draw nothing.
+    from infra.cli import progress_tree
+
+    return progress_tree.LiveTree(reported, stream)
 
 
-def _end(_number: int, _frame: FrameType | None) -> None:
-    raise Ended
-
-
-def _complain(text: str) -> None:
-    sys.stdout.flush()
-    sys.stderr.write(text + "\n")
+def _run(command: Command) -> int:
+    # Pulumi itself is what makes the state that it could be asked for.
+    if command.tool != "pulumi":
+        prepare.complete_config(command.stack)
+        prepare.complete_config(command.source)
+    return COMMANDS[command.name](command)

@@ -1,1 +1,1 @@
-"""The parts of an environment as Pulumi components, one module each; `infra.environment` joins them."""
+"""The parts of an environment as Pulumi components, one module each; `infra.program` joins them."""

@@ -6,6 +6,7 @@ Apart from the definitions because it says nothing of what may be written, only 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pulumi
 from pulumi_kubernetes import meta
@@ -14,8 +15,7 @@ from pulumi_kubernetes.admissionregistration.v1 import (
     ValidatingAdmissionPolicyBinding,
 )
 
-from infra import admission
-from infra.components import manifests
+from infra import admission, manifests
 
 
 class Admission(pulumi.ComponentResource):
@@ -32,13 +32,16 @@ class Admission(pulumi.ComponentResource):
         super().__init__("kindling:components:Admission", name, {}, opts)
         for policy in admission.policies(manifests.definitions(kinds), served=served):
             metadata = meta.v1.ObjectMetaArgs(name=policy.name)
+            # Kubernetes' own form, of which the SDK's types would name each field.
+            spec: Any = policy.spec
+            binding: Any = policy.binding
             made = ValidatingAdmissionPolicy(
-                policy.name, metadata=metadata, spec=policy.spec, opts=pulumi.ResourceOptions(parent=self)
+                policy.name, metadata=metadata, spec=spec, opts=pulumi.ResourceOptions(parent=self)
             )
             ValidatingAdmissionPolicyBinding(
                 policy.name,
                 metadata=metadata,
-                spec=policy.binding,
+                spec=binding,
                 opts=pulumi.ResourceOptions(parent=self, depends_on=[made]),
             )
         # No `register_outputs`: see Operator.

@@ -6,10 +6,12 @@ that lives as long as that process.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pulumi
 from pulumi_kubernetes import apps, core, meta, networking
 
-from infra.components import restricted
+from infra.components import pod_security
 
 NAME = "pulsar"
 NAMESPACE = "pulsar"
@@ -32,13 +34,18 @@ class Broker(pulumi.ComponentResource):
     address: str
 
     def __init__(
-        self, name: str, *, image: pulumi.Input[str], opts: pulumi.ResourceOptions | None = None
+        self,
+        name: str,
+        *,
+        image: pulumi.Input[str],
+        pull_secrets: Sequence[str] = (),
+        opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("kindling:components:Broker", name, {}, opts)
         inside = pulumi.ResourceOptions(parent=self)
         namespace = core.v1.Namespace(
             f"{name}-namespace",
-            metadata=meta.v1.ObjectMetaArgs(name=NAMESPACE, labels=restricted.namespace_labels()),
+            metadata=meta.v1.ObjectMetaArgs(name=NAMESPACE, labels=pod_security.namespace_labels()),
             opts=inside,
         ).metadata.apply(lambda found: str(found.name))
         selector = meta.v1.LabelSelectorArgs(match_labels=SELECTOR)
@@ -50,7 +57,7 @@ class Broker(pulumi.ComponentResource):
                 selector=selector,
                 # Two at a time would be two brokers that know nothing of each other, behind one name.
                 strategy=apps.v1.DeploymentStrategyArgs(type="Recreate"),
-                template=_template(image),
+                template=_template(image, pull_secrets),
             ),
             opts=pulumi.ResourceOptions(
                 parent=self, custom_timeouts=pulumi.CustomTimeouts(create="5m", update="5m")
@@ -58,7 +65,7 @@ class Broker(pulumi.ComponentResource):
         )
         core.v1.Service(
             f"{name}-service",
-            # Whether a Pod stands behind it is the Deployment's affair, and waited for there.
+            # Whether there are Pods behind it is the Deployment's affair, and waited for there.
             metadata=meta.v1.ObjectMetaArgs(
                 name=NAME,
                 namespace=namespace,
@@ -101,7 +108,7 @@ class Broker(pulumi.ComponentResource):
         self.register_outputs({"address": ADDRESS})
 
 
-def _template(image: pulumi.Input[str]) -> core.v1.PodTemplateSpecArgs:
+def _template(image: pulumi.Input[str], pull_secrets: Sequence[str]) -> core.v1.PodTemplateSpecArgs:
     return core.v1.PodTemplateSpecArgs(
         metadata=meta.v1.ObjectMetaArgs(labels=SELECTOR),
         spec=core.v1.PodSpecArgs(
@@ -109,10 +116,11 @@ def _template(image: pulumi.Input[str]) -> core.v1.PodTemplateSpecArgs:
             enable_service_links=False,
             # It stops within 10 s, busy or not.
             termination_grace_period_seconds=30,
-            # It calls itself by the name that it tells clients, and before the Service leads to it.
+            # It calls itself by the name that it gives clients, and before the Service leads to it.
             host_aliases=[core.v1.HostAliasArgs(ip="127.0.0.1", hostnames=[HOST])],
-            security_context=restricted.pod(USER),
+            security_context=pod_security.pod(USER),
             containers=[_container(image)],
+            image_pull_secrets=[core.v1.LocalObjectReferenceArgs(name=name) for name in pull_secrets] or None,
             volumes=[_scratch("data", "4Gi"), _scratch("tmp", "512Mi")],
         ),
     )
@@ -134,7 +142,7 @@ def _container(image: pulumi.Input[str]) -> core.v1.ContainerArgs:
         resources=core.v1.ResourceRequirementsArgs(
             requests={"cpu": "100m", "memory": "384Mi"}, limits={"cpu": "2", "memory": "768Mi"}
         ),
-        security_context=restricted.container(),
+        security_context=pod_security.container(),
         volume_mounts=[
             core.v1.VolumeMountArgs(name="data", mount_path="/pulsar"),
             # Where Java unpacks its native libraries.

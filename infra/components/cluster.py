@@ -12,8 +12,10 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from infra.drivers import access
+from infra import paths
+from infra.drivers import cluster_context
 from infra.errors import KindlingError
+from infra.project import FORCE
 from infra.resources.existing_cluster import ExistingCluster
 from infra.resources.kind_cluster import KindCluster
 from infra.settings import ClusterSettings
@@ -41,9 +43,13 @@ class Cluster(pulumi.ComponentResource):
     ) -> None:
         super().__init__("kindling:components:Cluster", name, {}, opts)
         guarded = pulumi.ResourceOptions(parent=self, protect=protect)
-        inside = pulumi.ResourceOptions(parent=self)
+        # On a bare machine the provider is an older one than the SDK, which asks for its own version.
+        version = os.environ.get(paths.PROVIDER_VERSION) or None
+        inside = pulumi.ResourceOptions(parent=self, version=version)
+        # The provider reads it for itself; the SDK would write it into the state, another change each time.
+        os.environ.pop(FORCE, None)
         # By the identifier the provider knows a changed kubeconfig from another cluster: only the
-        # latter makes what is inside anew.
+        # latter creates what is inside again.
         if settings.is_existing:
             existing = ExistingCluster(name, context=settings.context, opts=guarded)
             self.incarnation, self.kubeconfig, self.deleted_with = existing.id, None, None
@@ -78,7 +84,7 @@ def check_environment(settings: ClusterSettings) -> None:
 
     The provider is a program of its own and reads the variable; the setting could not reach it from here.
     """
-    for name, value in access.environment(settings.kubeconfig).items():
+    for name, value in cluster_context.env_vars(settings.kubeconfig).items():
         if os.environ.get(name) != value:
             raise KindlingError(
                 f"{name} is not the file that kindling:kubeconfig names",

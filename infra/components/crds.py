@@ -6,11 +6,12 @@ One typed resource each, so that a changed column shows as that in a preview.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, cast
 
 import pulumi
 from pulumi_kubernetes.apiextensions.v1 import CustomResourceDefinition
 
-from infra.components import manifests
+from infra import manifests
 
 
 class Crds(pulumi.ComponentResource):
@@ -25,7 +26,7 @@ class Crds(pulumi.ComponentResource):
         self.definitions = [
             CustomResourceDefinition(
                 crd["metadata"]["name"],
-                metadata=manifests.metadata(crd, wait_for="Established"),
+                metadata=cast("Any", manifests.metadata(crd, wait_for="Established")),
                 spec=crd["spec"],
                 opts=pulumi.ResourceOptions(parent=self),
             )

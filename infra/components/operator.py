@@ -5,22 +5,25 @@ The names are fixed, because users, tests and documents name them; so nothing he
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pulumi
 from pulumi_kubernetes import apps, core, meta, networking, policy
 
-from infra.components import operator_pod, permissions, restricted
+from infra.components import operator_pod, permissions, pod_security
 from infra.components.images import Images
+from infra.project import OPERATOR as NAME
+from infra.project import OPERATOR_NAMESPACE as NAMESPACE
 from infra.settings import OperatorSettings
 
-NAME = "kindling-operator"
-NAMESPACE = "kindling-system"
 SELECTOR = {"app.kubernetes.io/name": "kindling", "app.kubernetes.io/component": "operator"}
 
 
 class Operator(pulumi.ComponentResource):
     """Namespace, identity, permissions, Deployment and what surrounds it; `image` is what runs.
 
-    `local_broker`, HOST:PORT, is the Pulsar broker of consumers that look for theirs at localhost.
+    `local_broker`, HOST:PORT, is the Pulsar broker of consumers that look for theirs at localhost. By
+    `pull_secrets` nodes pull the images, each of the namespace where the Pod is.
     """
 
     namespace: pulumi.Output[str]
@@ -34,6 +37,7 @@ class Operator(pulumi.ComponentResource):
         images: Images,
         settings: OperatorSettings,
         local_broker: str = "",
+        pull_secrets: Sequence[str] = (),
         protect: bool = False,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
@@ -42,7 +46,7 @@ class Operator(pulumi.ComponentResource):
         self._inside = pulumi.ResourceOptions(parent=self)
         namespace = core.v1.Namespace(
             f"{name}-namespace",
-            metadata=meta.v1.ObjectMetaArgs(name=NAMESPACE, labels=restricted.namespace_labels()),
+            metadata=meta.v1.ObjectMetaArgs(name=NAMESPACE, labels=pod_security.namespace_labels()),
             opts=pulumi.ResourceOptions(parent=self, protect=protect),
         )
         self.namespace = namespace.metadata.apply(_name_of)
@@ -56,7 +60,7 @@ class Operator(pulumi.ComponentResource):
             settings=settings,
             opts=self._inside,
         )
-        self._surroundings()
+        self._supporting_objects()
         self.image = images.operator
         self.deployment = apps.v1.Deployment(
             f"{name}-deployment",
@@ -77,8 +81,10 @@ class Operator(pulumi.ComponentResource):
                     variables={
                         **{_variable(part): ref for part, ref in images.operands.items()},
                         **({"KINDLING_LOCAL_BROKER": local_broker} if local_broker else {}),
+                        **({"KINDLING_PULL_SECRETS": ",".join(pull_secrets)} if pull_secrets else {}),
                     },
                     settings=settings,
+                    pull_secrets=pull_secrets,
                 ),
             ),
             opts=pulumi.ResourceOptions(
@@ -93,11 +99,11 @@ class Operator(pulumi.ComponentResource):
     def _metadata(self) -> meta.v1.ObjectMetaArgs:
         return meta.v1.ObjectMetaArgs(name=NAME, namespace=self.namespace, labels=SELECTOR)
 
-    def _surroundings(self) -> None:
+    def _supporting_objects(self) -> None:
         """Where its metrics are, who may reach it, and how many may go at once."""
         core.v1.Service(
             f"{self._name}-service",
-            # Whether Pods stand behind it is the Deployment's affair, and waited for there.
+            # Whether there are Pods behind it is the Deployment's affair, and waited for there.
             metadata=meta.v1.ObjectMetaArgs(
                 name=NAME,
                 namespace=self.namespace,

@@ -8,10 +8,12 @@ Meets the restricted pod security standard, which the namespace demands.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pulumi
 from pulumi_kubernetes import core, meta
 
-from infra.components import restricted
+from infra.components import pod_security
 from infra.settings import OperatorSettings
 
 HTTP_PORT = 8080
@@ -30,9 +32,14 @@ def template(
     image: pulumi.Input[str],
     variables: dict[str, pulumi.Input[str]],
     settings: OperatorSettings,
+    pull_secrets: Sequence[str] = (),
 ) -> core.v1.PodTemplateSpecArgs:
-    """The template of the Deployment; `variables` are what else the operator is told."""
+    """The template of the Deployment; `variables` are more of the operator's environment.
+
+    `pull_secrets` are for its image, unless the settings of the Pod name others.
+    """
     pod = settings.pod
+    secrets = pod.get("imagePullSecrets") or [{"name": name} for name in pull_secrets]
     return core.v1.PodTemplateSpecArgs(
         metadata=meta.v1.ObjectMetaArgs(
             # Ours last: by them the Deployment finds its Pods.
@@ -43,7 +50,7 @@ def template(
             service_account_name=service_account,
             # Longer than the operator takes to give its Lease back.
             termination_grace_period_seconds=30,
-            security_context=restricted.pod(USER),
+            security_context=pod_security.pod(USER),
             # Not into every container: the operator's own mounts it.
             automount_service_account_token=False,
             containers=[
@@ -51,9 +58,10 @@ def template(
                 _prober(image=image, settings=settings),
             ],
             node_selector=pod.get("nodeSelector"),
+            affinity=pod.get("affinity"),
             tolerations=pod.get("tolerations"),
             priority_class_name=pod.get("priorityClassName"),
-            image_pull_secrets=pod.get("imagePullSecrets"),
+            image_pull_secrets=secrets or None,
             volumes=[
                 core.v1.VolumeArgs(name="tmp", empty_dir=core.v1.EmptyDirVolumeSourceArgs(size_limit="16Mi")),
                 core.v1.VolumeArgs(
@@ -81,7 +89,7 @@ def _container(
         image=image,
         # It is on the nodes already, under a tag that means one content.
         image_pull_policy="IfNotPresent",
-        env=_environment(variables=variables, settings=settings),
+        env=_env_vars(variables=variables, settings=settings),
         ports=[core.v1.ContainerPortArgs(name="http", container_port=HTTP_PORT)],
         liveness_probe=_probe("/healthz", period=10, failures=3),
         readiness_probe=_probe("/readyz", period=2, failures=3),
@@ -93,7 +101,7 @@ def _container(
             requests={"cpu": "50m", "memory": "96Mi"},
             limits={"cpu": "1", "memory": "256Mi"},
         ),
-        security_context=restricted.container(),
+        security_context=pod_security.container(),
         volume_mounts=[
             core.v1.VolumeMountArgs(name="tmp", mount_path="/tmp"),
             core.v1.VolumeMountArgs(name="sockets", mount_path=SOCKETS),
@@ -120,14 +128,14 @@ def _prober(*, image: pulumi.Input[str], settings: OperatorSettings) -> core.v1.
         image=image,
         image_pull_policy="IfNotPresent",
         command=["/opt/kindling/bin/python", "-m", "kindling.prober", PROBER_SOCKET],
-        # Room for as many workers as there may be, each with all that it may take.
+        # Enough for as many workers as there may be, each with all that it may take.
         resources=_resources(
             settings,
             "prober",
             requests={"cpu": "20m", "memory": "64Mi"},
             limits={"cpu": "1", "memory": "512Mi"},
         ),
-        security_context=restricted.container(),
+        security_context=pod_security.container(),
         volume_mounts=[core.v1.VolumeMountArgs(name="sockets", mount_path=SOCKETS)],
         termination_message_policy="FallbackToLogsOnError",
     )
@@ -164,7 +172,7 @@ def _credentials() -> core.v1.VolumeArgs:
     )
 
 
-def _environment(
+def _env_vars(
     *, variables: dict[str, pulumi.Input[str]], settings: OperatorSettings
 ) -> list[core.v1.EnvVarArgs]:
     values: dict[str, pulumi.Input[str]] = {
@@ -176,7 +184,9 @@ def _environment(
     }
     fields = {"KINDLING_NAMESPACE": "metadata.namespace", "KINDLING_POD": "metadata.name"}
     return [
-        *(core.v1.EnvVarArgs(name=name, value=value) for name, value in values.items()),
+        # One that says nothing is left out: Pulumi's provider drops an empty value where it knows all of the
+        # Pod, and keeps it where it does not, so that no plan of a new stack could be carried out.
+        *(core.v1.EnvVarArgs(name=name, value=value) for name, value in values.items() if value != ""),
         *(
             core.v1.EnvVarArgs(
                 name=name,

@@ -1,4 +1,4 @@
-"""The manifests under samples/, applied as they stand: what a new user sees running.
+"""The manifests under samples/, applied as they are: what a new user sees running.
 
 Also where their passwords become secrets of the state, which the documents' manifests hold in plain text.
 """
@@ -12,8 +12,8 @@ from typing import Any
 import pulumi
 from pulumi_kubernetes.apiextensions import CustomResource
 
-from infra.components import manifests
-from infra.components.manifests import Manifest
+from infra import manifests
+from infra.manifests import Manifest
 from infra.settings import BROKER_USER
 
 NAMESPACE = "default"

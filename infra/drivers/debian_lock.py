@@ -52,12 +52,12 @@ def architecture() -> str:
     return {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine)
 
 
-def asked(containerfile: str) -> list[str]:
+def installed_packages(containerfile: str) -> list[str]:
     """The packages that a Containerfile installs, whichever of its stages does."""
     found: list[str] = []
-    for words in map(json.loads, _APT_GET.findall(containerfile)):
-        if "install" in words:
-            rest = iter(words[words.index("install") + 1 :])
+    for args in map(json.loads, _APT_GET.findall(containerfile)):
+        if "install" in args:
+            rest = iter(args[args.index("install") + 1 :])
             for word in rest:
                 if word == "-o":
                     next(rest)
@@ -147,16 +147,16 @@ class Archive:
 
         :raises KindlingError: when apt says that it cannot be.
         """
-        words = self._words(architecture)
+        args = self._args(architecture)
         simulated = ["-q", "--simulate", "--no-install-recommends", "install", *_BASE, *names]
-        output = self._run([*words, *simulated], f"no versions of {', '.join(names)} for {architecture}")
+        output = self._run([*args, *simulated], f"no versions of {', '.join(names)} for {architecture}")
         return {name.partition(":")[0]: version for name, version in _INST.findall(output)}
 
-    def _words(self, architecture: str) -> list[str]:
+    def _args(self, architecture: str) -> list[str]:
         root = self._folder / architecture
-        words = ["-o", f"APT::Architecture={architecture}", "-o", f"APT::Architectures={architecture}"]
-        words += ["-o", f"Dir={root}", "-o", f"Dir::State::status={root}/status", "-o", "APT::Sandbox::User="]
-        words += ["-o", "Acquire::Languages=none", "-o", "Dir::Etc::sourceparts=-"]
+        args = ["-o", f"APT::Architecture={architecture}", "-o", f"APT::Architectures={architecture}"]
+        args += ["-o", f"Dir={root}", "-o", f"Dir::State::status={root}/status", "-o", "APT::Sandbox::User="]
+        args += ["-o", "Acquire::Languages=none", "-o", "Dir::Etc::sourceparts=-"]
         if not root.exists():
             for part in (
                 "etc/apt/preferences.d",
@@ -166,13 +166,13 @@ class Archive:
                 (root / part).mkdir(parents=True)
             (root / "status").touch()
             (root / "etc/apt/sources.list").write_text(sources())
-            self._run([*words, "-q", "update"], f"Debian's package lists for {architecture} could not be had")
-        return words
+            self._run([*args, "-q", "update"], f"no package lists of Debian for {architecture}")
+        return args
 
-    def _run(self, words: Sequence[str], what: str) -> str:
+    def _run(self, args: Sequence[str], what: str) -> str:
         env = {"LC_ALL": "C", **({"APT_CONFIG": os.devnull} if "APT_CONFIG" in os.environ else {})}
         try:
-            return processes.run(["apt-get", *words], timeout=SECONDS, env=env)
+            return processes.run(["apt-get", *args], timeout=SECONDS, env=env)
         except processes.ProgramError as error:
             raise KindlingError(
                 what,

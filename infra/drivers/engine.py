@@ -12,12 +12,11 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Literal
 
 from infra import paths, processes
-from infra.drivers import packages
+from infra.drivers import podman_config
 from infra.errors import KindlingError
 from infra.progress import Progress
 
@@ -31,25 +30,6 @@ _NAMES = {"cni": NAMES_PACKAGE, "netavark": "aardvark-dns"}
 _TEMPORARY = {"docker": "/tmp", "podman": "/var/tmp"}
 # Docker's last word on a push.
 _PUSHED = re.compile(r"digest: (sha256:[0-9a-f]{64})")
-# Podman lets a container have 2,048 processes and threads; a node is a container with those of all its Pods.
-_UNLIMITED = """\
-# Written by Kindling.
-[containers]
-pids_limit = 0
-"""
-_CONTAINERS_CONF = """\
-# Written by Kindling: this machine's root can not raise resource limits (no CAP_SYS_RESOURCE) or has
-# cgroup v1, where podman's own defaults fail.
-[containers]
-pids_limit = 0
-default_ulimits = ["nofile=20000:20000", "nproc=30000:30000"]
-[engine]
-runtime = "runc"
-"""
-# Podman of this age surely reads CONTAINERS_CONF_OVERRIDE, which adds to what else is set.
-_OVERRIDABLE = (5, 0)
-# Where CONTAINERS_CONF would take the place of what somebody has set.
-_CONFIGURATIONS = ("/etc/containers", "~/.config/containers")
 
 
 @dataclass(frozen=True)
@@ -76,7 +56,7 @@ class ContainerEngine:
             return cls("docker", Path(docker))
         podman = shutil.which("podman")
         if podman and wanted != "docker":
-            return cls("podman", Path(podman), _podman_environment(Path(podman)))
+            return cls("podman", Path(podman), podman_config.env_vars(Path(podman)))
         raise KindlingError(
             "no container engine answers on this machine",
             why="neither a Docker daemon nor podman was found"
@@ -84,9 +64,9 @@ class ContainerEngine:
             remedy="install Docker or Podman, or run as root on Debian, where Podman is then installed",
         )
 
-    def environment(self) -> dict[str, str]:
+    def env_vars(self) -> dict[str, str]:
         """What kind and the engine's client need in their environment."""
-        # Older Docker clients build without mounts and secrets unless told otherwise.
+        # Older Docker clients build without mounts and secrets by default.
         builder = {"DOCKER_BUILDKIT": "1"} if self.name == "docker" else {}
         host = os.environ.get(paths.HOST_TMPDIR)
         temporary = {} if host is None else {"TMPDIR": host or _TEMPORARY[self.name]}
@@ -97,16 +77,30 @@ class ContainerEngine:
     ) -> str:
         """Call the client; returns standard output, raises `ProgramError`."""
         return processes.run(
-            [self.program, *arguments], timeout=timeout, env=self.environment(), on_line=on_line
+            [self.program, *arguments], timeout=timeout, env=self.env_vars(), on_line=on_line
         )
 
     def succeeds(self, *arguments: str | Path, timeout: float) -> bool:
         """Call the client, where failing is an answer too."""
-        return processes.succeeds([self.program, *arguments], timeout=timeout, env=self.environment())
+        return processes.succeeds([self.program, *arguments], timeout=timeout, env=self.env_vars())
 
     def has_image(self, ref: str) -> bool:
         """Whether the image is in the engine's own storage."""
         return self.succeeds("image", "inspect", ref, "--format", "ok", timeout=60)
+
+    def has_any_of(self, name: str) -> bool:
+        """Whether an image of this name is there, whatever its tag."""
+        try:
+            return bool(self.run("images", "--quiet", name, timeout=60).strip())
+        except processes.ProgramError:
+            return False
+
+    def architecture(self, ref: str) -> str:
+        """What an image in the engine's storage is for, such as `amd64`; empty where there is none."""
+        try:
+            return self.run("image", "inspect", ref, "--format", "{{.Architecture}}", timeout=60).strip()
+        except processes.ProgramError:
+            return ""
 
     def build(
         self,
@@ -115,13 +109,17 @@ class ContainerEngine:
         containerfile: Path,
         tag: str,
         build_args: Mapping[str, str],
+        platform: str = "",
         on_line: Callable[[str], None] | None = None,
     ) -> None:
         """Build an image from a context; the host's own CA bundle, if it has one, is lent to the build.
 
-        It is offered as the build secret `ca-bundle`, so it never becomes part of a layer.
+        It is offered as the build secret `ca-bundle`, so it never becomes part of a layer. Without a
+        `platform` it is the engine's own.
         """
         arguments: list[str | Path] = ["build", "--tag", tag, "--file", containerfile]
+        if platform:
+            arguments += ["--platform", platform]
         for name, value in sorted(build_args.items()):
             arguments += ["--build-arg", f"{name}={value}"]
         if bundle := _own_ca_bundle():
@@ -147,7 +145,7 @@ class ContainerEngine:
     def push(self, ref: str, destination: str, *, insecure: bool) -> str:
         """Push an image of ours to `destination`, with the engine's own login; returns its digest there.
 
-        Docker's daemon has settings of its own for a registry without TLS; only Podman can be told here.
+        Docker's daemon has settings of its own for a registry without TLS; only Podman takes it as an option.
         """
         if self.name == "docker":
             self.run("tag", ref, destination)
@@ -156,13 +154,17 @@ class ContainerEngine:
             return str(found[-1]) if found else ""
         with tempfile.TemporaryDirectory(prefix="kindling-push-") as folder:
             digest = Path(folder, "digest")
-            words = ["--tls-verify=false"] if insecure else []
-            self.run("push", "--digestfile", digest, *words, ref, f"docker://{destination}", timeout=1800)
+            args = ["--tls-verify=false"] if insecure else []
+            self.run("push", "--digestfile", digest, *args, ref, f"docker://{destination}", timeout=1800)
             return digest.read_text().strip()
 
-    def import_rootfs(self, tar: Path, ref: str) -> None:
-        """Make an image of one layer from a root file system tar."""
-        self.run("import", tar, ref, timeout=600)
+    def import_rootfs(self, tar: Path, ref: str, *, platform: str = "") -> None:
+        """Make an image of one layer from a root file system tar, of the engine's own platform or another."""
+        args = []
+        if platform:
+            architecture = platform.partition("/")[2]
+            args = ["--platform", platform] if self.name == "docker" else ["--arch", architecture]
+        self.run("import", *args, tar, ref, timeout=600)
 
     def remove_image(self, ref: str) -> None:
         """Drop the tag; a missing image is fine."""
@@ -173,14 +175,17 @@ class ContainerEngine:
         """See to it that the containers of this network find each other by name.
 
         Docker's always do; Podman's where a plug-in was there when the network was made. Raises
-        `KindlingError` where that can not be had.
+        `KindlingError` where that cannot be installed.
         """
         if self.name == "docker" or self._has_names(network):
             return
         backend = self.run("info", "--format", "{{.Host.NetworkBackend}}").strip()
         package = _NAMES.get(backend, NAMES_PACKAGE)
-        if packages.available():
-            packages.install([package])
+        # Imported where something is missing: see `infra.bootstrap`.
+        from infra import bootstrap
+
+        if bootstrap.apt.available():
+            bootstrap.apt.install([package])
         # What is in use stays: its containers are somebody's cluster.
         free = not self.succeeds("network", "exists", network, timeout=60) or self.succeeds(
             "network", "rm", network, timeout=60
@@ -208,9 +213,10 @@ class ContainerEngine:
         [found] = json.loads(self.run("network", "inspect", network))
         return bool(found.get("dns_enabled"))
 
-    def pull(self, ref: str) -> bool:
+    def pull(self, ref: str, *, platform: str = "") -> bool:
         """Fetch from a registry; False when no registry answers with it."""
-        return self.succeeds("pull", "--quiet", ref, timeout=600)
+        args = ["--platform", platform] if platform else []
+        return self.succeeds("pull", "--quiet", *args, ref, timeout=600)
 
 
 def install_engine(progress: Progress) -> ContainerEngine:
@@ -218,10 +224,12 @@ def install_engine(progress: Progress) -> ContainerEngine:
     try:
         return ContainerEngine.detect()
     except KindlingError:
-        if not packages.available():
+        from infra import bootstrap
+
+        if not bootstrap.apt.available():
             raise
     with progress.step(INSTALL_STEP):
-        packages.install(PACKAGES)
+        bootstrap.apt.install(PACKAGES)
     return ContainerEngine.detect()
 
 
@@ -232,60 +240,8 @@ def _daemon_answers(docker: str) -> bool:
     return processes.succeeds([docker, "version", "--format", "{{.Server.Version}}"], timeout=20)
 
 
-def _podman_environment(program: Path) -> dict[str, str]:
-    """Where Podman finds what Kindling sets; whatever the user has set of that kind stays as it is."""
-    environment = {}
-    if not os.environ.get("CONTAINERS_CONF"):
-        if os.geteuid() == 0 and not (
-            _may_raise_limits() and Path("/sys/fs/cgroup/cgroup.controllers").exists()
-        ):
-            environment["CONTAINERS_CONF"] = _written("containers.conf", _CONTAINERS_CONF)
-        elif not _configured() and _version(program) < _OVERRIDABLE:
-            environment["CONTAINERS_CONF"] = _written("unlimited.conf", _UNLIMITED)
-    if not os.environ.get("CONTAINERS_CONF_OVERRIDE"):
-        environment["CONTAINERS_CONF_OVERRIDE"] = _written("unlimited.conf", _UNLIMITED)
-    return environment
-
-
-@cache
-def _version(program: Path) -> tuple[int, int]:
-    found = re.search(r"(\d+)\.(\d+)", processes.run([program, "--version"], timeout=30))
-    return (int(found[1]), int(found[2])) if found else (0, 0)
-
-
-def _configured() -> bool:
-    """Whether some file of this machine's sets anything for Podman."""
-    folders = [Path(folder).expanduser() for folder in _CONFIGURATIONS]
-    files = [
-        file
-        for folder in folders
-        for file in (folder / "containers.conf", *folder.glob("containers.conf.d/*.conf"))
-    ]
-    return any(
-        line.strip() and not line.lstrip().startswith(("#", "["))
-        for file in files
-        if file.is_file()
-        for line in file.read_text().splitlines()
-    )
-
-
-def _written(name: str, text: str) -> str:
-    file = paths.cache_dir() / name
-    if not file.exists() or file.read_text() != text:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-    return str(file)
-
-
-def _may_raise_limits() -> bool:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("CapEff:"):
-            return bool(int(line.split()[1], 16) >> 24 & 1)  # CAP_SYS_RESOURCE, linux/capability.h
-    return True
-
-
 def _own_ca_bundle() -> str | None:
-    """The bundle this host's tools were told to use instead of their own, if any."""
+    """The bundle this host's tools are set to use instead of their own, if any."""
     for name in ("SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE"):
         if (value := os.environ.get(name)) and Path(value).is_file():
             return value

@@ -12,30 +12,31 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
 
 from infra import cache, locks, paths, processes
-from infra.drivers import debian, debian_lock, maven, registry
+from infra.drivers import debian_lock, manifest_list, maven, platforms, registry
+from infra.drivers.base_image import BASE_IMAGE as BASE_IMAGE
+from infra.drivers.base_image import BASE_SECONDS as BASE_SECONDS
+from infra.drivers.base_image import BASE_STEP as BASE_STEP
+from infra.drivers.base_image import OWN_BASE_IMAGE as OWN_BASE_IMAGE
+from infra.drivers.base_image import check_base, ensure_base_image
 from infra.drivers.engine import ContainerEngine
 from infra.drivers.node_image import ensure_node_image
 from infra.errors import KindlingError
-from infra.progress import Progress
+from infra.paths import left_behind
 
 __all__ = ["BASE_IMAGE", "build_archive", "content_hash", "ensure_base_image", "ensure_node_image", "push"]
 
-BASE_IMAGE = "docker.io/library/debian:trixie-slim"
-OWN_BASE_IMAGE = "localhost/kindling-base:trixie-1"
-BASE_SECONDS = 60.0
-BASE_STEP = "Make the Debian base image"
+OPERATOR_IMAGE = "kindling-operator"
+OPERANDS = "operator/images"
 BROKER_IMAGE = "kindling-pulsar"
 BROKER_FOLDER = "infra/images/pulsar"
-# What desktops, editors and tools leave in a folder; what begins with a dot is theirs too.
-_LEFT = ("__pycache__", "*.pyc", "*~", "*.swp", "*.orig", "*.rej", "Thumbs.db", "desktop.ini")
 
 
 def content_hash(context: Path, *, extra: Sequence[str] = ()) -> str:
-    """12 hex digits over every path, executable bit and byte under `context`, and the words of `extra`.
+    """12 hex digits over every path, executable bit and byte under `context`, and the texts of `extra`.
 
     Times, owners and what tools leave there do not count: a fresh clone has the same hash.
     """
@@ -52,35 +53,14 @@ def content_hash(context: Path, *, extra: Sequence[str] = ()) -> str:
     return digest.hexdigest()[:12]
 
 
-def left_behind(name: str) -> bool:
-    """Whether a file or folder of this name is a tool's, and enters no image and no hash."""
-    return name.startswith(".") or any(fnmatch(name, pattern) for pattern in _LEFT)
-
-
-def ensure_base_image(engine: ContainerEngine, progress: Progress | None = None) -> str:
-    """The Debian image that ours build on: from a registry when one answers, else from Debian's packages.
-
-    The answer stays the same on one machine: an own base, once made, is kept to.
-    """
-    if engine.has_image(OWN_BASE_IMAGE):
-        return OWN_BASE_IMAGE
-    if engine.has_image(BASE_IMAGE) or engine.pull(BASE_IMAGE):
-        return BASE_IMAGE
-    with (progress or Progress()).step(BASE_STEP):
-        tar = paths.cache_dir() / "images" / "base-trixie.tar"
-        debian.debootstrap(suite="trixie", include=["ca-certificates"], tar=tar)
-        engine.import_rootfs(tar, OWN_BASE_IMAGE)
-    return OWN_BASE_IMAGE
-
-
 def broker_download() -> maven.Artifact | None:
     """What must be downloaded before the broker's image can be built; None once it was, or was built."""
     folder = paths.REPOSITORY / BROKER_FOLDER
     artifact = maven.pinned(folder)
     if artifact is None or artifact.location.exists():
         return None
-    tag = content_hash(folder, extra=[debian_lock.architecture()])
-    built = any(_archive(BROKER_IMAGE, name).exists() for name in (tag, f"{tag}-newer"))
+    tags = [content_hash(folder, extra=[each]) for each in debian_lock.ARCHITECTURES]
+    built = any(_archive(BROKER_IMAGE, name).exists() for tag in tags for name in (tag, f"{tag}-newer"))
     return None if built else artifact
 
 
@@ -93,11 +73,13 @@ def build_archive(
     containerfile: Path,
     build_args: Mapping[str, str],
     exact: bool = False,
+    platform: str = "",
 ) -> Path:
     """The image `localhost/NAME:TAG` as an archive in the cache, built unless it is there.
 
     `tag` must come from `content_hash`: the archive of a tag is never looked into again. BASE is added
-    to the build arguments, and where the context pins a Maven artifact, that lies in it.
+    to the build arguments unless they name one, and where the context pins a Maven artifact, that lies in
+    it. Without a `platform` it is this machine's. Raises `KindlingError` with the engine's message.
 
     Debian's mirrors drop a version when a newer one comes. Unless it must be `exact`, an image whose locked
     versions are gone is built of the newest there are, and says so: its archive has another name.
@@ -108,24 +90,33 @@ def build_archive(
         if found.exists():
             cache.used(found)
             return found
-    with locks.alone(locks.beside(archive)):
+    with locks.exclusive(locks.lock_path(archive)):
         for found in built:
             if found.exists():
                 return found
         ref = f"localhost/{name}:{tag}"
-        arguments = {"BASE": ensure_base_image(engine), **build_args}
+        base = build_args.get("BASE") or ensure_base_image(engine, platform=platform)
+        if platform and "BASE" in build_args:
+            check_base(engine, base, platform)
+        build = partial(
+            engine.build,
+            containerfile=containerfile,
+            tag=ref,
+            build_args={**build_args, "BASE": base},
+            platform=platform,
+        )
         with _completed(context) as folder:
             try:
-                engine.build(context=folder, containerfile=containerfile, tag=ref, build_args=arguments)
+                build(context=folder)
             except processes.ProgramError as error:
+                if platform and platforms.is_foreign(error.why):
+                    raise platforms.not_for(platform, f"the image {name}", error.why) from None
                 locked = (folder / debian_lock.FILE).exists()
                 if exact or not locked:
                     raise _not_built(name, error, containerfile, locked=locked) from None
                 try:
                     with _unlocked(folder) as loose:
-                        engine.build(
-                            context=loose, containerfile=containerfile, tag=ref, build_args=arguments
-                        )
+                        build(context=loose)
                 except processes.ProgramError as again:
                     raise _not_built(name, again, containerfile, locked=False) from None
                 archive = newer
@@ -175,30 +166,45 @@ def push(
     context: Path,
     containerfile: Path,
     build_args: Mapping[str, str],
+    tags: Mapping[str, str],
     repository: str,
     insecure: bool,
 ) -> str:
-    """Build the image unless it was built before, push it as REPOSITORY:TAG; returns its digest there."""
-    archive = build_archive(
-        engine,
-        name=name,
-        tag=tag,
-        context=context,
-        containerfile=containerfile,
-        build_args=build_args,
-        exact=True,
-    )
-    ref, host = f"localhost/{name}:{tag}", repository.partition("/")[0]
+    """Build the image unless it was built before, push it as REPOSITORY:TAG; returns its digest there.
+
+    `tags` has the tag of the image of each platform, by platform: for a single one it is `tag`, several
+    become one list of that name.
+    """
+    archives = {
+        platform: build_archive(
+            engine,
+            name=name,
+            tag=single,
+            context=context,
+            containerfile=containerfile,
+            build_args=build_args,
+            exact=True,
+            platform=platform,
+        )
+        # In one order, so that a list has one digest.
+        for platform, single in sorted(tags.items())
+    }
+    refs, host = {each: f"localhost/{name}:{tags[each]}" for each in archives}, repository.partition("/")[0]
     try:
-        if not engine.has_image(ref):
-            engine.load(archive)
-        digest = engine.push(ref, f"{repository}:{tag}", insecure=insecure)
+        for platform, ref in refs.items():
+            if not engine.has_image(ref):
+                engine.load(archives[platform])
+        if len(refs) == 1:
+            [ref] = refs.values()
+            digest = engine.push(ref, f"{repository}:{tag}", insecure=insecure)
+        else:
+            digest = manifest_list.push(engine, refs, f"{repository}:{tag}", insecure=insecure)
     except processes.ProgramError as error:
         why = error.why or error.what
         raise KindlingError(
             f"the image {name} could not be pushed to {host}",
             why=why,
-            remedy=registry.refusal(host, why),
+            remedy=registry.refusal(host, why, repositories=repositories(repository)),
         ) from None
     if not digest:
         raise KindlingError(
@@ -206,6 +212,18 @@ def push(
             remedy="run the same command again: what was pushed is found there.",
         )
     return digest
+
+
+def operands() -> list[str]:
+    """What the operator runs: the names of the folders of operator/images that hold a Containerfile."""
+    return sorted(path.parent.name for path in (paths.REPOSITORY / OPERANDS).glob("*/Containerfile"))
+
+
+def repositories(one: str) -> list[str]:
+    """Where all our images are, by the place of `one` of them, HOST/PREFIX/NAME: each without the host."""
+    prefix = one.partition("/")[2].rpartition("/")[0]
+    names = [OPERATOR_IMAGE, *(f"kindling-{name}" for name in operands()), BROKER_IMAGE]
+    return [f"{prefix}/{name}" if prefix else name for name in names]
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """kind: clusters by name, with a mark that says whose they are.
 
 The mark is a read-only mount of a small file into each node container. It is there from the first
-instant, so that even a cluster cut off half-made can be told from somebody else's and healed.
+instant, so that even a cluster cut off half-made can be distinguished from one of others and removed.
 """
 
 from __future__ import annotations
@@ -23,11 +23,16 @@ _LABEL = "io.x-k8s.kind.cluster"
 
 
 @dataclass(frozen=True)
-class Kind:
+class KindCli:
     """The kind program over one engine."""
 
     program: Path
     engine: ContainerEngine
+
+    @classmethod
+    def readonly(cls, engine: ContainerEngine) -> KindCli:
+        """For questions about clusters, which take the engine alone: kind itself may be missing."""
+        return cls(Path("kind"), engine)
 
     def create(
         self, *, name: str, incarnation: str, node_image: str, config: Mapping[str, Any], timeout: float
@@ -155,7 +160,7 @@ class Kind:
 
     def _run(self, *arguments: str, timeout: float, stdin: str | None = None) -> str:
         return processes.run(
-            [self.program, *arguments], timeout=timeout, env=self.engine.environment(), stdin=stdin
+            [self.program, *arguments], timeout=timeout, env=self.engine.env_vars(), stdin=stdin
         )
 
 

@@ -82,7 +82,7 @@ def fetch(artifact: Artifact, progress: Progress | None = None) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         with (
             (progress or Progress()).step(artifact.step.name) as detail,
-            locks.alone(target.parent, say=detail),
+            locks.exclusive(target.parent, say=detail),
         ):
             # Another run may have brought it while this one waited.
             if not target.exists():
@@ -93,7 +93,7 @@ def fetch(artifact: Artifact, progress: Progress | None = None) -> Path:
 def repository() -> str:
     """The repository's address: the environment's, else the user's mirror of Central, else Central.
 
-    Raises `KindlingError` where Maven's settings can not be read.
+    Raises `KindlingError` where Maven's settings cannot be read.
     """
     return (os.environ.get(VARIABLE) or _mirror(Path.home() / ".m2" / "settings.xml") or CENTRAL).rstrip("/")
 
@@ -106,9 +106,9 @@ def _mirror(settings: Path) -> str | None:
         return None
     except (OSError, xml.ParseError) as error:
         raise KindlingError(
-            f"{settings} can not be read",
+            f"{settings} cannot be read",
             why=str(error),
-            remedy=f"mend it, or name the repository in {VARIABLE}.",
+            remedy=f"fix it, or name the repository in {VARIABLE}.",
         ) from None
     for mirror in mirrors:
         of = {word.strip() for word in (mirror.findtext("{*}mirrorOf") or "").split(",")}
@@ -122,27 +122,27 @@ def _download(artifact: Artifact, target: Path, say: Callable[[str], None]) -> N
     """Bring the whole file, going on from what an earlier attempt or run left."""
     address = f"{repository()}/{artifact.path}"
     partial = target.with_name(target.name + ".partial")
-    trouble = ""
+    problem = ""
     with partial.open("ab") as file:
         for attempt in range(ATTEMPTS):
             if attempt:
                 time.sleep(PAUSE_SECONDS)
             try:
                 _go_on(artifact, address, file, say)
-                trouble = f"it ended after {file.tell()} of {artifact.size} bytes"
+                problem = f"it ended after {file.tell()} of {artifact.size} bytes"
             except urllib.error.HTTPError as error:
-                trouble = f"HTTP status {error.code} {error.reason}"
+                problem = f"HTTP status {error.code} {error.reason}"
                 if error.code < 500:
                     break
             except (OSError, http.client.HTTPException, ValueError) as error:
-                trouble = str(error)
+                problem = str(error)
             if file.tell() == artifact.size:
                 break
         whole = file.tell() == artifact.size
     if not whole:
         raise KindlingError(
             f"{artifact.name} could not be downloaded",
-            why=f"{address}: {trouble}",
+            why=f"{address}: {problem}",
             remedy="check that the repository can be reached and run the same command again, which goes on "
             f"from there; {VARIABLE}, or a mirror of central in ~/.m2/settings.xml, names another.",
         )

@@ -1,82 +1,23 @@
-"""The kind node image: from a registry when one answers, else assembled from Debian and our own tools.
-
-kind's published image is the ordinary way. The assembled one has the same contract (kind's entrypoint
-and units come from kind's own module), with single-binary images for the control plane.
-"""
+"""Which image kind boots its nodes from: kind's own from a registry, else one that is assembled here."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import shutil
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-
-from infra import locks, paths, processes
-from infra.drivers import archive, debian
 from infra.drivers.engine import ContainerEngine
 from infra.errors import KindlingError
-from infra.progress import Progress, Step
-from infra.toolchain import Toolchain
-from infra.toolchain import build as building
-from infra.toolchain.golang import Go
-from infra.toolchain.tools import KUBERNETES, NODE_TOOLS, TOOLS
+from infra.progress import Progress
 
-PUBLISHED = "docker.io/kindest/node:v1.34.0"
-FILES = Path(__file__).parent / "node"
-STEP = "Assemble the Kubernetes node image"
-SECONDS = 100.0
-# systemd of a newer Debian refuses cgroup v1, which some machines still have.
-SUITE = "bookworm"
-PACKAGES = [
-    "systemd",
-    "systemd-sysv",
-    "dbus",
-    "containerd",
-    "runc",
-    "containernetworking-plugins",
-    "conntrack",
-    "iptables",
-    "nftables",
-    "iproute2",
-    "ethtool",
-    "util-linux",
-    "mount",
-    "kmod",
-    "e2fsprogs",
-    "jq",
-    "procps",
-    "socat",
-    "ca-certificates",
-    "catatonit",
-    "busybox-static",
-]
+# What kind's release notes name for this version of kind, and the Kubernetes that is assembled here too:
+# an image of the same tag is rebuilt for other versions of kind, so the digest identifies it.
+PUBLISHED_FOR = "0.33.0"
+PUBLISHED = (
+    "docker.io/kindest/node:v1.34.11@sha256:44e222ee2132dab25ff87301682f89eb82c7880ea3a1bf543bfe9708fd08d67d"
+)
+ASSEMBLED = "localhost/kindling-node"
 
 
-# What a configured system's alternatives would be.
-_IPTABLES = {
-    f"/usr/sbin/{name}": "xtables-nft-multi"
-    for six in ("", "6")
-    for name in (f"ip{six}tables", f"ip{six}tables-save", f"ip{six}tables-restore")
-}
-
-
-def own_ref() -> str:
-    """The name of the assembled image, which follows everything that goes into it."""
-    digest = hashlib.sha256(" ".join(PACKAGES).encode())
-    for name in NODE_TOOLS:
-        digest.update(building.location(TOOLS[name]).parent.name.encode())
-    for file in sorted(FILES.rglob("*")):
-        if file.is_file():
-            digest.update(file.relative_to(FILES).as_posix().encode() + b"\0" + file.read_bytes())
-    return f"localhost/kindling-node:v{KUBERNETES}-{digest.hexdigest()[:12]}"
-
-
-def plan(engine: ContainerEngine | None, toolchain: Toolchain) -> list[Step]:
-    """What `ensure_node_image` would do if no registry answers; nothing when an image is there."""
-    if engine is not None and (engine.has_image(own_ref()) or engine.has_image(PUBLISHED)):
-        return []
-    return [*toolchain.plan(NODE_TOOLS), Step(STEP, SECONDS)]
+def present(engine: ContainerEngine | None) -> bool:
+    """Whether the engine has a node image, so that none need be pulled or assembled."""
+    return engine is not None and (_assembled(engine) != "" or engine.has_image(PUBLISHED))
 
 
 def ensure_node_image(engine: ContainerEngine, progress: Progress | None = None, *, workers: int = 0) -> str:
@@ -85,8 +26,7 @@ def ensure_node_image(engine: ContainerEngine, progress: Progress | None = None,
     Raises `KindlingError` for workers where no registry has the published image: the assembled one is
     tested with one node alone.
     """
-    ref = own_ref()
-    if not workers and engine.has_image(ref):
+    if not workers and (ref := _assembled(engine)):
         return ref
     if engine.has_image(PUBLISHED) or engine.pull(PUBLISHED):
         return PUBLISHED
@@ -97,115 +37,17 @@ def ensure_node_image(engine: ContainerEngine, progress: Progress | None = None,
             " is for one node",
             remedy="set kindling:workers to 0, or kindling:nodeImage to one of kind's that can be pulled.",
         )
-    progress = progress or Progress()
-    toolchain = Toolchain(progress=progress)
-    tools = {name: toolchain.ensure(name) for name in NODE_TOOLS}
-    work = paths.cache_dir() / "images" / "node.partial"
-    with progress.step(STEP) as detail, locks.alone(locks.beside(work), say=detail):
-        if engine.has_image(ref):
-            return ref
-        shutil.rmtree(work, ignore_errors=True)
-        try:
-            _assemble(engine, ref, tools, work, detail)
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
-    return ref
+    # Imported where it is needed: see `infra.bootstrap`.
+    from infra import bootstrap
+
+    return bootstrap.node_image.assemble(engine, progress)
 
 
-def _assemble(
-    engine: ContainerEngine, ref: str, tools: dict[str, Path], work: Path, say: Callable[[str], None]
-) -> None:
-    rootfs = paths.cache_dir() / "images" / f"node-rootfs-{_digest(PACKAGES)}.tar"
-    say("Debian root file system")
-    debian.debootstrap(suite=SUITE, include=PACKAGES, tar=rootfs)
-    rootfs_ref = f"localhost/kindling-node-rootfs:{_digest(PACKAGES)}"
-    if not engine.has_image(rootfs_ref):
-        engine.import_rootfs(rootfs, rootfs_ref)
-    overlay = work / "overlay"
-    go = Go.ensure()
-    kind_files = (
-        go.module_dir(folder=building.FOLDER / "kind", module="sigs.k8s.io/kind")
-        / "images"
-        / "base"
-        / "files"
-    )
-    _copy(kind_files, overlay)
-    _copy(FILES, overlay)
-    (overlay / "Containerfile").rename(work / "Containerfile")
-    for executable in [*(overlay / "usr/local/bin").iterdir(), *(overlay / "kind/bin").iterdir()]:
-        executable.chmod(0o755)
-    say("control plane images")
-    images = _control_plane(tools, rootfs, work)
-    archive.write(overlay / "kind" / "images.tar", images)
-    config = overlay / "etc/containerd/config.toml"
-    config.write_text(
-        config.read_text().replace("@PAUSE@", next(i.ref for i in images if "/pause:" in i.ref))
-    )
-    spec = json.loads(engine.run("run", "--rm", "--entrypoint", "ctr", rootfs_ref, "oci", "spec"))
-    del spec["process"]["rlimits"]  # Setting them needs CAP_SYS_RESOURCE.
-    (overlay / "etc/containerd/cri-base.json").write_text(json.dumps(spec))
-    (overlay / "kind/version").write_text(f"v{KUBERNETES}")
-    (overlay / "usr/bin").mkdir(parents=True, exist_ok=True)
-    for name in ("kubeadm", "kubelet", "kubectl"):
-        shutil.copy2(tools[name], overlay / "usr/bin" / name)
-    (overlay / "opt/cni").mkdir(parents=True)
-    (overlay / "opt/cni/bin").symlink_to("/usr/lib/cni")
-    (overlay / "etc/kubernetes/manifests").mkdir(parents=True)
-    say("image")
-    engine.build(
-        context=work, containerfile=work / "Containerfile", tag=ref, build_args={"ROOTFS": rootfs_ref}
-    )
+def _assembled(engine: ContainerEngine) -> str:
+    """The name of the assembled image of this checkout's recipe, if the engine has it; else empty."""
+    if not engine.has_any_of(ASSEMBLED):
+        return ""
+    from infra import bootstrap
 
-
-def _control_plane(tools: dict[str, Path], rootfs: Path, work: Path) -> list[archive.SmallImage]:
-    """Images under the names that kubeadm asks for, each one binary and what that needs."""
-    names = processes.run(
-        [tools["kubeadm"], "config", "images", "list", f"--kubernetes-version=v{KUBERNETES}"], timeout=60
-    ).split()
-    images = []
-    for ref in names:
-        name = ref.rsplit("/", 1)[1].split(":")[0]
-        if name == "pause":
-            pause = archive.extract_file(rootfs, "usr/bin/catatonit", work / "pause")
-            images.append(archive.SmallImage(ref, {"/pause": pause}, entrypoint=("/pause", "-P")))
-        elif name == "kube-proxy":
-            images.append(_with_packages(ref, tools[name], ("iptables", "conntrack", "kmod"), _IPTABLES))
-        elif name == "coredns":
-            images.append(archive.SmallImage(ref, {"/coredns": tools[name]}, entrypoint=("/coredns",)))
-        else:
-            images.append(archive.SmallImage(ref, {f"/usr/local/bin/{name}": tools[name]}))
-    provisioner = {"/usr/local/bin/local-path-provisioner": tools["local-path-provisioner"]}
-    images.append(archive.SmallImage("localhost/local-path-provisioner:node", provisioner))
-    network = tools["node-network"]
-    images.append(_with_packages("localhost/node-network:node", network, ("nftables",)))
-    busybox = archive.extract_file(rootfs, "usr/bin/busybox", work / "busybox")
-    applets = {f"/bin/{name}": "busybox" for name in ("sh", "mkdir", "rm")}
-    images.append(
-        archive.SmallImage("localhost/local-path-helper:node", {"/bin/busybox": busybox}, links=applets)
-    )
-    return images
-
-
-def _with_packages(
-    ref: str,
-    binary: Path,
-    packages: Sequence[str],
-    links: Mapping[str, str] | None = None,
-) -> archive.SmallImage:
-    """A binary that calls other programs, so it gets a (tiny) root file system with these packages."""
-    rootfs = paths.cache_dir() / "images" / f"{binary.name}-rootfs-{_digest(packages)}.tar"
-    # Unpacked only: nothing in it is ever configured or run but these tools.
-    debian.debootstrap(suite=SUITE, include=packages, tar=rootfs, variant="extract")
-    return archive.SmallImage(
-        ref, {f"/usr/local/bin/{binary.name}": binary}, links=links or {}, rootfs=rootfs
-    )
-
-
-def _copy(source: Path, target: Path) -> None:
-    shutil.copytree(source, target, dirs_exist_ok=True, copy_function=shutil.copyfile)
-    for path in target.rglob("*"):
-        path.chmod(0o755 if path.is_dir() else 0o644)
-
-
-def _digest(words: Sequence[str]) -> str:
-    return hashlib.sha256(" ".join(words).encode()).hexdigest()[:12]
+    ref = bootstrap.node_image.own_ref()
+    return ref if engine.has_image(ref) else ""

@@ -10,7 +10,7 @@ import re
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from email.message import Message
@@ -24,6 +24,13 @@ MANIFESTS = (
     "application/vnd.oci.image.index.v1+json",
     "application/vnd.docker.distribution.manifest.v2+json",
     "application/vnd.docker.distribution.manifest.list.v2+json",
+)
+# Of a repository that is to be made beforehand: Amazon's message, the specification's, and its code.
+_NO_REPOSITORY = (
+    "does not exist in the registry",
+    "repository name not known",
+    "name unknown",
+    "name_unknown",
 )
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 # Docker's own is reached by another name than it is called by.
@@ -51,8 +58,8 @@ class Registry:
     def digest(self, repository: str, reference: str) -> str | None:
         """The digest of `repository` (with its host) at a tag or digest; None where there is none.
 
-        Some answer 403 for what is not there to somebody who may push it; whoever may not is told by the
-        push. Raises `KindlingError` where the registry can not be asked, or holds no image there.
+        Some answer 403 for what is not there to somebody who may push it; whoever may not learns it from the
+        push. Raises `KindlingError` where the registry cannot be asked, or holds no image there.
         """
         name = repository.partition("/")[2]
         with self._answer("HEAD", f"/v2/{name}/manifests/{reference}") as (status, headers):
@@ -123,13 +130,21 @@ def login(host: str) -> str:
     return f"log in with your container engine: `podman login {host}` or `docker login {host}`."
 
 
-def refusal(host: str, words: str) -> str:
-    """The remedy for a push that failed, by the engine's own words."""
-    words = words.lower()
-    if any(word in words for word in ("unauthorized", "authentication required", "denied")):
+def refusal(host: str, message: str, *, repositories: Sequence[str] = ()) -> str:
+    """The remedy for a push that failed, by the engine's own message.
+
+    `repositories` are all that are pushed to, where they must be there beforehand.
+    """
+    message = message.lower()
+    if any(word in message for word in _NO_REPOSITORY):
+        return (
+            f"create the repositories at {host}, which makes none by itself: {', '.join(repositories)}; "
+            "then run the same command again."
+        )
+    if any(word in message for word in ("unauthorized", "authentication required", "denied")):
         return login(host)
-    if "http response to https client" in words:
+    if "http response to https client" in message:
         return "if it speaks plain HTTP, set kindling:insecureRegistry to true."
-    if any(word in words for word in ("no space left", "507 insufficient storage")):
-        return f"make room on {host} or on this machine, then run the same command again."
+    if any(word in message for word in ("no space left", "507 insufficient storage")):
+        return f"free disk space on {host} or on this machine, then run the same command again."
     return "check kindling:registry and the network, then run the same command again."

@@ -111,8 +111,8 @@ def _login(host: str) -> Login:
 def _from_helper(helper: str, host: str) -> Login | None:
     """Of a program that keeps logins (docker-credential-helpers)."""
     try:
-        told = json.loads(processes.run([f"docker-credential-{helper}", "get"], timeout=30, stdin=host))
-        name, secret = told["Username"], told["Secret"]
+        login = json.loads(processes.run([f"docker-credential-{helper}", "get"], timeout=30, stdin=host))
+        name, secret = login["Username"], login["Secret"]
     except (processes.ProgramError, ValueError, KeyError, TypeError):
         return None
     if name == "<token>":

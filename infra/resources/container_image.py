@@ -6,12 +6,10 @@ node. The host's engine and its cache are means, so what `read` asks is the node
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
 from typing import Any
 
 import pulumi
 from pulumi.dynamic import (
-    CheckFailure,
     CheckResult,
     CreateResult,
     DiffResult,
@@ -36,17 +34,12 @@ class ContainerImageProvider(ResourceProvider):
     serialize_as_secret_always = False
 
     def check(self, _olds: Props, news: Props) -> CheckResult:
-        failures = []
-        for key in ("context", "containerfile"):
-            path = PurePosixPath(news[key])
-            if path.is_absolute() or ".." in path.parts or not (REPOSITORY / path).exists():
-                failures.append(CheckFailure(key, f"`{path}` is not a path inside the repository"))
-        return CheckResult(news, failures)
+        return CheckResult(news, host.outside_failures(news))
 
     def diff(self, _id: str, olds: Props, news: Props) -> DiffResult:
         # Looks at the nodes too, as the cluster does: the kubelet may collect an image nothing ran.
         changes = any(olds.get(key) != news.get(key) for key in INPUTS)
-        if not changes and (kind := host.kind_to_ask()) is not None:
+        if not changes and (kind := host.kind_readonly()) is not None:
             changes = not kind.has_image(olds["clusterName"], olds["ref"])
         replaces = ["ref"] if olds.get("ref") != news.get("ref") else []
         return DiffResult(changes=changes, replaces=replaces, delete_before_replace=False)

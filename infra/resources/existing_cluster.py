@@ -1,4 +1,4 @@
-"""A cluster that somebody else made, as a Pulumi resource. The module's path is state format.
+"""A cluster that others made, as a Pulumi resource. The module's path is state format.
 
 It makes nothing and removes nothing. It writes down which cluster the stack was brought up in, so that a
 context that leads elsewhere one day is an error, and new credentials for the same cluster are no change.
@@ -21,7 +21,7 @@ from pulumi.dynamic import (
     UpdateResult,
 )
 
-from infra.drivers.access import NoContext
+from infra.drivers.cluster_context import NoContext, another_cluster
 from infra.errors import KindlingError
 from infra.resources import host
 
@@ -29,7 +29,7 @@ Props = dict[str, Any]
 
 
 class ExistingClusterProvider(ResourceProvider):
-    """Never replaced: what is in one cluster can not be moved to another by a changed setting."""
+    """Never replaced: what is in one cluster cannot be moved to another by a changed setting."""
 
     serialize_as_secret_always = False
 
@@ -38,28 +38,28 @@ class ExistingClusterProvider(ResourceProvider):
         return CheckResult(news, failures)
 
     def diff(self, id_: str, olds: Props, news: Props) -> DiffResult:
-        # A preview may run where the cluster can not be reached; where it can be, it must be the one.
-        if (access := host.access_to_ask(news["context"])) is not None:
+        # A preview may run where the cluster cannot be reached; where it can be, it must be the one.
+        if (cluster := host.context_readonly(news["context"])) is not None:
             try:
-                uid = access.uid()
+                uid = cluster.uid()
             except KindlingError:
                 uid = id_
             _same(id_, uid, context=news["context"])
         return DiffResult(changes=olds.get("context") != news["context"], replaces=[])
 
     def create(self, props: Props) -> CreateResult:
-        access = host.access(props["context"])
-        access.recent()  # `pulumi up` alone comes here without the preflight
-        return CreateResult(access.uid(), {"context": props["context"]})
+        cluster = host.cluster_context(props["context"])
+        cluster.recent()  # `pulumi up` alone comes here without the preflight
+        return CreateResult(cluster.uid(), {"context": props["context"]})
 
     def read(self, id_: str, props: Props) -> ReadResult:
-        # The record's name for it may be an old one; by its new one `diff` asks.
+        # The state's name for it may be an old one; by its new one `diff` asks.
         with contextlib.suppress(NoContext):
-            _same(id_, host.access(props["context"]).uid(), context=props["context"])
+            _same(id_, host.cluster_context(props["context"]).uid(), context=props["context"])
         return ReadResult(id_, props)
 
     def update(self, id_: str, _olds: Props, news: Props) -> UpdateResult:
-        _same(id_, host.access(news["context"]).uid(), context=news["context"])
+        _same(id_, host.cluster_context(news["context"]).uid(), context=news["context"])
         return UpdateResult({"context": news["context"]})
 
     def delete(self, _id: str, _props: Props) -> None:
@@ -77,9 +77,5 @@ class ExistingCluster(Resource, module="existing", name="Cluster"):
 
 def _same(recorded: str, found: str, *, context: str) -> None:
     if found != recorded:
-        raise KindlingError(
-            f"the context `{context}` leads to another cluster than the one this stack is in",
-            why=f"the namespace kube-system there has the uid {found}, not {recorded}",
-            remedy="point the context back. If the old cluster is gone for good, "
-            "docs/guides/environments.md says how to begin anew in the other.",
-        )
+        remedy = ", docs/guides/existing-clusters.md says how to start again in the other."
+        raise another_cluster(context, found, recorded, stack="this stack", remedy=remedy)

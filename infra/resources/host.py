@@ -7,18 +7,21 @@ only preview, where there may be no engine at all.
 from __future__ import annotations
 
 import sys
-from pathlib import Path
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
 from typing import Any
 
+from pulumi.dynamic import CheckFailure
 from pulumi.runtime.rpc import UNKNOWN
 
-from infra.drivers.access import Access
+from infra import installed_tools
+from infra.drivers.cluster_context import ClusterContext
 from infra.drivers.engine import ContainerEngine
-from infra.drivers.kind import Kind
+from infra.drivers.kind import KindCli
 from infra.drivers.registry import Registry
 from infra.errors import KindlingError
+from infra.paths import REPOSITORY
 from infra.progress import Progress
-from infra.toolchain import Toolchain
 
 
 def engine() -> ContainerEngine:
@@ -26,31 +29,44 @@ def engine() -> ContainerEngine:
     return ContainerEngine.detect()
 
 
-def kind() -> Kind:
+def kind() -> KindCli:
     """kind on this machine's engine; builds kind where it is missing."""
-    return Kind(Toolchain(progress=progress()).ensure("kind"), engine())
+    return KindCli(_tool("kind"), engine())
 
 
-def kind_to_ask() -> Kind | None:
+def kind_readonly() -> KindCli | None:
     """For questions about clusters, which take the engine alone, so that kind may be missing.
 
     None where there is no engine: from there nothing can be said.
     """
     try:
-        return Kind(Path("kind"), engine())
+        return KindCli.readonly(engine())
     except KindlingError:
         return None
 
 
-def access(context: str) -> Access:
+def cluster_context(context: str) -> ClusterContext:
     """The way into an existing cluster; builds kubectl where it is missing."""
-    return Access(Toolchain(progress=progress()).ensure("kubectl"), context)
+    return ClusterContext(_tool("kubectl"), context)
 
 
-def access_to_ask(context: str) -> Access | None:
+def context_readonly(context: str) -> ClusterContext | None:
     """The same, None where kubectl would have to be built for it."""
-    path = Toolchain().survey(["kubectl"])[0].path
-    return None if path is None else Access(path, context)
+    if (found := installed_tools.find("kubectl")) is not None:
+        return ClusterContext(found.path, context)
+    from infra import bootstrap
+
+    built = bootstrap.Toolchain().survey(["kubectl"])[0].path
+    return None if built is None else ClusterContext(built, context)
+
+
+def _tool(name: str) -> Path:
+    if (found := installed_tools.find(name)) is not None:
+        return found.path
+    # Imported where something is missing: see `infra.bootstrap`.
+    from infra import bootstrap
+
+    return bootstrap.Toolchain(progress=progress()).ensure(name)
 
 
 def registry(repository: str, *, insecure: bool) -> Registry:
@@ -59,8 +75,18 @@ def registry(repository: str, *, insecure: bool) -> Registry:
 
 
 def progress() -> Progress:
-    """Long steps, told on standard output: Pulumi shows that of a dynamic provider as it comes."""
+    """Long steps, reported on standard output: Pulumi shows that of a dynamic provider as it comes."""
     return Progress(stream=sys.stdout)
+
+
+def outside_failures(props: Mapping[str, Any]) -> list[CheckFailure]:
+    """A failure for each path of an image that is not inside the repository."""
+    found = []
+    for key in ("context", "containerfile"):
+        path = PurePosixPath(props[key])
+        if path.is_absolute() or ".." in path.parts or not (REPOSITORY / path).exists():
+            found.append(CheckFailure(key, f"`{path}` is not a path inside the repository"))
+    return found
 
 
 def whole_numbers(value: Any) -> Any:

@@ -22,7 +22,7 @@ from pulumi.dynamic import (
 )
 
 from infra.drivers import images
-from infra.drivers.kind import Kind
+from infra.drivers.kind import KindCli
 from infra.errors import KindlingError
 from infra.resources import host
 from infra.settings import AUTO
@@ -44,17 +44,17 @@ class KindClusterProvider(ResourceProvider):
         failures = []
         name, image = news.get("name"), news.get("nodeImage")
         if host.is_known(name) and not _NAME.fullmatch(str(name)):
-            reason = f"`{name}` can not name a kind cluster: a-z, 0-9 and -, at most 49 characters"
+            reason = f"`{name}` cannot name a kind cluster: a-z, 0-9 and -, at most 49 characters"
             failures.append(CheckFailure("name", reason))
         if not image:
             failures.append(CheckFailure("nodeImage", f"is empty: name an image, or `{AUTO}`"))
         return CheckResult(news, failures)
 
     def diff(self, _id: str, olds: Props, news: Props) -> DiffResult:
-        # Looks at the world too: a plain `up` reads nothing, and the objects of a cluster removed by
-        # hand can not be refreshed, so this is where its absence must show.
+        # Looks at the cluster too: a plain `up` reads nothing, and the objects of a cluster removed by
+        # hand cannot be refreshed, so this is where its absence must show.
         replaces = [key for key in INPUTS if olds.get(key) != news.get(key)]
-        if not replaces and (kind := host.kind_to_ask()) is not None:
+        if not replaces and (kind := host.kind_readonly()) is not None:
             replaces = [] if _stands(kind, olds) else ["incarnation"]
         # Never deleted first: the engine would then delete through the API, one by one, all that goes
         # with the cluster (`deleted_with` does not hold there). `create` takes the old one's place.
@@ -119,7 +119,7 @@ class KindCluster(Resource, module="kind", name="Cluster"):
             "name": cluster_name,
             "nodeImage": node_image,
             "config": config,
-            # Named so that they are known to be unknown before the cluster stands.
+            # Named so that they are known to be unknown before the cluster exists.
             "incarnation": None,
             "resolvedNodeImage": None,
             "kubeconfig": None,
@@ -132,8 +132,8 @@ def _inputs(props: Props) -> Props:
     return {key: props[key] for key in INPUTS}
 
 
-def _stands(kind: Kind, props: Props) -> bool:
-    """Whether the cluster of this record is there; raises KindlingError where it is but does not run."""
+def _stands(kind: KindCli, props: Props) -> bool:
+    """Whether the cluster of this state is there; raises KindlingError where it is but does not run."""
     name = props["name"]
     if kind.incarnation(name) != props["incarnation"]:
         return False
@@ -141,6 +141,6 @@ def _stands(kind: Kind, props: Props) -> bool:
         raise KindlingError(
             f"the cluster `{name}` is stopped",
             why="its node containers exist but do not run, as after a restart of the machine",
-            remedy=f"start the containers named `{name}-...` with your engine, or remove them to begin anew.",
+            remedy=f"start the containers named `{name}-...` with your engine, or remove them.",
         )
     return True

@@ -6,7 +6,6 @@ the registry already, under the tag of its content, is neither built nor pushed 
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
 from typing import Any
 
 import pulumi
@@ -26,7 +25,7 @@ from infra.errors import KindlingError
 from infra.paths import REPOSITORY
 from infra.resources import host
 
-INPUTS = ("name", "digest", "repository", "insecure", "context", "containerfile", "buildArgs")
+INPUTS = ("name", "digest", "repository", "insecure", "context", "containerfile", "buildArgs", "platforms")
 # Other values of these are another image.
 CONTENT = ("digest", "repository")
 
@@ -39,11 +38,7 @@ class PushedImageProvider(ResourceProvider):
     serialize_as_secret_always = False
 
     def check(self, _olds: Props, news: Props) -> CheckResult:
-        failures = []
-        for key in ("context", "containerfile"):
-            path = PurePosixPath(news[key])
-            if path.is_absolute() or ".." in path.parts or not (REPOSITORY / path).exists():
-                failures.append(CheckFailure(key, f"`{path}` is not a path inside the repository"))
+        failures = host.outside_failures(news)
         if "/" not in news["repository"]:
             failures.append(CheckFailure("repository", f"`{news['repository']}` is not HOST[:PORT]/PATH"))
         return CheckResult(news, failures)
@@ -52,7 +47,7 @@ class PushedImageProvider(ResourceProvider):
         changes = any(olds.get(key) != news.get(key) for key in INPUTS)
         replaces = [key for key in CONTENT if olds.get(key) != news.get(key)]
         # Looks at the registry too, which may clear up what it thinks nobody needs. A preview may run
-        # where the registry can not be reached: then nothing is said.
+        # where the registry cannot be reached: then nothing is said.
         if not replaces and _is_gone(olds):
             replaces = ["ref"]
         return DiffResult(changes=changes or bool(replaces), replaces=replaces, delete_before_replace=False)
@@ -68,6 +63,7 @@ class PushedImageProvider(ResourceProvider):
                 context=REPOSITORY / props["context"],
                 containerfile=REPOSITORY / props["containerfile"],
                 build_args=props["buildArgs"],
+                tags=props["platforms"],
                 repository=props["repository"],
                 insecure=props["insecure"],
             )
@@ -91,7 +87,8 @@ class PushedImageProvider(ResourceProvider):
 class PushedImage(Resource, module="containers", name="PushedImage"):
     """An image built from a directory of this repository and pushed to a registry.
 
-    `digest` is the content's hash and becomes the tag, `repository` is HOST[:PORT]/PATH. `ref`,
+    `digest` is the content's hash and becomes the tag, `repository` is HOST[:PORT]/PATH. `platforms` has
+    the hash for each platform alone, by platform: an image for several is a list of these. `ref`,
     `REPOSITORY@sha256:...`, is known once the registry has the image.
     """
 
@@ -107,6 +104,7 @@ class PushedImage(Resource, module="containers", name="PushedImage"):
         digest: str,
         repository: str,
         insecure: bool,
+        platforms: dict[str, str],
         build_args: dict[str, str] | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
@@ -118,6 +116,7 @@ class PushedImage(Resource, module="containers", name="PushedImage"):
             "context": context,
             "containerfile": containerfile,
             "buildArgs": build_args or {},
+            "platforms": platforms,
             # Named so that it is known to be unknown before it is pushed.
             "ref": None,
         }

@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from infra import paths
-from infra.toolchain import Toolchain, venv
+from infra.bootstrap import virtualenv
+from infra.bootstrap.toolchain import Toolchain
 from tests.unit.infra.cli_machine import Machine, new_machine
 
 # Whatever is in them was built from pinned sources, so they are shared; images here are empty files.
@@ -36,6 +37,8 @@ PROGRAMS = {
                 print(json.dumps(memory["nodes"][node]) if "Mounts" in asked else "true")
             case ["exec", node, "ctr", *_]:
                 print("\\n".join(memory["images"]))
+            case ["images", *_]:
+                pass
             case ["image", "inspect", ref, *_]:
                 sys.exit("kindest/node" not in ref and "kindling-base" not in ref)
             case ["save", *_]:
@@ -95,10 +98,10 @@ def new_host(folder: Path, *, kubeconfig: Path) -> Host:
     """A machine with nothing up; its kind answers with that kubeconfig."""
     wanted = ["pulumi", "pulumi-resource-kubernetes", "kubectl"]
     missing = [state.name for state in Toolchain().survey(wanted) if not state.path]
-    missing += [] if venv.present() else ["the Python environment"]
+    missing += [] if virtualenv.present() else ["the Python environment"]
     if missing:
         pytest.fail(f"missing: {', '.join(missing)}; `python3 -m infra test` sets them up")
-    bare = new_machine(folder)
+    bare = new_machine(folder, environment=False)
     host = Host(bare.home, bare.checkout, {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}"})
     host.extra["KINDLING_ENGINE"] = "podman"
     (folder / "cache").mkdir()

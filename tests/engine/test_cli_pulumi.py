@@ -205,7 +205,7 @@ def test_a_second_run_beside_the_first_is_refused_and_does_no_harm(machine: Mach
     assert "slow" in resources(machine)
 
 
-def test_a_failing_program_ends_with_its_words_and_1(machine: Machine) -> None:
+def test_a_failing_program_ends_with_its_message_and_1(machine: Machine) -> None:
     (machine.checkout / "__main__.py").write_text("raise ValueError('the program is broken')\n")
     done = machine.cli("up")
     assert done.returncode == 1

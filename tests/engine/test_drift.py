@@ -62,18 +62,18 @@ def test_rule_taken_from_a_role_is_named_and_put_back(stack: Host, api: Api) -> 
     role = api.get(CLUSTER_ROLE).accepted()
     lost = role["rules"][3]
     replace(api, CLUSTER_ROLE, {**role, "rules": [rule for rule in role["rules"] if rule != lost]})
-    told = drift(stack)
-    assert "Stack dev: 1 resource is not as the last `up` left it." in told
-    assert "  ClusterRole kindling-operator\n" in told
+    reported = drift(stack)
+    assert "Stack dev: 1 resource is not as the last `up` left it." in reported
+    assert "  ClusterRole kindling-operator\n" in reported
     # One line, where Pulumi's own account would change every rule behind it.
-    assert [line for line in told.splitlines() if line.startswith("    ")] == [
+    assert [line for line in reported.splitlines() if line.startswith("    ")] == [
         f"    rules[3]: gone, recorded {json.dumps({key: lost[key] for key in sorted(lost)})}"
     ]
     up(stack)
     assert api.get(CLUSTER_ROLE).accepted()["rules"] == role["rules"]
 
 
-def test_edited_deployment_is_told_field_by_field_and_taken_back(stack: Host, api: Api) -> None:
+def test_edited_deployment_is_reported_field_by_field_and_taken_back(stack: Host, api: Api) -> None:
     """From another field manager, as after `kubectl scale` and `kubectl edit`."""
     deployment = api.get(DEPLOYMENT).accepted()
     container = deployment["spec"]["template"]["spec"]["containers"][0]
@@ -82,12 +82,12 @@ def test_edited_deployment_is_told_field_by_field_and_taken_back(stack: Host, ap
     container["resources"]["limits"]["memory"] = "1Gi"
     deployment["spec"]["replicas"] = 3
     replace(api, DEPLOYMENT, deployment)
-    told = drift(stack)
-    assert "  Deployment kindling-system/kindling-operator\n" in told
-    assert "    spec.replicas: 3, recorded 2\n" in told
+    reported = drift(stack)
+    assert "  Deployment kindling-system/kindling-operator\n" in reported
+    assert "    spec.replicas: 3, recorded 2\n" in reported
     path = "spec.template.spec.containers[operator]"
-    assert f'    {path}.env[KINDLING_LOG_LEVEL].value: "DEBUG", recorded "INFO"\n' in told
-    assert f'    {path}.resources.limits.memory: "1Gi", recorded "256Mi"\n' in told
+    assert f'    {path}.env[KINDLING_LOG_LEVEL].value: "DEBUG", recorded "INFO"\n' in reported
+    assert f'    {path}.resources.limits.memory: "1Gi", recorded "256Mi"\n' in reported
     up(stack)
     found = api.get(DEPLOYMENT).accepted()
     assert found["spec"]["replicas"] == 2
@@ -111,15 +111,15 @@ def test_deleted_object_and_lost_label_come_back(stack: Host, api: Api) -> None:
     api.delete(SERVICE).accepted()
     label = "pod-security.kubernetes.io/enforce"
     api.merge(NAMESPACE, {"metadata": {"labels": {label: None}}}).accepted()
-    told = drift(stack)
-    assert "  Service kindling-system/kindling-operator: gone\n" in told
-    assert f'    metadata.labels.{label}: gone, recorded "restricted"\n' in told
+    reported = drift(stack)
+    assert "  Service kindling-system/kindling-operator: gone\n" in reported
+    assert f'    metadata.labels.{label}: gone, recorded "restricted"\n' in reported
     up(stack)
     assert api.get(SERVICE).status == 200
     assert api.get(NAMESPACE).accepted()["metadata"]["labels"][label] == "restricted"
 
 
-def test_definition_that_is_gone_is_told_though_others_come_after_it(stack: Host, api: Api) -> None:
+def test_definition_that_is_gone_is_reported_though_others_come_after_it(stack: Host, api: Api) -> None:
     api.delete(CRD).accepted()
     wait_until(lambda: api.get(CRD).status == 404, seconds=30, what="it is gone")
     assert "  CustomResourceDefinition memcacheds.cache.example.com: gone\n" in drift(stack)
@@ -131,26 +131,28 @@ def test_image_gone_from_a_node_is_put_there_again_and_nothing_rolls(stack: Host
     images = stack.memory["images"]
     before = api.get(DEPLOYMENT).accepted()["metadata"]["generation"]
     stack.remember(images=[ref for ref in images if "operator" not in ref])
-    assert "  Image localhost/kindling-operator:" in (told := drift(stack))
-    assert ": not on every node\n" in told
+    assert "  Image localhost/kindling-operator:" in (reported := drift(stack))
+    assert ": not on every node\n" in reported
     up(stack)
     assert sorted(stack.memory["images"]) == sorted(images)
     assert api.get(DEPLOYMENT).accepted()["metadata"]["generation"] == before
 
 
-def test_what_was_added_to_a_list_is_told_too_though_pulumi_does_not_see_it(stack: Host, api: Api) -> None:
+def test_what_was_added_to_a_list_is_reported_too_though_pulumi_does_not_see_it(
+    stack: Host, api: Api
+) -> None:
     role = api.get(ROLE).accepted()
     more = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}
     replace(api, ROLE, {**role, "rules": [*role["rules"], more]})
-    told = drift(stack)
-    assert f"  Role kindling-system/kindling-operator\n    rules: {json.dumps(more)} added\n" in told
-    assert "may stay" in told
+    reported = drift(stack)
+    assert f"  Role kindling-system/kindling-operator\n    rules: {json.dumps(more)} added\n" in reported
+    assert "may stay" in reported
     api.delete(ROLE).accepted()
     up(stack)
     assert api.get(ROLE).accepted()["rules"] == role["rules"]
 
 
-def test_cluster_that_is_gone_is_one_line_and_takes_no_cluster_to_tell(stack: Host) -> None:
+def test_cluster_that_is_gone_is_one_line_and_needs_no_cluster(stack: Host) -> None:
     nodes = stack.memory["nodes"]
     stack.remember(nodes={})
     assert drift(stack).splitlines()[2:3] == [
@@ -187,16 +189,16 @@ def test_another_way_into_the_same_cluster_replaces_nothing(
     (tmp_path / "kubeconfig").write_text(json.dumps(config))
     before = api.get(DEPLOYMENT).accepted()["metadata"]
     stack.remember(kubeconfig=str(tmp_path / "kubeconfig"))
-    told = up(stack)
+    reported = up(stack)
     stack.remember(kubeconfig=str(plane.kubeconfig))
-    told += up(stack)
-    assert "replaced" not in told
-    assert "created" not in told
+    reported += up(stack)
+    assert "replaced" not in reported
+    assert "created" not in reported
     after = api.get(DEPLOYMENT).accepted()["metadata"]
     assert (after["uid"], after["generation"]) == (before["uid"], before["generation"])
 
 
-def test_run_at_work_elsewhere_stops_up_alone_and_the_record_stays_usable(stack: Host) -> None:
+def test_run_at_work_elsewhere_stops_up_alone_and_the_state_stays_usable(stack: Host) -> None:
     """What only looks takes no lock, and need not wait."""
     lock = stack.home / "state/pulumi/.pulumi/locks/organization/kindling/dev/0123.json"
     lock.parent.mkdir(parents=True, exist_ok=True)

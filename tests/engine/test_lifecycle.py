@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from tests.engine.machine import Host
 IMPATIENT = """\
 import pulumi
 
-from infra import environment, settings
+from infra import program, settings
 
 
 def hurry(args):
@@ -23,7 +24,7 @@ def hurry(args):
 
 
 pulumi.runtime.register_resource_transform(hurry)
-environment.build(settings.load(pulumi.Config().get, stack=pulumi.get_stack()))
+program.build(settings.load(pulumi.Config().get, stack=pulumi.get_stack()))
 """
 
 
@@ -39,6 +40,8 @@ def test_life_of_a_stack(host: Host, plane: ControlPlane) -> None:
     host.extra["TMPDIR"] = str(temporary)
     engine = host.home / "bin" / "podman"
     engine.rename(engine.with_name("aside"))
+    if kubectl := shutil.which("kubectl"):  # else it is in the cache, built for the tests
+        (host.home / "bin" / "kubectl").symlink_to(kubectl)
     host.extra["PATH"] = f"{host.home / 'bin'}:/nowhere"
     preview = host.cli("preview")
     assert preview.returncode == 0, preview.stdout + preview.stderr
@@ -46,7 +49,7 @@ def test_life_of_a_stack(host: Host, plane: ControlPlane) -> None:
     assert host.cli("drift").returncode == 1
     engine.with_name("aside").rename(engine)
 
-    # No node: the operator's Pods can not run.
+    # No node: the operator's Pods cannot run.
     program = host.checkout / "__main__.py"
     whole = program.resolve()
     program.unlink()
@@ -94,7 +97,7 @@ def test_life_of_a_stack(host: Host, plane: ControlPlane) -> None:
 
 
 @pytest.mark.parametrize("verb", ["drift", "refresh"])
-def test_stack_that_never_was_up_is_told_apart(host: Host, verb: str) -> None:
+def test_stack_that_never_was_up_is_distinguished(host: Host, verb: str) -> None:
     done = host.cli(verb, "test")
     assert done.returncode == 1
-    assert "stack `test` has no record to compare" in done.stderr
+    assert "stack `test` has no state to compare" in done.stderr

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,8 +18,9 @@ from pathlib import Path
 import pytest
 
 from infra import paths
+from infra.bootstrap import virtualenv
+from infra.bootstrap.toolchain import Toolchain
 from infra.paths import REPOSITORY
-from infra.toolchain import Toolchain, venv
 
 # Nothing listens there (RFC 863's port), so a fetch fails at once and no name is looked up.
 NOWHERE = "http://127.0.0.1:9/simple"
@@ -86,7 +88,7 @@ class Machine:
                     print(json.dumps(found["Mounts"]) if "Mounts" in asked else found["Running"])
                 elif words[0] == "info":
                     print("/")
-                elif words[:2] == ["image", "inspect"]:
+                elif words[:2] == ["image", "inspect"] or words[0] == "images":
                     print("ok")
                 else:
                     sys.exit(f"not expected here: {{words}}")
@@ -95,9 +97,15 @@ class Machine:
         )
         program.chmod(0o755)
 
-    def environment_of(self, interpreter: str) -> None:
-        """Have the Python environment stand, as this interpreter."""
-        code = "from infra.toolchain import venv; print(venv.location())"
+    @property
+    def made(self) -> set[str]:
+        """What stands in its cache and its state beside the Python environment, by the first folder."""
+        found = {path.name for folder in ("cache", "state") for path in (self.home / folder).glob("*")}
+        return found - {"python"}
+
+    def have_environment(self) -> None:
+        """Have the Python environment stand, with the packages of this one."""
+        code = "from infra.bootstrap import virtualenv; print(virtualenv.location())"
         done = subprocess.run(
             [sys.executable, "-c", code],
             cwd=self.checkout,
@@ -108,31 +116,35 @@ class Machine:
         )
         folder = Path(done.stdout.strip())
         (folder / "bin").mkdir(parents=True)
-        program = folder / "bin" / "python"
-        # By its own name: an interpreter finds its packages by the name it was called by.
-        words = f"[{interpreter!r}, *sys.argv[1:]]"
-        program.write_text(f"#!{sys.executable}\nimport os, sys\nos.execv({interpreter!r}, {words})\n")
-        program.chmod(0o755)
+        base = Path(sys.base_prefix) / "bin"
+        (folder / "bin" / "python").symlink_to(base / f"python3.{sys.version_info.minor}")
+        (folder / "pyvenv.cfg").write_text(f"home = {base}\n")
+        packages = folder / "lib" / f"python3.{sys.version_info.minor}" / "site-packages"
+        packages.parent.mkdir(parents=True)
+        packages.symlink_to(sysconfig.get_path("purelib"))
         (folder / "complete").touch()
 
 
-def new_machine(folder: Path) -> Machine:
-    """A machine with nothing on PATH and a copy of this checkout."""
+def new_machine(folder: Path, *, environment: bool = True) -> Machine:
+    """A machine with nothing on PATH, a copy of this checkout and, where asked for, its environment."""
     checkout = folder / "checkout"
     shutil.copytree(REPOSITORY / "infra", checkout / "infra", ignore=shutil.ignore_patterns("__pycache__"))
     for file in [*REPOSITORY.glob("Pulumi*.yaml"), *REPOSITORY.glob("requirements*.txt")]:
         shutil.copy(file, checkout)
     (folder / "bin").mkdir()
-    return Machine(folder, checkout)
+    machine = Machine(folder, checkout)
+    if environment:
+        machine.have_environment()
+    return machine
 
 
 def machine_with_pulumi(folder: Path) -> Machine:
     """A machine with the real Pulumi of this one, and an engine that has no containers."""
     missing = [state.name for state in Toolchain().survey(["pulumi", "kind", "kubectl"]) if not state.path]
-    missing += [] if venv.present() else ["the Python environment"]
+    missing += [] if virtualenv.present() else ["the Python environment"]
     if missing:
         pytest.fail(f"missing: {', '.join(missing)}; `python3 -m infra test` sets them up")
-    machine = new_machine(folder)
+    machine = new_machine(folder, environment=False)
     machine.extra |= {
         "KINDLING_CACHE": str(paths.cache_dir()),
         "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",

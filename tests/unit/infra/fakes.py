@@ -63,7 +63,7 @@ class FakeMachine:
         """Put it in the place of the real tools for one test."""
         machine = cls()
         monkeypatch.setattr(host, "kind", machine.as_kind)
-        monkeypatch.setattr(host, "kind_to_ask", lambda: machine.as_kind() if machine.has_engine else None)
+        monkeypatch.setattr(host, "kind_readonly", lambda: machine.as_kind() if machine.has_engine else None)
         monkeypatch.setattr(host, "engine", machine.as_kind)
         monkeypatch.setattr(images, "ensure_node_image", machine.ensure_node_image)
         monkeypatch.setattr(images, "build_archive", machine.build_archive)
@@ -149,6 +149,7 @@ class Registration:
     protect: bool
     dependencies: frozenset[str]
     secret_outputs: frozenset[str]
+    ignore_changes: tuple[str, ...] = ()
 
 
 class RecordingMonitor(mocks.MockMonitor):
@@ -173,6 +174,7 @@ class RecordingMonitor(mocks.MockMonitor):
                 protect=request.protect,
                 dependencies=frozenset(request.dependencies),
                 secret_outputs=frozenset(request.additionalSecretOutputs),
+                ignore_changes=tuple(request.ignoreChanges),
             )
         )
         return answer
@@ -185,7 +187,7 @@ class _Answers(mocks.Mocks):
         self._preview = preview
 
     def call(self, args: mocks.MockCallArgs) -> tuple[Props, None]:
-        raise AssertionError(f"{args.token}: a program that asks while it declares can not be previewed")
+        raise AssertionError(f"{args.token}: a program that asks while it declares cannot be previewed")
 
     def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str | None, Props]:
         computed = {}

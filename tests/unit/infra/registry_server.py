@@ -14,7 +14,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,10 +29,16 @@ HTPASSWD = f"{USER}:$2b$05$abcdefghijklmnopqrstuuyWhLMbgXIm8rlrkAAgEaJMps19wkcnW
 
 @contextmanager
 def registry(
-    folder: Path, *, address: str = "127.0.0.1", htpasswd: str = "", tls: bool = False
+    folder: Path,
+    *,
+    address: str = "127.0.0.1",
+    htpasswd: str = "",
+    tls: bool = False,
+    auth: Mapping[str, object] | None = None,
 ) -> Iterator[str]:
-    """Start one; yields its HOST:PORT. What is pushed lies under `folder`, and the certificate that it
-    signed itself, if `tls`, as `server.crt`.
+    """Start one; yields its HOST:PORT. `auth` is as its configuration has it.
+
+    What is pushed lies under `folder`, and the certificate that it signed itself, if `tls`, as `server.crt`.
     """
     program = shutil.which(PROGRAM)
     if program is None:
@@ -54,6 +60,8 @@ def registry(
     if htpasswd:
         (folder / "htpasswd").write_text(htpasswd + "\n")
         config["auth"] = {"htpasswd": {"realm": "kindling", "path": str(folder / "htpasswd")}}
+    if auth:
+        config["auth"] = auth
     (folder / "config.json").write_text(json.dumps(config))
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(

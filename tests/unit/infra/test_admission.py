@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from infra import cel
+from infra import cel, manifests
 from infra.admission import NAMESPACES, fields, policies, secret_references
-from infra.components import manifests
 
 CRDS = manifests.load("crds")
 CHECKS = 28

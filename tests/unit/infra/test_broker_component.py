@@ -60,7 +60,7 @@ def test_its_address_is_its_service(graph: Graph) -> None:
     }
 
 
-def test_it_tells_clients_that_address_and_reaches_itself_by_it(
+def test_it_gives_clients_that_address_and_reaches_itself_by_it(
     pod: dict[str, Any], container: dict[str, Any]
 ) -> None:
     """Through the Service it could not: that leads to Pods that are ready, which takes such a call."""

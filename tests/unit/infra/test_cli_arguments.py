@@ -1,4 +1,4 @@
-"""Words to commands, and what a stranger reads when the words are wrong."""
+"""Arguments to commands, and what a stranger reads when they are wrong."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from infra.cli.arguments import Command, parse
-from infra.cli.execute import words
-from infra.cli.stack import settings_file
+from infra.cli.commands.exec_tool import tool_args
+from infra.cli.stacks.pulumi_stack import settings_file
 from infra.paths import REPOSITORY
 
 
@@ -38,6 +38,13 @@ def cli(*arguments: str) -> subprocess.CompletedProcess[str]:
         (["test"], Command("test")),
         (["renew"], Command("renew")),
         (["promote", "staging", "prod"], Command("promote", stack="prod", source="staging")),
+        (
+            ["promote", "staging", "prod", "--release", "1a2b", "--pull-request"],
+            Command("promote", stack="prod", source="staging", release="1a2b", pull_request=True),
+        ),
+        # As a workflow says it that was given none.
+        (["promote", "staging", "prod", "--release="], Command("promote", stack="prod", source="staging")),
+        (["checkout", "prod", "../prod"], Command("checkout", stack="prod", folder=Path("../prod"))),
         (["test", "-k", "plan", "--pdb"], Command("test", rest=("-k", "plan", "--pdb"))),
         (
             ["exec", "kubectl", "-n", "x", "exec", "-it", "p", "--", "psql", "-h", "mydb"],
@@ -54,14 +61,14 @@ def cli(*arguments: str) -> subprocess.CompletedProcess[str]:
         ),
     ],
 )
-def test_words_become_a_command(given: list[str], command: Command) -> None:
+def test_arguments_become_a_command(given: list[str], command: Command) -> None:
     assert parse(given) == command
 
 
 @pytest.mark.parametrize(
     ("given", "named"),
     [
-        ([], "VERB"),
+        ([], "COMMAND"),
         (["launch"], "launch"),
         (["up", "dev", "more"], "more"),
         (["up", "--fast"], "--fast"),
@@ -70,9 +77,11 @@ def test_words_become_a_command(given: list[str], command: Command) -> None:
         (["preview", "--save-plan"], "--save-plan"),
         (["exec", "helm", "list"], "helm"),
         (["exec"], "TOOL"),
+        (["promote", "prod"], "TARGET"),
+        (["checkout", "prod"], "FOLDER"),
     ],
 )
-def test_wrong_words_are_named_and_end_with_2(given: list[str], named: str) -> None:
+def test_usage_errors_are_named_and_end_with_2(given: list[str], named: str) -> None:
     done = cli(*given)
     assert done.returncode == 2
     assert named in done.stderr
@@ -86,52 +95,57 @@ def test_help_goes_to_standard_output(given: list[str]) -> None:
     assert "python3 -m infra" in done.stdout
 
 
-def test_help_names_every_verb() -> None:
+def test_help_names_every_command() -> None:
     shown = cli("--help").stdout
-    verbs = ("up", "preview", "refresh", "destroy", "dev", "doctor", "exec", "renew", "test")
-    assert all(verb in shown for verb in verbs)
+    names = ("up", "preview", "refresh", "destroy", "dev", "doctor", "exec", "renew", "test")
+    assert all(name in shown for name in names)
 
 
 @pytest.mark.parametrize(
-    ("command", "again"),
+    ("given", "again"),
     [
-        (Command("up"), "python3 -m infra up"),
-        (Command("up", stack="test"), "python3 -m infra up test"),
-        (Command("up", plan=Path("p.json")), "python3 -m infra up --plan p.json"),
-        (Command("preview", save_plan=Path("p.json")), "python3 -m infra preview --save-plan p.json"),
-        (Command("exec", stack="test", tool="kind"), "python3 -m infra exec --stack test kind ..."),
-        (Command("test", rest=("-x",)), "python3 -m infra test"),
+        (["up"], "python3 -m infra up"),
+        (["up", "test", "--plan", "p.json"], "python3 -m infra up test --plan p.json"),
+        (
+            ["exec", "--stack", "test", "kind", "get", "nodes"],
+            "python3 -m infra exec --stack test kind get nodes",
+        ),
+        (["test", "-k", "a or b"], "python3 -m infra test -k 'a or b'"),
     ],
 )
-def test_a_command_says_how_to_ask_again(command: Command, again: str) -> None:
-    assert command.again == again
+def test_a_command_says_how_to_run_it_again(given: list[str], again: str) -> None:
+    assert parse(given).again == again
 
 
 def test_kubectl_gets_the_stacks_context() -> None:
-    assert words("kubectl", ["get", "pods"], stack="test") == ["--context=kind-kindling-test", "get", "pods"]
+    assert tool_args("kubectl", ["get", "pods"], stack="test") == [
+        "--context=kind-kindling-test",
+        "get",
+        "pods",
+    ]
 
 
 @pytest.mark.parametrize("rest", [["--context", "mine", "get"], ["get", "--kubeconfig=/x"]])
-def test_kubectl_keeps_a_context_it_was_told(rest: list[str]) -> None:
-    assert words("kubectl", rest, stack="dev") == rest
+def test_kubectl_keeps_a_context_it_was_given(rest: list[str]) -> None:
+    assert tool_args("kubectl", rest, stack="dev") == rest
 
 
-def test_the_words_of_a_program_in_a_pod_are_not_kubectls() -> None:
+def test_the_arguments_of_a_program_in_a_pod_are_not_kubectls() -> None:
     rest = ["exec", "p", "--", "tool", "--context=there"]
-    assert words("kubectl", rest, stack="dev")[0] == "--context=kind-kindling-dev"
+    assert tool_args("kubectl", rest, stack="dev")[0] == "--context=kind-kindling-dev"
 
 
-def test_other_tools_get_their_words_unchanged() -> None:
-    assert words("kind", ["get", "nodes"], stack="dev") == ["get", "nodes"]
+def test_other_tools_get_their_arguments_unchanged() -> None:
+    assert tool_args("kind", ["get", "nodes"], stack="dev") == ["get", "nodes"]
 
 
 @pytest.mark.parametrize("rest", [["preview", "--diff"], ["--color=never", "up"]])
 def test_pulumis_operations_get_the_copy_of_the_settings(rest: list[str]) -> None:
-    assert words("pulumi", rest, stack="dev") == [*rest, f"--config-file={settings_file('dev')}"]
+    assert tool_args("pulumi", rest, stack="dev") == [*rest, f"--config-file={settings_file('dev')}"]
 
 
 @pytest.mark.parametrize(
     "rest", [["up", "--config-file", "mine"], ["stack", "import"], ["config", "set", "a", "b"]]
 )
-def test_pulumi_keeps_other_words_as_they_are(rest: list[str]) -> None:
-    assert words("pulumi", rest, stack="dev") == rest
+def test_pulumi_keeps_other_arguments_as_they_are(rest: list[str]) -> None:
+    assert tool_args("pulumi", rest, stack="dev") == rest

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import signal
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -22,6 +23,12 @@ from tests.unit.infra.cli_machine import Machine, new_machine, programs_of
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
     return new_machine(tmp_path)
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Machine:
+    """Where the Python environment is still to be made."""
+    return new_machine(tmp_path, environment=False)
 
 
 @pytest.fixture
@@ -41,8 +48,7 @@ def test_no_engine_and_no_way_to_install_one_blocks_before_anything_is_touched(m
     done = machine.cli("up")
     assert done.returncode == 1
     assert is_message(done.stderr, what="error: no container engine answers")
-    assert not (machine.home / "cache").exists()
-    assert not (machine.home / "state").exists()
+    assert machine.made == set()
 
 
 def test_doctor_says_the_same_and_touches_nothing_either(machine: Machine) -> None:
@@ -50,15 +56,33 @@ def test_doctor_says_the_same_and_touches_nothing_either(machine: Machine) -> No
     assert done.returncode == 1
     assert is_message(done.stdout, what="blocked: no container engine answers")
     assert done.stderr == ""
-    assert not (machine.home / "cache").exists()
+    assert machine.made == set()
 
 
-def test_doctor_lists_what_is_there_and_what_would_be_done(machine: Machine) -> None:
+def test_without_an_environment_doctor_says_so_and_makes_none(bare: Machine) -> None:
+    done = bare.cli("doctor", "staging")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert is_message(done.stdout, what="blocked: no container engine answers")
+    assert "settings cannot be read yet: this is for a kind cluster" in done.stdout
+    assert not (bare.home / "cache").exists()
+    assert not (bare.home / "state").exists()
+
+
+def test_usage_errors_and_help_need_no_environment(bare: Machine) -> None:
+    assert bare.cli("nix").returncode == 2
+    assert bare.cli("up", "--help").returncode == 0
+    assert not (bare.home / "cache").exists()
+
+
+@pytest.mark.parametrize("environment", [True, False])
+def test_doctor_lists_what_is_there_and_what_would_be_done(tmp_path: Path, environment: bool) -> None:
+    machine = new_machine(tmp_path, environment=environment)
     machine.engine(containers={})
     done = machine.cli("doctor")
     assert done.returncode == 0
     lines = {line.split("  ")[1]: line for line in done.stdout.splitlines() if line.startswith("  ")}
     assert "podman, on PATH" in lines["Container engine"]
+    assert ("missing" in lines["Python packages"]) is not environment
     assert "missing" in lines["pulumi"]
     assert "build" in lines["pulumi"]
     assert "download pulsar-server-distribution 4.0.4, 228 MiB" in lines["Pulsar broker"]
@@ -69,7 +93,9 @@ def test_doctor_says_nothing_of_a_broker_that_the_stack_does_not_have(machine: M
     machine.engine(containers={})
     settings = machine.checkout / "Pulumi.dev.yaml"
     settings.write_text(
-        settings.read_text().replace("kindling:broker: true", "kindling:broker: false # true")
+        settings.read_text()
+        .replace("kindling:broker: true", "kindling:broker: false # true")
+        .replace("kindling:samples: true", "kindling:samples: false")
     )
     assert "Pulsar" not in machine.cli("doctor").stdout
 
@@ -105,7 +131,7 @@ def test_a_foreign_cluster_of_that_name_blocks(machine: Machine, state: Path | N
     done = machine.cli("up")
     assert done.returncode == 1
     assert is_message(done.stderr, what="`kindling-dev`")
-    assert not (machine.home / "cache" / "python").exists()
+    assert not machine.made & {"tools", "images", "stacks"}
 
 
 def test_destroy_leaves_a_foreign_cluster_alone(machine: Machine) -> None:
@@ -128,20 +154,20 @@ def test_destroy_of_what_never_was_needs_no_tool(machine: Machine) -> None:
     for _ in range(2):
         done = machine.cli("destroy")
         assert (done.returncode, done.stdout) == (0, "Stack dev: there is nothing to destroy.\n")
-    assert not (machine.home / "cache").exists()
-    assert not (machine.home / "state").exists()
+    assert machine.made == set()
 
 
 def test_refresh_of_what_never_was_says_so(machine: Machine) -> None:
     done = machine.cli("refresh")
     assert done.returncode == 1
-    assert is_message(done.stderr, what="stack `dev` has no record to compare")
+    assert is_message(done.stderr, what="stack `dev` has no state to compare")
 
 
-def test_without_a_network_the_first_fetch_says_so(machine: Machine) -> None:
+@pytest.mark.parametrize("verb", ["up", "preview", "exec"])
+def test_without_a_network_the_first_fetch_says_so(bare: Machine, verb: str) -> None:
+    machine = bare
     machine.extra["PIP_RETRIES"] = "0"
-    machine.engine(containers={})
-    done = machine.cli("up")
+    done = machine.cli(verb, *(["kubectl", "version"] if verb == "exec" else []))
     assert done.returncode == 1
     assert is_message(done.stderr, what="the Python packages could not be installed")
     assert not list((machine.home / "state").glob("*"))
@@ -149,20 +175,18 @@ def test_without_a_network_the_first_fetch_says_so(machine: Machine) -> None:
 
 def test_a_broken_setting_is_refused_before_a_tool_is_built(machine: Machine) -> None:
     machine.engine(containers={})
-    machine.environment_of(sys.executable)
     with (machine.checkout / "Pulumi.dev.yaml").open("a") as file:
         file.write("  kindling:workers: many\n")
     for verb in ("up", "preview", "doctor"):
         done = machine.cli(verb)
         assert done.returncode == 1
         shown = done.stdout if verb == "doctor" else done.stderr
-        assert is_message(shown, what="kindling:workers of stack `dev` can not be `many`")
+        assert is_message(shown, what="kindling:workers of stack `dev` cannot be `many`")
     assert not (machine.home / "cache" / "tools").exists()
 
 
 def test_a_taken_port_is_refused_before_a_tool_is_built(machine: Machine, taken_port: int) -> None:
     machine.engine(containers={})
-    machine.environment_of(sys.executable)
     with (machine.checkout / "Pulumi.dev.yaml").open("a") as file:
         file.write(f"  kindling:apiServerPort: {taken_port}\n")
     for verb in ("up", "doctor"):
@@ -173,7 +197,7 @@ def test_a_taken_port_is_refused_before_a_tool_is_built(machine: Machine, taken_
     assert not (machine.home / "cache" / "tools").exists()
 
 
-def test_a_run_at_work_is_told_by_doctor(machine: Machine) -> None:
+def test_a_run_at_work_is_reported_by_doctor(machine: Machine) -> None:
     machine.engine(containers={})
     folder = machine.home / "state/pulumi/.pulumi/locks/organization/kindling/dev"
     folder.mkdir(parents=True)
@@ -188,11 +212,11 @@ def test_a_run_at_work_is_told_by_doctor(machine: Machine) -> None:
     ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)]
 )
 def test_an_interrupted_step_ends_its_programs_and_says_how_to_go_on(
-    machine: Machine, number: signal.Signals, status: int
+    bare: Machine, number: signal.Signals, status: int
 ) -> None:
+    machine = bare
     # pip asks again and again with growing pauses, so the step lasts until it is interrupted.
     machine.extra |= {"PIP_RETRIES": "50"}
-    machine.engine(containers={})
     process = machine.start("up")
     assert process.stderr is not None
     shown = ""
@@ -206,6 +230,48 @@ def test_an_interrupted_step_ends_its_programs_and_says_how_to_go_on(
     assert "python3 -m infra up" in rest.splitlines()[-1]
     assert "Traceback" not in rest
     assert programs_of(machine) == {}
+
+
+def test_an_interrupt_between_the_two_processes_waits_for_the_second(machine: Machine) -> None:
+    """It comes while one is becoming the other, when nobody could say how it ended."""
+    code = (
+        "import os, signal\nfrom infra.cli import exit_status, launcher\nhold = exit_status.hold_interrupts\n"
+        "def holding():\n    hold()\n    os.kill(os.getpid(), signal.SIGINT)\n"
+        "exit_status.hold_interrupts = holding\nlauncher.start(['up'])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=machine.checkout,
+        env=machine.environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr.startswith("interrupted: ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_standard_input_and_exit_status_are_the_commands_own(machine: Machine) -> None:
+    """What `exec` becomes is the third program in one process."""
+    machine.engine(containers={})
+    kubectl = machine.home / "bin" / "kubectl"
+    kubectl.write_text(
+        f"#!{sys.executable}\nimport os, sys\n"
+        "if 'version' in sys.argv:\n    sys.exit(print('Client Version: v1.34.4'))\n"
+        "print(os.getpid(), sys.stdin.read())\nsys.exit(7)\n"
+    )
+    kubectl.chmod(0o755)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "infra", "exec", "kubectl", "apply"],
+        cwd=machine.checkout,
+        env=machine.environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    out, _ = process.communicate("words", timeout=60)
+    assert (process.returncode, out) == (7, f"{process.pid} words\n")
 
 
 def wait_for_pip(machine: Machine) -> None:

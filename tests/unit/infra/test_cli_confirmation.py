@@ -1,4 +1,4 @@
-"""What can not be taken back is asked about on a terminal, and said beforehand where there is none."""
+"""What cannot be taken back is asked about on a terminal, and said beforehand where there is none."""
 
 from __future__ import annotations
 
@@ -28,17 +28,19 @@ def test_what_goes_is_said_by_definition_and_namespace() -> None:
         "postgresqls.database.db.example.com": ["shop/a", "shop/b", "default/c"],
         "memcacheds.cache.example.com": [],
     }
-    told = confirmation.destruction("prod", place="the cluster of context `p`", resources=23, objects=objects)
-    assert "Stack prod is to be removed from the cluster of context `p`: 23 resources" in told
-    assert "  postgresqls.database.db.example.com: 2 in shop, 1 in default" in told
-    assert "memcacheds" not in told
+    reported = confirmation.destruction(
+        "prod", place="the cluster of context `p`", resources=23, objects=objects
+    )
+    assert "Stack prod is to be removed from the cluster of context `p`: 23 resources" in reported
+    assert "  postgresqls.database.db.example.com: 2 in shop, 1 in default" in reported
+    assert "memcacheds" not in reported
 
 
 def test_of_many_namespaces_the_fullest_are_named() -> None:
     objects = {"memcacheds.cache.example.com": [f"ns-{n}/a" for n in range(20)] + ["full/a", "full/b"]}
-    told = confirmation.destruction("prod", place="p", resources=1, objects=objects)
-    assert "memcacheds.cache.example.com: 2 in full, " in told
-    assert "and 13 more namespaces" in told
+    reported = confirmation.destruction("prod", place="p", resources=1, objects=objects)
+    assert "memcacheds.cache.example.com: 2 in full, " in reported
+    assert "and 13 more namespaces" in reported
 
 
 @pytest.mark.parametrize("verb", ["up"])

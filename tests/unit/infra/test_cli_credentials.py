@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from infra import paths
-from infra.cli import credentials
+from infra.cli.stacks import credentials
 from infra.errors import KindlingError
 from tests.unit.infra.cli_machine import Machine, new_machine
 

@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.cli import takeover
 from infra.cli.arguments import Command, parse
-from infra.cli.dev import settings_of
-from infra.components import operator
+from infra.cli.commands.dev import settings_of
 from tests.unit.infra.cli_machine import Machine, new_machine
 
 
@@ -19,13 +17,9 @@ def machine(tmp_path: Path) -> Machine:
     return new_machine(tmp_path)
 
 
-def test_words() -> None:
+def test_arguments() -> None:
     assert parse(["dev"]) == Command("dev", stack="dev")
     assert parse(["dev", "test"]).again == "python3 -m infra dev test"
-
-
-def test_it_looks_for_what_the_program_makes() -> None:
-    assert (takeover.NAMESPACE, takeover.NAME) == (operator.NAMESPACE, operator.NAME)
 
 
 def test_settings_are_the_clusters_but_for_what_is_the_pods() -> None:
@@ -65,4 +59,4 @@ def test_without_a_cluster_it_says_so_before_anything_is_installed(machine: Mach
     assert 'why: error: context "kind-kindling-dev" does not exist' in done.stderr
     assert "remedy: python3 -m infra up dev" in done.stderr
     assert not (machine.home / "state").exists()
-    assert not (machine.home / "cache" / "python").exists()
+    assert not machine.made & {"tools", "stacks"}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.cli import stack
+from infra.cli.stacks import pulumi_stack
 from infra.paths import REPOSITORY
 
 
@@ -28,7 +28,7 @@ def mode(path: Path) -> int:
 def test_it_is_made_for_its_user_alone_whatever_the_umask(state: Path) -> None:
     before = os.umask(0)
     try:
-        path = stack.passphrase_file()
+        path = pulumi_stack.passphrase_file()
     finally:
         os.umask(before)
     assert (mode(path), mode(state)) == (0o600, 0o700)
@@ -36,8 +36,8 @@ def test_it_is_made_for_its_user_alone_whatever_the_umask(state: Path) -> None:
 
 
 def test_it_is_made_once() -> None:
-    first = stack.passphrase_file().read_text()
-    assert stack.passphrase_file().read_text() == first
+    first = pulumi_stack.passphrase_file().read_text()
+    assert pulumi_stack.passphrase_file().read_text() == first
 
 
 def test_no_settings_file_of_the_checkout_carries_one_machines_salt() -> None:
@@ -48,7 +48,7 @@ def test_no_settings_file_of_the_checkout_carries_one_machines_salt() -> None:
 
 
 def test_nothing_else_is_left_beside_it(state: Path) -> None:
-    stack.passphrase_file()
+    pulumi_stack.passphrase_file()
     assert [path.name for path in state.iterdir()] == ["passphrase"]
 
 
@@ -57,12 +57,12 @@ def test_one_that_others_can_read_is_closed_and_kept(state: Path) -> None:
     path = state / "passphrase"
     path.write_text("mine")
     path.chmod(0o644)
-    assert stack.passphrase_file().read_text() == "mine"
+    assert pulumi_stack.passphrase_file().read_text() == "mine"
     assert mode(path) == 0o600
 
 
 def test_runs_at_the_same_time_agree_on_one(state: Path) -> None:
-    code = "from infra.cli import stack; print(stack.passphrase_file().read_text())"
+    code = "from infra.cli.stacks import pulumi_stack; print(pulumi_stack.passphrase_file().read_text())"
     runs = [
         subprocess.Popen([sys.executable, "-c", code], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True)
         for _ in range(8)

@@ -11,18 +11,24 @@ from pathlib import Path
 
 import pytest
 
-from infra.cli import page
+from infra.bootstrap.toolchain import TOOLS, build, sdk_version
+from infra.bootstrap.toolchain.tools import PULUMI_KUBERNETES
+from infra.cli.preview import markdown
 from infra.paths import REPOSITORY
 from tests.unit.infra.cli_machine import Machine, machine_with_pulumi
 
 PROGRAM = """\
+import os
+
 import pulumi
 import pulumi_kubernetes as kubernetes
 from pulumi_kubernetes import apps, core
 from pulumi_kubernetes.apiextensions import CustomResource
 
 now = NOW
-provider = kubernetes.Provider("none", render_yaml_to_directory="rendered")
+version = os.environ.get("KINDLING_PROVIDER_VERSION")
+options = pulumi.ResourceOptions(version=version)
+provider = kubernetes.Provider("none", render_yaml_to_directory="rendered", opts=options)
 inside = pulumi.ResourceOptions(provider=provider)
 
 
@@ -74,7 +80,7 @@ def preview(machine: Machine, *, status: int = 0) -> str:
     done = machine.cli("preview", "--markdown", str(file))
     assert done.returncode == status, done.stdout + done.stderr
     text = file.read_text()
-    assert text.startswith(page.marker("dev"))
+    assert text.startswith(markdown.marker("dev"))
     assert "canary" not in text + done.stdout + done.stderr
     return text
 
@@ -86,7 +92,7 @@ def row(text: str, resource: str) -> list[str]:
     return [cells[1], cells[3]]
 
 
-def test_each_change_is_told_in_words(machine: Machine) -> None:
+def test_each_change_is_reported(machine: Machine) -> None:
     declare(machine, now=1)
     assert machine.cli("up").returncode == 0
     assert "nothing changes" in preview(machine)
@@ -116,18 +122,19 @@ def test_each_change_is_told_in_words(machine: Machine) -> None:
     assert text == preview(machine)
 
 
-def test_a_program_that_fails_is_told_on_the_page_too(machine: Machine) -> None:
+def test_a_program_that_fails_is_reported_on_the_page_too(machine: Machine) -> None:
     declare(machine, now=1, more="raise pulumi.RunError('the program is `broken`')\n")
     text = preview(machine, status=1)
     assert "## Preview of stack `dev` failed" in text
     assert "the program is `broken`" in text
 
 
-def test_a_violated_policy_is_told_on_the_page(machine: Machine) -> None:
+def test_a_violated_policy_is_reported_on_the_page(machine: Machine) -> None:
     program = machine.checkout / "__main__.py"
     declare(machine, now=1)
     program.write_text(
-        "from infra import guard\n" + program.read_text().replace("now =", "guard.enforce()\nnow =")
+        "from infra import policy_enforcement\n"
+        + program.read_text().replace("now =", "policy_enforcement.enforce()\nnow =")
     )
     text = preview(machine, status=1)
     assert (
@@ -136,11 +143,11 @@ def test_a_violated_policy_is_told_on_the_page(machine: Machine) -> None:
     assert "remedy: say how much memory it may take." in text
 
 
-def test_a_wrong_setting_is_told_on_the_page(machine: Machine) -> None:
+def test_a_wrong_setting_is_reported_on_the_page(machine: Machine) -> None:
     with (machine.checkout / "Pulumi.dev.yaml").open("a") as file:
         file.write("  kindling:workers: many\n")
     text = preview(machine, status=1)
-    assert "kindling:workers of stack `dev` can not be `many`" in text
+    assert "kindling:workers of stack `dev` cannot be `many`" in text
     assert "remedy: set it in Pulumi.dev.yaml." in text
 
 
@@ -150,10 +157,10 @@ def test_a_page_of_an_earlier_run_is_not_taken_for_this_ones(machine: Machine) -
     assert "there is no stack `dev`" in preview(machine, status=1)
 
 
-def test_a_page_that_can_not_be_written_is_refused_before_anything_is_done(machine: Machine) -> None:
+def test_a_page_that_cannot_be_written_is_refused_before_anything_is_done(machine: Machine) -> None:
     done = machine.cli("preview", "--markdown", str(machine.home / "none" / "page.md"))
     assert done.returncode == 1
-    assert "page.md` can not be written" in done.stderr
+    assert "page.md` cannot be written" in done.stderr
     assert "No such file or directory" in done.stderr
     assert not (machine.home / "state").exists()
 
@@ -166,14 +173,36 @@ def test_nothing_but_the_page_is_left(machine: Machine) -> None:
     assert not list((machine.home / "tmp").glob("kindling-preview-*"))
 
 
-def test_our_own_program_is_previewed_without_a_cluster_and_an_engine(machine: Machine) -> None:
+def our_own_program(machine: Machine) -> None:
     for name in ("crds", "samples", "operator"):
         shutil.copytree(REPOSITORY / name, machine.checkout / name)
     shutil.copy(REPOSITORY / "__main__.py", machine.checkout)
     (machine.home / "bin" / "podman").write_text("#!/bin/false\n")
     machine.extra["KINDLING_ENGINE"] = "docker"
+
+
+def test_our_own_program_is_previewed_without_a_cluster_and_an_engine(machine: Machine) -> None:
+    our_own_program(machine)
     text = preview(machine)
     assert "No data and no running Pods are touched." in text
     assert "The stack is new." in text
     assert "- Deployment `operator-deployment`" in text
     assert "- Cluster `cluster`" in text
+
+
+def test_the_provider_of_the_sdk_is_used_where_it_is_installed(machine: Machine) -> None:
+    """The built one stands in for it, which Pulumi sees and tells: so it is that folder's that was taken."""
+    tool = build.location(TOOLS["pulumi-resource-kubernetes"])
+    our_own_program(machine)
+    installed = machine.home / "pulumi" / "plugins" / f"resource-kubernetes-v{sdk_version()}"
+    installed.mkdir(parents=True)
+    (installed / tool.name).symlink_to(tool)
+    machine.extra["PULUMI_HOME"] = str(machine.home / "pulumi")
+    done = machine.cli("preview")
+    assert done.returncode == 0, done.stdout + done.stderr
+    reported = f"is expected to have version >={sdk_version()}, but has {PULUMI_KUBERNETES}"
+    assert reported in done.stdout
+    del machine.extra["PULUMI_HOME"]
+    bare = machine.cli("preview")
+    assert bare.returncode == 0, bare.stdout + bare.stderr
+    assert reported not in bare.stdout, "the program asks for the one that is there"

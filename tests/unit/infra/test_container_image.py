@@ -68,7 +68,7 @@ def test_check_names_a_path_that_is_not_ours(key: str, value: str) -> None:
     assert value in failures[0].reason
 
 
-def test_check_takes_a_cluster_that_does_not_stand_yet() -> None:
+def test_check_takes_a_cluster_that_does_not_exist_yet() -> None:
     result = PROVIDER.check({}, {**INPUTS, "clusterId": UNKNOWN})
     assert result.failures == []
     assert result.inputs["clusterId"] == UNKNOWN

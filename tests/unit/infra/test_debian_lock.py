@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from infra import paths, processes
-from infra.cli import renew
 from infra.cli.arguments import Command
-from infra.components.images import BROKER, OPERATOR, Source, operands
+from infra.cli.commands import renew
+from infra.components.images import BROKER, OPERATOR, ImageSource, operands
 from infra.drivers import debian_lock, images
 from infra.drivers.engine import ContainerEngine
 from infra.errors import KindlingError
@@ -35,7 +35,7 @@ def test_architectures_are_merged() -> None:
     assert found == {"a": ("1",), "b": ("1+b1", "1+b2"), "c": ("3",)}
 
 
-def test_changes_are_told_by_package() -> None:
+def test_changes_are_reported_by_package() -> None:
     after = {"libc6": ("2.41-12+deb13u5",), "tar": ("1.35",)}
     assert debian_lock.changes(PINS, after) == [
         "libc6 2.41-12+deb13u4 -> 2.41-12+deb13u5",
@@ -46,11 +46,11 @@ def test_changes_are_told_by_package() -> None:
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.image)
-def test_each_image_is_built_of_what_its_lock_names(source: Source) -> None:
+def test_each_image_is_built_of_what_its_lock_names(source: ImageSource) -> None:
     folder = paths.REPOSITORY / source.context
     containerfile = (folder / "Containerfile").read_text()
     pins = debian_lock.read((folder / debian_lock.FILE).read_text())
-    names = debian_lock.asked(containerfile)
+    names = debian_lock.installed_packages(containerfile)
     assert names
     assert {*names, "apt", "libc6", "ca-certificates"} <= pins.keys()
     # Nothing is installed from a base before the lock is there and the base is of it.
@@ -67,7 +67,7 @@ def test_there_is_a_lock_for_each_image_of_ours() -> None:
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.image)
 def test_lock_and_architecture_move_the_tag(
-    source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    source: ImageSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for part in {source.context, source.tree}:
         shutil.copytree(paths.REPOSITORY / part, tmp_path / part, dirs_exist_ok=True)
@@ -92,7 +92,9 @@ class Engine:
     def has_image(self, ref: str) -> bool:
         return True
 
-    def build(self, *, context: Path, containerfile: Path, tag: str, build_args: dict[str, str]) -> None:
+    def build(
+        self, *, context: Path, containerfile: Path, tag: str, build_args: dict[str, str], platform: str
+    ) -> None:
         lock = (context / debian_lock.FILE).read_text()
         strict = debian_lock.unlocked(lock) != lock
         self.built.append("locked" if strict else "newer")
@@ -187,9 +189,9 @@ def test_renew_writes_what_debian_has_and_then_nothing(
     monkeypatch.setattr(debian_lock, "_KEYS", Path(__file__))
     monkeypatch.setattr(paths, "REPOSITORY", tmp_path)
     assert renew.run(Command("renew")) == 0
-    told = capsys.readouterr().out
-    assert "operator/packages.pref:\n" in told
-    assert "  server new -> 1.2 and 1.2+b1\n" in told
+    reported = capsys.readouterr().out
+    assert "operator/packages.pref:\n" in reported
+    assert "  server new -> 1.2 and 1.2+b1\n" in reported
     made = (tmp_path / "operator" / debian_lock.FILE).read_text()
     assert debian_lock.read(made) == dict.fromkeys(("apt", "ca-certificates", "server"), ("1.2", "1.2+b1"))
     assert (tmp_path / "infra/images/broker" / debian_lock.FILE).read_text() == made

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from infra.bootstrap import apt
 from infra.drivers import engine as engines
-from infra.drivers import packages
+from infra.drivers import podman_config
 from infra.drivers.engine import ContainerEngine
-from infra.drivers.kind import Kind
+from infra.drivers.kind import KindCli
 from infra.errors import KindlingError
 
 
@@ -27,7 +28,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("KINDLING_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("KINDLING_ENGINE", "podman")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
-    monkeypatch.setattr(engines, "_CONFIGURATIONS", (str(tmp_path / "etc"), "~/.config/containers"))
+    monkeypatch.setattr(podman_config, "_CONFIGURATIONS", (str(tmp_path / "etc"), "~/.config/containers"))
     podman(tmp_path, "4.3.1")
     return tmp_path
 
@@ -62,11 +63,11 @@ def podman(home: Path, version: str, *, plugin: bool = False) -> None:
         )
     )
     program.chmod(0o755)
-    engines._version.cache_clear()
+    podman_config._version.cache_clear()
 
 
 def limits(variable: str) -> dict[str, object]:
-    file = ContainerEngine.detect().environment()[variable]
+    file = ContainerEngine.detect().env_vars()[variable]
     table: dict[str, object] = tomllib.loads(Path(file).read_text())["containers"]
     return table
 
@@ -74,7 +75,7 @@ def limits(variable: str) -> dict[str, object]:
 @pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("able", [True, False], ids=["able root", "root that may not raise limits"])
 def test_podman_sets_a_node_no_limit_of_tasks(monkeypatch: pytest.MonkeyPatch, able: bool) -> None:
-    monkeypatch.setattr(engines, "_may_raise_limits", lambda: able)
+    monkeypatch.setattr(podman_config, "_may_raise_limits", lambda: able)
     for variable in ("CONTAINERS_CONF", "CONTAINERS_CONF_OVERRIDE"):
         assert limits(variable)["pids_limit"] == 0
 
@@ -85,19 +86,19 @@ def test_what_somebody_has_set_for_podman_stays(home: Path, monkeypatch: pytest.
     file = home / "etc" / "containers.conf"
     file.parent.mkdir()
     file.write_text("# nothing yet\n[engine]\n")
-    assert "CONTAINERS_CONF" in ContainerEngine.detect().environment()
+    assert "CONTAINERS_CONF" in ContainerEngine.detect().env_vars()
     file.write_text('[engine]\nruntime = "crun"\n')
-    environment = ContainerEngine.detect().environment()
+    environment = ContainerEngine.detect().env_vars()
     assert "CONTAINERS_CONF" not in environment
     assert limits("CONTAINERS_CONF_OVERRIDE") == {"pids_limit": 0}
     monkeypatch.setenv("CONTAINERS_CONF_OVERRIDE", "/somebody's")
-    assert "CONTAINERS_CONF_OVERRIDE" not in ContainerEngine.detect().environment()
+    assert "CONTAINERS_CONF_OVERRIDE" not in ContainerEngine.detect().env_vars()
 
 
 def test_a_podman_that_adds_keeps_the_distributions_own(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     podman(home, "5.4.0")
-    environment = ContainerEngine.detect().environment()
+    environment = ContainerEngine.detect().env_vars()
     assert "CONTAINERS_CONF" not in environment
     assert "CONTAINERS_CONF_OVERRIDE" in environment
 
@@ -110,7 +111,7 @@ def test_one_node_needs_no_names_on_its_network(home: Path) -> None:
     class Created(Exception):
         pass
 
-    class Stub(Kind):
+    class Stub(KindCli):
         def exists(self, name: str) -> bool:
             raise Created
 
@@ -133,7 +134,7 @@ def test_a_network_with_names_is_taken_as_it_is(home: Path) -> None:
 
 
 @pytest.mark.parametrize("known", [{}, {"kind": {"names": False}}], ids=["none yet", "one without, unused"])
-def test_a_missing_plug_in_is_installed_and_the_network_made_anew(
+def test_a_missing_plug_in_is_installed_and_the_network_made_again(
     home: Path, monkeypatch: pytest.MonkeyPatch, known: dict[str, dict[str, bool]]
 ) -> None:
     networks(home, **known)
@@ -143,8 +144,8 @@ def test_a_missing_plug_in_is_installed_and_the_network_made_anew(
         asked.extend(names)
         podman(home, "4.3.1", plugin=True)
 
-    monkeypatch.setattr(packages, "available", lambda: True)
-    monkeypatch.setattr(packages, "install", install)
+    monkeypatch.setattr(apt, "available", lambda: True)
+    monkeypatch.setattr(apt, "install", install)
     ContainerEngine.detect().ensure_names("kind")
     assert asked == [engines.NAMES_PACKAGE]
     assert json.loads((home / "networks.json").read_text()) == {"kind": {"names": True}}
@@ -165,7 +166,7 @@ def test_without_names_several_nodes_are_refused_and_nothing_is_left(
     remedy: str,
 ) -> None:
     networks(home, **known)
-    monkeypatch.setattr(packages, "available", lambda: False)
+    monkeypatch.setattr(apt, "available", lambda: False)
     with pytest.raises(KindlingError) as caught:
         ContainerEngine.detect().ensure_names("kind")
     assert why in caught.value.why

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.drivers import archive
+from infra.bootstrap import image_archive
 from infra.drivers.images import content_hash
 
 
@@ -57,13 +57,13 @@ def test_an_archive_is_what_engines_read(tmp_path: Path) -> None:
     binary.write_bytes(b"\x7fELF")
     binary.chmod(0o755)
     images = [
-        archive.SmallImage(
+        image_archive.SmallImage(
             "example/tool:1", {"/usr/local/bin/tool": binary}, entrypoint=("/usr/local/bin/tool",)
         ),
-        archive.SmallImage("example/box:1", {"/bin/box": binary}, links={"/bin/sh": "box"}),
+        image_archive.SmallImage("example/box:1", {"/bin/box": binary}, links={"/bin/sh": "box"}),
     ]
     target = tmp_path / "out" / "images.tar"
-    archive.write(target, images)
+    image_archive.write(target, images)
     with tarfile.open(target) as tar:
 
         def member(name: str) -> bytes:
@@ -84,10 +84,10 @@ def test_an_archive_is_what_engines_read(tmp_path: Path) -> None:
 def test_the_same_image_is_the_same_bytes(tmp_path: Path) -> None:
     binary = tmp_path / "tool"
     binary.write_bytes(b"\x7fELF")
-    image = archive.SmallImage("example/tool:1", {"/tool": binary})
-    archive.write(tmp_path / "one.tar", [image])
+    image = image_archive.SmallImage("example/tool:1", {"/tool": binary})
+    image_archive.write(tmp_path / "one.tar", [image])
     os.utime(binary, (1, 1))
-    archive.write(tmp_path / "two.tar", [image])
+    image_archive.write(tmp_path / "two.tar", [image])
     layers = [
         json.loads(_read(tmp_path / name, "manifest.json"))[0]["Layers"] for name in ("one.tar", "two.tar")
     ]

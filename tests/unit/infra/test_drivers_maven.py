@@ -98,7 +98,7 @@ def test_a_broken_download_goes_on_where_it_ended(server: Repository) -> None:
     assert [wanted for _, wanted in server.asked] == asked
 
 
-def test_a_repository_that_can_not_go_on_starts_anew(server: Repository) -> None:
+def test_a_repository_that_cannot_go_on_starts_again(server: Repository) -> None:
     server.ranges = False
     server.cuts = [2 * maven.MIB]
     assert maven.fetch(ARTIFACT).read_bytes() == CONTENT
@@ -220,7 +220,7 @@ def test_settings_that_are_no_xml_are_named(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / ".m2").mkdir()
     (tmp_path / ".m2" / "settings.xml").write_text("<settings>")
-    with pytest.raises(KindlingError, match=r"settings\.xml can not be read"):
+    with pytest.raises(KindlingError, match=r"settings\.xml cannot be read"):
         maven.repository()
 
 

@@ -20,10 +20,13 @@ from pathlib import Path
 
 import pytest
 
-from infra.drivers import images, registry_login
+from infra import paths
+from infra.components.images import BROKER, OPERATOR, operands
+from infra.drivers import images, platforms, registry_login
 from infra.drivers.engine import ContainerEngine
 from infra.drivers.registry import MANIFESTS, Registry, refusal
 from infra.errors import KindlingError
+from tests.unit.infra.registry_fronts import IDENTITY, Tokens, made_beforehand, tokens
 from tests.unit.infra.registry_server import HTPASSWD, PASSWORD, USER, registry
 
 TAG = "0123456789ab"
@@ -69,6 +72,7 @@ def push(engine: ContainerEngine, image: str, repository: str) -> str:
         context=Path(),
         containerfile=Path(),
         build_args={},
+        tags={platforms.own(): TAG},
         repository=repository,
         insecure=True,
     )
@@ -145,6 +149,89 @@ def test_without_a_right_login_both_ways_say_how_to_log_in(
         assert "wrong-canary" not in str(raised.value)
 
 
+@pytest.fixture
+def granting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, Tokens]]:
+    """A registry that believes the tokens of a server beside it, and an engine that has no login yet."""
+    monkeypatch.setenv("REGISTRY_AUTH_FILE", str(tmp_path / "auth.json"))
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    (tmp_path / "auth.json").write_text("{}")
+    with tokens(tmp_path / "tokens") as server, registry(tmp_path / "registry", auth=server.auth) as host:
+        yield host, server
+
+
+def test_a_registry_with_a_token_server_is_pushed_to_and_asked_with_the_engines_login(
+    engine: ContainerEngine, image: str, granting: tuple[str, Tokens], no_build: None
+) -> None:
+    host, server = granting
+    repository, asked = f"{host}/team/one", Registry(host, insecure=True)
+    with pytest.raises(KindlingError, match="does not let team/one be read"):
+        asked.digest(repository, TAG)
+    log_in(host, PASSWORD)
+    assert asked.digest(repository, TAG) is None
+    digest = push(engine, image, repository)
+    server.asked.clear()
+    assert asked.digest(repository, TAG) == digest
+    assert server.asked == ["GET password repository:team/one:pull"]
+    log_in(host, "wrong-canary")
+    with pytest.raises(KindlingError) as refused:
+        asked.digest(repository, TAG)
+    with pytest.raises(KindlingError) as pushed:
+        push(engine, image, repository)
+    for raised in (refused, pushed):
+        assert f"podman login {host}" in raised.value.remedy
+        assert "wrong-canary" not in str(raised.value)
+
+
+@pytest.mark.parametrize("kept", ["file", "helper"])
+def test_an_identity_token_opens_the_real_registry(
+    engine: ContainerEngine,
+    image: str,
+    granting: tuple[str, Tokens],
+    no_build: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kept: str,
+) -> None:
+    """As `az acr login` leaves it; the push itself is the engine's, with a password here."""
+    host, server = granting
+    log_in(host, PASSWORD)
+    digest = push(engine, image, f"{host}/team/one")
+    content: dict[str, object] = {"auths": {host: {"identitytoken": IDENTITY}}}
+    if kept == "helper":
+        content = {"credHelpers": {host: "canary"}}
+        credential_helper(tmp_path, monkeypatch, name="<token>", secret=IDENTITY)
+    (tmp_path / "auth.json").write_text(json.dumps(content))
+    server.asked.clear()
+    assert Registry(host, insecure=True).digest(f"{host}/team/one", TAG) == digest
+    assert server.asked == ["POST identity repository:team/one:pull"]
+    (tmp_path / "auth.json").write_text(json.dumps({"auths": {host: {"identitytoken": "expired"}}}))
+    with pytest.raises(KindlingError, match="does not let team/one be read"):
+        Registry(host, insecure=True).digest(f"{host}/team/one", TAG)
+
+
+def test_repositories_that_must_be_there_beforehand_are_named(
+    engine: ContainerEngine, image: str, host: str, no_build: None
+) -> None:
+    """A real registry behind one that makes none by itself; a list of what a push is to find there."""
+    made: set[str] = set()
+    with made_beforehand(host, made) as before:
+        repository = f"{before}/team/k/kindling-memcached"
+        with pytest.raises(KindlingError) as raised:
+            push(engine, image, repository)
+        names = ["operator", "memcached", "postgres", "pulsar-consumer", "pulsar"]
+        assert f"create the repositories at {before}" in raised.value.remedy
+        assert ", ".join(f"team/k/kindling-{name}" for name in names) in raised.value.remedy
+        assert set(images.repositories(repository)) == {
+            f"team/k/{source.image}" for source in (OPERATOR, BROKER, *operands().values())
+        }
+        guide = (paths.REPOSITORY / "docs/guides/existing-clusters.md").read_text()
+        for name in names:
+            assert f"`PREFIX/kindling-{name}`" in guide
+        made.add("team/k/kindling-memcached")
+        digest = push(engine, image, repository)
+        assert Registry(before, insecure=True).digest(repository, TAG) == digest
+
+
 def closed_port() -> str:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
@@ -163,7 +250,7 @@ def test_a_registry_that_refuses_is_named_by_both_ways(
         push(engine, image, f"{host}/one")
 
 
-def test_a_registry_without_tls_is_told_from_one_that_is_away(host: str) -> None:
+def test_a_registry_without_tls_is_distinguished_from_one_that_is_away(host: str) -> None:
     with pytest.raises(KindlingError) as raised:
         Registry(host).check()
     assert "kindling:insecureRegistry" in raised.value.remedy
@@ -248,8 +335,8 @@ def test_an_identity_token_is_posted_for_one_that_lasts_an_hour(
             content = {"credHelpers": {host: "canary"}}
             credential_helper(tmp_path, monkeypatch, name="<token>", secret="canary identity")
         (tmp_path / "auth.json").write_text(json.dumps(content))
-        told = registry_login.authorization(host, challenge, insecure=True, timeout=5)
-        assert told == "Bearer canary-token"
+        reported = registry_login.authorization(host, challenge, insecure=True, timeout=5)
+        assert reported == "Bearer canary-token"
         (question,) = asked
         assert question.startswith("POST /token ")
         for word in (
@@ -297,8 +384,8 @@ def test_a_password_goes_to_no_place_without_tls(tmp_path: Path, monkeypatch: py
     with server({"/token": (200, {}, b'{"token": "t"}')}) as (host, asked):
         log_in("registry.example", PASSWORD)
         challenge = f'Bearer realm="http://{host}/token",service="s"'
-        told = registry_login.authorization("registry.example", challenge, insecure=False, timeout=5)
-        assert told is None
+        reported = registry_login.authorization("registry.example", challenge, insecure=False, timeout=5)
+        assert reported is None
         assert asked == []
 
 
@@ -330,7 +417,7 @@ def test_a_web_server_is_not_taken_for_a_registry() -> None:
         ("Error: unauthorized: authentication required", "login h:5"),
         ("denied: requested access to the resource is denied", "login h:5"),
         ("http: server gave HTTP response to HTTPS client", "insecureRegistry"),
-        ("write /x: no space left on device", "make room"),
+        ("write /x: no space left on device", "free disk space"),
         ("dial tcp: connection refused", "kindling:registry"),
     ],
 )
@@ -354,8 +441,8 @@ def test_logins_are_looked_up_where_the_engines_keep_them(
     for name in ("XDG_RUNTIME_DIR", "HOME", "DOCKER_CONFIG"):
         monkeypatch.setenv(name, str(tmp_path))
     (tmp_path / "config.json").write_text(json.dumps({"credsStore": "canary"}))
-    told = registry_login.authorization("h", 'Basic realm="x"', insecure=False, timeout=5)
-    assert told == "Basic " + base64.b64encode(b"u:s").decode()
+    reported = registry_login.authorization("h", 'Basic realm="x"', insecure=False, timeout=5)
+    assert reported == "Basic " + base64.b64encode(b"u:s").decode()
     assert registry_login.authorization("other", 'Basic realm="x"', insecure=False, timeout=5) is None
     (tmp_path / "config.json").write_text("not JSON")
     assert registry_login.authorization("h", 'Basic realm="x"', insecure=False, timeout=5) is None

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pulumi.dynamic.dynamic import serialize_provider
 
-from infra.drivers.access import NoContext
+from infra.drivers.cluster_context import NoContext
 from infra.errors import KindlingError
 from infra.resources import host
 from infra.resources.existing_cluster import ExistingCluster, ExistingClusterProvider
@@ -30,7 +30,7 @@ class World:
         self.asked = context
         return self
 
-    def access_to_ask(self, context: str) -> World | None:
+    def context_readonly(self, context: str) -> World | None:
         return self.access(context) if self.has_kubectl else None
 
     def recent(self) -> None:
@@ -38,15 +38,15 @@ class World:
 
     def uid(self) -> str:
         if self.asked not in self.clusters:
-            raise KindlingError(f"the cluster of context `{self.asked}` can not be reached")
+            raise KindlingError(f"the cluster of context `{self.asked}` cannot be reached")
         return self.clusters[self.asked]
 
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     world = World({"staging": "uid-1"})
-    monkeypatch.setattr(host, "access", world.access)
-    monkeypatch.setattr(host, "access_to_ask", world.access_to_ask)
+    monkeypatch.setattr(host, "cluster_context", world.access)
+    monkeypatch.setattr(host, "context_readonly", world.context_readonly)
     return world
 
 
@@ -69,7 +69,7 @@ def test_create_writes_down_which_cluster_it_is(world: World) -> None:
 
 
 def test_create_of_the_missing_says_so(world: World) -> None:
-    with pytest.raises(KindlingError, match="`prod` can not be reached"):
+    with pytest.raises(KindlingError, match="`prod` cannot be reached"):
         PROVIDER.create({"context": "prod"})
 
 
@@ -106,7 +106,7 @@ def test_a_preview_out_of_the_clusters_reach_says_nothing(world: World, has_kube
 def test_read_does_not_take_a_network_failure_for_a_missing_cluster(world: World) -> None:
     assert PROVIDER.read("uid-1", INPUTS).id == "uid-1"
     world.clusters.clear()
-    with pytest.raises(KindlingError, match="can not be reached"):
+    with pytest.raises(KindlingError, match="cannot be reached"):
         PROVIDER.read("uid-1", INPUTS)
 
 
@@ -114,7 +114,7 @@ def test_read_leaves_a_renamed_context_to_its_new_name(world: World, monkeypatch
     def gone(_context: str) -> World:
         raise NoContext("there is no context `staging`")
 
-    monkeypatch.setattr(host, "access", gone)
+    monkeypatch.setattr(host, "cluster_context", gone)
     assert PROVIDER.read("uid-1", INPUTS).id == "uid-1"
 
 

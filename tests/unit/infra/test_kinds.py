@@ -10,11 +10,11 @@ import pytest
 from kindling.kinds import registry
 from kindling.kube.resources import EVENT, POD
 
-from infra import environment, rbac, settings
-from infra.components import images, manifests
+from infra import manifests, program, rbac, settings
+from infra.components import images
 from infra.errors import KindlingError
 from infra.settings import BrokerSettings, Settings
-from tests.apiserver.cluster import ROOMS
+from tests.apiserver.cluster import KINDS_BY_NAME
 from tests.unit.infra.fakes import Graph, Registration, declare
 
 RBAC = "kubernetes:rbac.authorization.k8s.io/v1"
@@ -28,7 +28,7 @@ def only(*kinds: str) -> Settings:
 
 
 def graph_of(*kinds: str) -> Graph:
-    return declare(lambda: environment.build(only(*kinds)), stack="dev", preview=False)
+    return declare(lambda: program.build(only(*kinds)), stack="dev", preview=False)
 
 
 @pytest.fixture(scope="module")
@@ -46,15 +46,15 @@ def test_the_operator_and_the_definitions_know_the_same_kinds() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_rights_of_a_kind_are_what_its_room_makes_and_looks_at(kind: str) -> None:
-    rooms = [room for room in ROOMS.values() if room.type.kind == kind]
-    assert rooms
-    for room in rooms:
-        wanted = {(type.group, type.plural) for type in (*room.children, *room.sights)}
-        if room.children:  # what is said of a Pod in trouble
+    kinds_by_name = [served for served in KINDS_BY_NAME.values() if served.type.kind == kind]
+    assert kinds_by_name
+    for served in kinds_by_name:
+        wanted = {(type.group, type.plural) for type in (*served.children, *served.watches)}
+        if served.children:  # what is said of a Pod in trouble
             wanted.add((EVENT.group, EVENT.plural))
         granted = {(rule.group, *rule.resources) for rule in rbac.NEEDS[kind]}
         assert granted == wanted
-        made = {(type.group, type.plural) for type in room.children if type != POD}
+        made = {(type.group, type.plural) for type in served.children if type != POD}
         writable = {(rule.group, *rule.resources) for rule in rbac.NEEDS[kind] if "create" in rule.verbs}
         assert writable - {(EVENT.group, EVENT.plural)} == made
 
@@ -112,13 +112,13 @@ def test_only_its_rights_are_asked_for(memcached: Graph) -> None:
     assert names(policies) == {"kindling-memcached"}
 
 
-def test_only_its_image_is_built_and_the_operator_is_told(memcached: Graph) -> None:
+def test_only_its_image_is_built_and_the_operator_knows_it(memcached: Graph) -> None:
     built = {item.inputs["name"] for item in memcached.of("pulumi-python:dynamic/containers:Image")}
     assert built == {"kindling-operator", "kindling-memcached"}
     spec = memcached.one("kubernetes:apps/v1:Deployment").inputs["spec"]["template"]["spec"]
-    told = {item["name"]: item.get("value") for item in spec["containers"][0]["env"]}
-    assert told["KINDLING_KINDS"] == "Memcached"
-    assert [name for name in told if "IMAGE" in name] == ["KINDLING_IMAGE_MEMCACHED"]
+    reported = {item["name"]: item.get("value") for item in spec["containers"][0]["env"]}
+    assert reported["KINDLING_KINDS"] == "Memcached"
+    assert [name for name in reported if "IMAGE" in name] == ["KINDLING_IMAGE_MEMCACHED"]
 
 
 def test_only_its_sample_is_applied(memcached: Graph) -> None:

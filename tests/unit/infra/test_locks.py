@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from infra.locks import alone, beside
+from infra.locks import exclusive, lock_path
 
-HOLDS = "import sys, time; from pathlib import Path; from infra.locks import alone\n"
-HOLDS += "with alone(Path(sys.argv[1])): print('held', flush=True); time.sleep(600)"
+HOLDS = "import sys, time; from pathlib import Path; from infra.locks import exclusive\n"
+HOLDS += "with exclusive(Path(sys.argv[1])): print('held', flush=True); time.sleep(600)"
 
 
 @pytest.mark.parametrize("name", ["thing.lock", ""])
@@ -26,15 +26,15 @@ def test_the_dead_keep_nobody_out(tmp_path: Path, name: str) -> None:
             said.append(word)
             other.kill()
 
-        with alone(path, say=say):
+        with exclusive(path, say=say):
             assert other.wait(timeout=60) != 0
     assert said == ["another command is at it; waiting"]
-    with alone(path, say=said.append):
+    with exclusive(path, say=said.append):
         assert len(said) == 1
 
 
-def test_a_lock_stands_beside_what_is_made(tmp_path: Path) -> None:
+def test_a_lock_is_beside_what_is_made(tmp_path: Path) -> None:
     made = tmp_path / "tools" / "kind-0.33.0"
-    with alone(beside(made)):
+    with exclusive(lock_path(made)):
         assert not made.exists()
     assert [path.name for path in made.parent.iterdir()] == ["kind-0.33.0.lock"]

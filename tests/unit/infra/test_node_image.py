@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import configparser
+import re
 import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
 
+from infra.bootstrap import node_image as assembling
+from infra.bootstrap.toolchain import build
+from infra.bootstrap.toolchain.tools import KUBERNETES, NODE_TOOLS, TOOLS, Tool
 from infra.drivers import node_image
 from infra.drivers.engine import ContainerEngine
 from infra.errors import KindlingError
-from infra.toolchain import build
-from infra.toolchain.tools import KUBERNETES, NODE_TOOLS, TOOLS, Tool
 
 # kind reads these words in the manifest, and does what they ask.
 TEMPLATED, PATCHED = "would you kindly template this file", "would you kindly patch this file"
 
 
 def manifest() -> str:
-    return (node_image.FILES / "kind/manifests/default-cni.yaml").read_text()
+    return (assembling.FILES / "kind/manifests/default-cni.yaml").read_text()
 
 
 @pytest.mark.parametrize(
@@ -32,7 +34,7 @@ def manifest() -> str:
 )
 def test_no_unit_is_given_a_share_of_what_the_node_may(file: str, section: str, key: str) -> None:
     parser = configparser.ConfigParser(strict=False, interpolation=None)
-    parser.read(node_image.FILES / file)
+    parser.read(assembling.FILES / file)
     assert parser[section][key] == "infinity"
 
 
@@ -47,13 +49,13 @@ def test_kind_is_asked_to_fill_in_ranges_and_the_control_planes_address() -> Non
 
 
 def test_containerd_waits_for_the_file_that_the_agent_writes() -> None:
-    text = (node_image.FILES / "etc/containerd/config.toml").read_text()
+    text = (assembling.FILES / "etc/containerd/config.toml").read_text()
     folder = tomllib.loads(text)["plugins"]["io.containerd.grpc.v1.cri"]["cni"]["conf_dir"]
     assert f'"{folder}/' in (build.FOLDER / "node-network" / "node.go").read_text()
     [volume] = list(yaml.safe_load_all(manifest()))[-1]["spec"]["template"]["spec"]["volumes"]
     assert volume["hostPath"]["path"] == folder
     # A range written into the image would be that of every node.
-    assert not (node_image.FILES / "etc/cni").exists()
+    assert not (assembling.FILES / "etc/cni").exists()
 
 
 def test_the_agent_is_built_with_the_clusters_own_version() -> None:
@@ -62,7 +64,7 @@ def test_the_agent_is_built_with_the_clusters_own_version() -> None:
 
 
 def test_the_images_name_follows_the_agents_source(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = node_image.own_ref()
+    before = assembling.own_ref()
     location = build.location
 
     def another(tool: Tool) -> Path:
@@ -70,7 +72,7 @@ def test_the_images_name_follows_the_agents_source(monkeypatch: pytest.MonkeyPat
         return found if tool.name != "node-network" else found.parent.with_name("another") / found.name
 
     monkeypatch.setattr(build, "location", another)
-    assert node_image.own_ref() != before
+    assert assembling.own_ref() != before
 
 
 class Engine(ContainerEngine):
@@ -81,16 +83,17 @@ class Engine(ContainerEngine):
     def has_image(self, ref: str) -> bool:
         return ref in self.has
 
-    def pull(self, ref: str) -> bool:
+    def has_any_of(self, name: str) -> bool:
+        return any(ref.startswith(f"{name}:") for ref in self.has)
+
+    def pull(self, ref: str, *, platform: str = "") -> bool:
         return False
 
 
 @pytest.mark.parametrize("assembled", [True, False])
-def test_the_assembled_image_is_refused_for_workers_in_words(
-    monkeypatch: pytest.MonkeyPatch, assembled: bool
-) -> None:
-    monkeypatch.setattr(Engine, "has", (node_image.own_ref(),) if assembled else ())
-    monkeypatch.setattr(node_image, "_assemble", lambda *_: pytest.fail("it was assembled"))
+def test_the_assembled_image_is_refused_for_workers(monkeypatch: pytest.MonkeyPatch, assembled: bool) -> None:
+    monkeypatch.setattr(Engine, "has", (assembling.own_ref(),) if assembled else ())
+    monkeypatch.setattr(assembling, "assemble", lambda *_: pytest.fail("it was assembled"))
     with pytest.raises(KindlingError) as caught:
         node_image.ensure_node_image(Engine("podman", Path("podman")), workers=2)
     assert "kindling:workers is 2" in caught.value.what
@@ -98,8 +101,18 @@ def test_the_assembled_image_is_refused_for_workers_in_words(
     assert "set kindling:workers to 0" in caught.value.remedy
 
 
+def test_the_published_image_is_one_by_its_digest_for_the_pinned_kind_and_kubernetes() -> None:
+    """Whoever renews kind or Kubernetes takes the image from that kind's release notes."""
+    found = re.fullmatch(
+        r"docker\.io/kindest/node:v(\d+\.\d+)\.\d+@sha256:[0-9a-f]{64}", node_image.PUBLISHED
+    )
+    assert found is not None
+    assert found[1] == KUBERNETES.rpartition(".")[0]
+    assert TOOLS["kind"].version == node_image.PUBLISHED_FOR
+
+
 def test_workers_get_the_published_image_where_both_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    own = node_image.own_ref()
+    own = assembling.own_ref()
     monkeypatch.setattr(Engine, "has", (own, node_image.PUBLISHED))
     engine = Engine("podman", Path("podman"))
     assert node_image.ensure_node_image(engine, workers=1) == node_image.PUBLISHED

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kindling.prober import lanes, workers
+from kindling.prober import fair_queue, workers
 
-from infra import environment, rbac, settings
+from infra import program, rbac, settings
 from infra.components import images
 from infra.components.images import OPERATOR, operands
 from infra.settings import BrokerSettings, OperatorSettings
@@ -21,7 +21,7 @@ BARE = replace(settings.read("dev"), broker=BrokerSettings(enabled=False))
 
 @pytest.fixture(scope="module")
 def graph() -> Graph:
-    return declare(lambda: environment.build(BARE), stack="dev", preview=False)
+    return declare(lambda: program.build(BARE), stack="dev", preview=False)
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def test_the_prober_has_no_token_and_little_memory(
         if projected["name"] in [mount["name"] for mount in one["volumeMounts"]]
     ]
     assert holders == ["operator"]
-    most = workers.HEADROOM_BYTES * lanes.WORKERS
+    most = workers.HEADROOM_BYTES * fair_queue.WORKERS
     assert int(prober["resources"]["limits"]["memory"].removesuffix("Mi")) * 2**20 > most + 64 * 2**20
 
 
@@ -133,10 +133,9 @@ def environment_of(container: dict[str, Any]) -> dict[str, str]:
 
 
 def test_the_environment(container: dict[str, Any]) -> None:
+    """What a stack leaves out is not there, since an empty value would be in its plan and not in the Pod."""
     assert environment_of(container) == {
         "KINDLING_LOG_LEVEL": "INFO",
-        "KINDLING_WATCH_NAMESPACES": "",
-        "KINDLING_KINDS": "",
         "KINDLING_PROBER": "/run/kindling/prober.sock",
         **{
             f"KINDLING_IMAGE_{name.upper().replace('-', '_')}": f"localhost/kindling-{name}:{source.digest()}"
@@ -147,8 +146,8 @@ def test_the_environment(container: dict[str, Any]) -> None:
     }
 
 
-def test_the_operator_is_told_of_the_stacks_broker() -> None:
-    graph = declare(lambda: environment.build(settings.read("dev")), stack="dev", preview=False)
+def test_the_operator_gets_the_stacks_broker() -> None:
+    graph = declare(lambda: program.build(settings.read("dev")), stack="dev", preview=False)
     pod = graph.one("kubernetes:apps/v1:Deployment", "operator-deployment").inputs["spec"]["template"]["spec"]
     assert environment_of(pod["containers"][0])["KINDLING_LOCAL_BROKER"] == "pulsar.pulsar.svc:6650"
 
@@ -158,7 +157,7 @@ def test_settings_reach_the_deployment() -> None:
         BARE,
         operator=OperatorSettings(replicas=3, log_level="debug", watch_namespaces=("a", "b")),
     )
-    graph = declare(lambda: environment.build(chosen), stack="dev", preview=False)
+    graph = declare(lambda: program.build(chosen), stack="dev", preview=False)
     spec = graph.one("kubernetes:apps/v1:Deployment").inputs["spec"]
     values = environment_of(spec["template"]["spec"]["containers"][0])
     assert spec["replicas"] == 3
@@ -171,6 +170,7 @@ def test_what_a_stack_says_of_the_pods_is_beside_what_is_ours() -> None:
         "labels": {"team": "platform", "app.kubernetes.io/name": "another"},
         "annotations": {"sidecar.istio.io/inject": "false"},
         "nodeSelector": {"pool": "system"},
+        "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}},
         "tolerations": [{"key": "dedicated", "operator": "Equal", "value": "system", "effect": "NoSchedule"}],
         "priorityClassName": "system-cluster-critical",
         "imagePullSecrets": [{"name": "registry"}],
@@ -182,10 +182,10 @@ def test_what_a_stack_says_of_the_pods_is_beside_what_is_ours() -> None:
         },
     }
     changed = replace(BARE, operator=replace(BARE.operator, pod=own))
-    graph = declare(lambda: environment.build(changed), stack="dev", preview=False)
+    graph = declare(lambda: program.build(changed), stack="dev", preview=False)
     template = graph.one("kubernetes:apps/v1:Deployment").inputs["spec"]["template"]
     spec, labels = template["spec"], template["metadata"]["labels"]
-    for key in ("nodeSelector", "tolerations", "priorityClassName", "imagePullSecrets"):
+    for key in ("nodeSelector", "affinity", "tolerations", "priorityClassName", "imagePullSecrets"):
         assert spec[key] == own[key]
     assert template["metadata"]["annotations"] == own["annotations"]
     assert (labels["team"], labels["app.kubernetes.io/name"]) == ("platform", "kindling")
@@ -193,6 +193,31 @@ def test_what_a_stack_says_of_the_pods_is_beside_what_is_ours() -> None:
     assert operator["resources"] == own["resources"]["operator"]
     assert prober["resources"]["limits"]["memory"] == "512Mi"
     assert operator["securityContext"]["readOnlyRootFilesystem"] is True
+
+
+def test_a_stacks_pull_secrets_reach_the_operator_its_operands_and_the_broker() -> None:
+    images = replace(BARE.images, pull_secrets=("registry", "mirror"))
+    chosen = replace(settings.read("dev"), images=images)
+    named = [{"name": "registry"}, {"name": "mirror"}]
+
+    def deployments(chosen: settings.Settings) -> dict[str, dict[str, Any]]:
+        graph = declare(lambda: program.build(chosen), stack="dev", preview=False)
+        found = graph.of("kubernetes:apps/v1:Deployment")
+        return {item.name: item.inputs["spec"]["template"]["spec"] for item in found}
+
+    pods = deployments(chosen)
+    assert pods["operator-deployment"]["imagePullSecrets"] == named
+    assert pods["broker-deployment"]["imagePullSecrets"] == named
+    (operator, _) = pods["operator-deployment"]["containers"]
+    assert environment_of(operator)["KINDLING_PULL_SECRETS"] == "registry,mirror"
+    # Those of the operator's Pod alone come first, and go no further.
+    own = replace(chosen.operator, pod={"imagePullSecrets": [{"name": "own"}]})
+    pods = deployments(replace(chosen, operator=own))
+    assert pods["operator-deployment"]["imagePullSecrets"] == [{"name": "own"}]
+    assert environment_of(pods["operator-deployment"]["containers"][0])["KINDLING_PULL_SECRETS"]
+    plain = deployments(settings.read("dev"))
+    assert not [name for name, pod in plain.items() if "imagePullSecrets" in pod]
+    assert "KINDLING_PULL_SECRETS" not in environment_of(plain["operator-deployment"]["containers"][0])
 
 
 def test_replicas_prefer_different_nodes_and_do_not_go_at_once(graph: Graph, pod: dict[str, Any]) -> None:

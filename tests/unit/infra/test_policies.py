@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.policies import UNKNOWN, Hidden, Violation, violations
+from infra.policies import UNKNOWN, Secret, Violation, violations
 
 DEPLOYMENT = "kubernetes:apps/v1:Deployment"
 ROLE = "kubernetes:rbac.authorization.k8s.io/v1:ClusterRole"
@@ -201,7 +201,7 @@ def test_what_is_not_of_kubernetes_is_none_of_its_business() -> None:
 
 
 def test_a_secret_is_judged_and_not_shown() -> None:
-    (found,) = violations(DEPLOYMENT, "d", deployment(changed("containers.0.image", Hidden("canary"))))
+    (found,) = violations(DEPLOYMENT, "d", deployment(changed("containers.0.image", Secret("canary"))))
     assert "canary" not in str(found)
     assert "[secret]" in str(found)
 
@@ -239,7 +239,7 @@ values = st.recursive(
 
 
 @given(data=st.data())
-def test_nothing_that_stands_in_a_resource_raises(data: st.DataObject) -> None:
+def test_nothing_that_is_in_a_resource_raises(data: st.DataObject) -> None:
     type = data.draw(st.sampled_from(sorted(GOOD)))
     props: Any = copy.deepcopy(GOOD[type])
     way = data.draw(st.sampled_from([way for way in places(props) if way]))

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from infra import processes
+from infra import paths, processes
 from tests.unit.infra.cli_machine import alive
 
 
@@ -24,7 +24,7 @@ def test_output_comes_back_and_input_goes_in() -> None:
     assert processes.run(python("print(input()[::-1])"), timeout=20, stdin="abc\n") == "cba\n"
 
 
-def test_a_failure_carries_status_and_the_programs_words() -> None:
+def test_a_failure_carries_status_and_the_programs_message() -> None:
     with pytest.raises(processes.ProgramError) as caught:
         processes.run(
             python("import sys; print('the disk is full', file=sys.stderr); sys.exit(3)"), timeout=20
@@ -64,7 +64,7 @@ def test_lines_of_standard_error_are_seen_as_they_come() -> None:
     assert lines == ["0", "1", "2"]
 
 
-@pytest.mark.parametrize("call", [lambda words: processes.run(words, timeout=60), processes.attach])
+@pytest.mark.parametrize("call", [lambda words: processes.run(words, timeout=60), processes.run_foreground])
 def test_an_interrupt_while_it_starts_ends_it_all_the_same(
     call: Callable[[list[str]], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,3 +83,48 @@ def test_an_interrupt_while_it_starts_ends_it_all_the_same(
         call(python("import time; time.sleep(60)"))
     assert [alive(pid) for pid in started] == [False]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize(("asks", "answered"), [(True, "hello"), (False, "nothing")])
+def test_only_a_program_that_asks_has_our_input(asks: bool, answered: str) -> None:
+    told = "import sys; print(sys.stdin.readline().strip() or 'nothing')"
+    code = (
+        "import sys\nfrom infra import processes\n"
+        f"processes.run_foreground([sys.executable, '-c', {told!r}], asks={asks})\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input="hello\n",
+        cwd=paths.REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout == f"{answered}\n"
+
+
+def test_a_request_to_end_reaches_a_program_that_asks(tmp_path: Path) -> None:
+    """It comes to us alone, where a terminal's Ctrl-C comes to both."""
+    program = (
+        "import signal, sys, time, pathlib\n"
+        "def told(*_):\n"
+        f"    pathlib.Path({str(tmp_path / 'told')!r}).touch()\n    sys.exit(0)\n"
+        "signal.signal(signal.SIGINT, told)\n"
+        f"pathlib.Path({str(tmp_path / 'ready')!r}).touch()\ntime.sleep(60)\n"
+    )
+    code = (
+        "import signal, sys\nfrom infra import processes\n"
+        "class Ended(KeyboardInterrupt): pass\n"
+        "def end(*_): raise Ended\n"
+        "signal.signal(signal.SIGTERM, end)\n"
+        f"processes.run_foreground([sys.executable, '-c', {program!r}], asks=True)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=paths.REPOSITORY, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 30
+    while not (tmp_path / "ready").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.terminate()
+    process.wait(30)
+    assert (tmp_path / "told").exists()

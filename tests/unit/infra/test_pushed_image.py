@@ -26,13 +26,14 @@ INPUTS: dict[str, Any] = {
     "context": "operator",
     "containerfile": "operator/Containerfile",
     "buildArgs": {},
+    "platforms": {"linux/amd64": "0123456789ab"},
 }
 PROVIDER = PushedImageProvider()
 
 
 @dataclass
 class World:
-    """A registry, and what was pushed to it; `has_engine` False is a machine that can not push."""
+    """A registry, and what was pushed to it; `has_engine` False is a machine that cannot push."""
 
     registry: FakeRegistry = field(default_factory=FakeRegistry)
     pushed: list[str] = field(default_factory=list)
@@ -177,7 +178,7 @@ def test_a_tag_that_was_moved_by_somebody_changes_nothing(world: World, created:
     assert PROVIDER.read("id", created).outs == created
 
 
-def test_read_tells_there_from_gone_from_unknown(world: World, created: dict[str, Any]) -> None:
+def test_read_distinguishes_present_gone_and_unknown(world: World, created: dict[str, Any]) -> None:
     assert PROVIDER.read("id", created).id == "id"
     world.registry.held = {}
     assert PROVIDER.read("id", created).id == ""

@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from infra import settings
+from infra import paths, release, settings
+from infra.components.images import BROKER_PART, OPERATOR_PART, operands
+from infra.drivers import debian_lock
 from infra.errors import KindlingError
 from infra.paths import REPOSITORY
+from infra.settings import image_settings
 
 GOOD = {
     "cluster": "kind",
@@ -26,6 +29,10 @@ GOOD = {
     "scope": "cluster",
     "protect": "auto",
     "operatorPod": "{}",
+    "ignoreChanges": "{}",
+    "images": "{}",
+    "baseImage": "docker.io/library/debian:trixie-slim",
+    "imagePullSecrets": "[]",
 }
 EXISTING = {
     **{key: value for key, value in GOOD.items() if key not in ("nodeImage", "workers", "apiServerPort")},
@@ -35,7 +42,7 @@ EXISTING = {
     "imageSource": "build",
     "registry": "registry.example:5000/kindling",
     "insecureRegistry": "false",
-    "images": "{}",
+    "platforms": '["linux/amd64"]',
 }
 PROMOTED = {**EXISTING, "imageSource": "promoted", "registry": ""}
 REF = f"registry.example:5000/kindling/kindling-operator@sha256:{'a' * 64}"
@@ -92,9 +99,7 @@ def test_every_value_is_read() -> None:
         ({**GOOD, "protect": "true"}, True),
     ],
 )
-def test_what_is_in_somebody_elses_cluster_is_protected_unless_told_otherwise(
-    given: dict[str, str], kept: bool
-) -> None:
+def test_what_is_in_somebody_elses_cluster_is_protected_by_default(given: dict[str, str], kept: bool) -> None:
     assert settings.load(given.get, stack="staging").protect is kept
 
 
@@ -166,9 +171,20 @@ def test_an_existing_cluster_is_named_by_its_context() -> None:
     assert found.images == settings.ImageSettings("build", registry="registry.example:5000/kindling")
 
 
-def test_promoted_images_are_read_by_name() -> None:
-    found = settings.load({**PROMOTED, "images": json.dumps({"operator": REF})}.get, stack="prod")
-    assert found.images == settings.ImageSettings("promoted", promoted={"operator": REF})
+def test_a_release_is_what_a_stack_of_promoted_images_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paths, "REPOSITORY", tmp_path)
+    (tmp_path / "Pulumi.yaml").write_text((REPOSITORY / "Pulumi.yaml").read_text())
+    before = settings.load(PROMOTED.get, stack="prod")
+    assert before.images == settings.ImageSettings("promoted")
+    written = release.Release("a" * 40, "b" * 64, {"operator": REF}, "staging")
+    (tmp_path / "releases").mkdir()
+    (tmp_path / "releases" / "prod.json").write_text(release.written(written))
+    found = settings.load(PROMOTED.get, stack="prod")
+    assert found.images == settings.ImageSettings("promoted", given={"operator": REF}, release=written)
+    # Whoever builds has no use for one.
+    assert settings.load(EXISTING.get, stack="prod").images.release is None
 
 
 @pytest.mark.parametrize(
@@ -179,13 +195,14 @@ def test_promoted_images_are_read_by_name() -> None:
         (GOOD, "registry", "localhost:5000/k"),
         (GOOD, "insecureRegistry", "true"),
         (GOOD, "imageSource", "promoted"),
-        (GOOD, "images", json.dumps({"operator": REF})),
+        (GOOD, "platforms", '["linux/arm64"]'),
         (EXISTING, "nodeImage", "kindest/node:v1.34.4"),
         (EXISTING, "workers", "1"),
         (EXISTING, "apiServerPort", "6443"),
-        (EXISTING, "images", json.dumps({"operator": REF})),
         (PROMOTED, "registry", "localhost:5000/k"),
         (PROMOTED, "insecureRegistry", "true"),
+        (PROMOTED, "platforms", '["linux/arm64"]'),
+        (PROMOTED, "baseImage", "registry.example/debian:trixie-slim"),
     ],
 )
 def test_a_setting_that_means_nothing_here_is_named(base: dict[str, str], key: str, value: str) -> None:
@@ -210,6 +227,21 @@ def test_a_setting_that_means_nothing_here_is_named(base: dict[str, str], key: s
         ("insecureRegistry", "yes", "true, false"),
         ("imageSource", "pull", "build, promoted"),
         ("kubeconfig", "a\nb", "the path of a file"),
+        ("platforms", "[]", "at least one"),
+        ("platforms", '["linux/arm64", "linux/arm64"]', "each once"),
+        ("platforms", '["linux/s390x"]', "linux/amd64 and linux/arm64"),
+        ("baseImage", "debian", "a tag or a digest"),
+        ("baseImage", "debian:latest", "a tag or a digest"),
+        ("imagePullSecrets", '["registry"]', "[{name: SECRET}]"),
+        ("imagePullSecrets", '[{"name": "a"}, {"name": "a"}]', "each once"),
+        ("imagePullSecrets", '[{"name": "No"}]', "[{name: SECRET}]"),
+        ("ignoreChanges", '["spec.replicas"]', "by KIND/NAME"),
+        ("ignoreChanges", '{"kindling-operator": ["spec.replicas"]}', "by KIND/NAME"),
+        ("ignoreChanges", '{"Deployment/kindling-operator": []}', "lists of property paths"),
+        ("ignoreChanges", '{"Deployment/kindling-operator": ["spec.a[0]"]}', "not to an element"),
+        ("ignoreChanges", '{"Deployment/kindling-operator": ["spec..a"]}', "leads to a field"),
+        ("images", '{"redis": "redis:8"}', "operator, postgres, memcached"),
+        ("images", '{"postgres": "postgres"}', "a tag other than latest"),
     ],
 )
 def test_a_wrong_value_for_an_existing_cluster_is_named(key: str, value: str, stands: str) -> None:
@@ -219,13 +251,22 @@ def test_a_wrong_value_for_an_existing_cluster_is_named(key: str, value: str, st
     assert stands in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    "images",
-    ["[]", "x", json.dumps({"operator": "registry.example/kindling/operator:1"}), json.dumps({"Op": REF})],
-)
-def test_images_are_promoted_by_digest_alone(images: str) -> None:
-    with pytest.raises(KindlingError, match=r"kindling:images of stack `prod` can not be"):
-        settings.load({**PROMOTED, "images": images}.get, stack="prod")
+def test_images_are_for_the_platforms_of_the_nodes_on_a_base_of_ones_own() -> None:
+    """Whatever the machine is that builds them; the defaults are a stack's that says nothing."""
+    assert settings.load(EXISTING.get, stack="eu").images.platforms == ("linux/amd64",)
+    more = {
+        "platforms": '["linux/arm64", "linux/amd64"]',
+        "baseImage": f"registry.example/mirror/debian@sha256:{'b' * 64}",
+        "imagePullSecrets": '[{"name": "registry"}, {"name": "a.b"}]',
+        "images": '{"postgres": "registry.example/mirror/postgres:17"}',
+    }
+    found = settings.load({**EXISTING, **more}.get, stack="eu").images
+    assert found.platforms == ("linux/arm64", "linux/amd64")
+    assert found.base == more["baseImage"]
+    assert found.pull_secrets == ("registry", "a.b")
+    assert found.given == {"postgres": "registry.example/mirror/postgres:17"}
+    assert tuple(f"linux/{each}" for each in debian_lock.ARCHITECTURES) == image_settings.PLATFORMS
+    assert set(image_settings.NAMES) == {OPERATOR_PART, BROKER_PART, *operands()}
 
 
 @pytest.mark.parametrize(
@@ -251,7 +292,7 @@ def test_settings_that_contradict_each_other_are_named(changed: dict[str, str], 
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository of settings files alone, with the real defaults."""
     (tmp_path / "Pulumi.yaml").write_text((REPOSITORY / "Pulumi.yaml").read_text())
-    monkeypatch.setattr(settings, "REPOSITORY", tmp_path)
+    monkeypatch.setattr(paths, "REPOSITORY", tmp_path)
     return tmp_path
 
 
@@ -271,13 +312,13 @@ def test_an_empty_file_is_all_defaults(repository: Path) -> None:
     assert settings.read("plain") == settings.load(getter(), stack="plain")
 
 
-def test_the_file_and_the_program_are_told_the_same(repository: Path) -> None:
+def test_the_file_and_the_program_get_the_same(repository: Path) -> None:
     """Pulumi hands booleans and lists to the program as JSON; `read` must too."""
     (repository / "Pulumi.a.yaml").write_text(
         "config:\n  kindling:watchNamespaces: [x, default]\n  kindling:broker: true\n"
     )
-    told = getter(watchNamespaces=json.dumps(["x", "default"]), broker="true")
-    assert settings.read("a") == settings.load(told, stack="a")
+    reported = getter(watchNamespaces=json.dumps(["x", "default"]), broker="true")
+    assert settings.read("a") == settings.load(reported, stack="a")
 
 
 def test_stacks_are_the_files(repository: Path) -> None:
@@ -286,7 +327,7 @@ def test_stacks_are_the_files(repository: Path) -> None:
     assert settings.stacks() == ["dev", "eu.west", "prod"]
 
 
-def test_an_unknown_stack_is_told_which_there_are(repository: Path) -> None:
+def test_an_unknown_stack_is_refused_with_those_there_are(repository: Path) -> None:
     (repository / "Pulumi.dev.yaml").touch()
     with pytest.raises(KindlingError, match=r"no stack `prod`[\s\S]*the stacks are dev"):
         settings.read("prod")

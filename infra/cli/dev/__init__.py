@@ -1,0 +1,1 @@
+"""What `dev` needs: the cluster's operator scaled down, a process that restarts when its source changes."""

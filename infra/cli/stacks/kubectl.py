@@ -1,0 +1,27 @@
+"""kubectl as a stack uses it: its context, its kubeconfig."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from infra import processes
+from infra.settings import stack_files
+
+CALL_SECONDS = 60.0
+
+
+def arguments(stack: str, args: Sequence[str]) -> list[str]:
+    """The arguments with the stack's context, where they name no other."""
+    # Arguments after `--` belong to a program in a Pod.
+    own = args[: args.index("--")] if "--" in args else args
+    if any(arg.split("=")[0] in ("--context", "--kubeconfig") for arg in own):
+        return list(args)
+    return [f"--context={stack_files.context(stack)}", *args]
+
+
+def call(stack: str, program: Path, *args: str) -> str:
+    """Run it and return standard output; raises `ProgramError`."""
+    return processes.run(
+        [program, *arguments(stack, args)], timeout=CALL_SECONDS, env=stack_files.kubeconfig(stack)
+    )
