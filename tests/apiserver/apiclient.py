@@ -28,7 +28,7 @@ IDLE_SECONDS = 30.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class Response:
     """An HTTP status and its JSON body, a metav1.Status where the request was refused."""
 
     status: int
@@ -80,7 +80,7 @@ class Api:
         query: Mapping[str, str] | None = None,
         content_type: str = PLAIN,
         accept: str = PLAIN,
-    ) -> Answer:
+    ) -> Response:
         """One request; never raises for what the server says, only for a broken connection."""
         parameters = dict(query or {})
         if body is not None:
@@ -94,9 +94,9 @@ class Api:
         response = self._connection.getresponse()
         raw = response.read()
         self._used = time.monotonic()
-        return Answer(status=response.status, body=_json(raw))
+        return Response(status=response.status, body=_json(raw))
 
-    def get(self, path: str, *, accept: str = PLAIN) -> Answer:
+    def get(self, path: str, *, accept: str = PLAIN) -> Response:
         return self.request("GET", path, accept=accept)
 
     def watch(self, path: str, *, since: str, seconds: int = 600) -> Iterator[Json]:
@@ -109,21 +109,21 @@ class Api:
         while line := answer.readline():
             yield json.loads(line)
 
-    def create(self, path: str, body: Json, *, dry_run: bool = False) -> Answer:
+    def create(self, path: str, body: Json, *, dry_run: bool = False) -> Response:
         """POST to a collection; with `dry_run` everything is checked and nothing stored."""
         return self.request("POST", path, body=body, query={"dryRun": "All"} if dry_run else None)
 
-    def apply(self, path: str, body: Json, *, manager: str = "tests") -> Answer:
+    def apply(self, path: str, body: Json, *, manager: str = "tests") -> Response:
         """Server-side apply of one object, as `kubectl apply --server-side` does it."""
         return self.request(
             "PATCH", path, body=body, query={"fieldManager": manager}, content_type=APPLY_PATCH
         )
 
-    def merge(self, path: str, body: Json) -> Answer:
+    def merge(self, path: str, body: Json) -> Response:
         """RFC 7386 merge patch: null removes a field."""
         return self.request("PATCH", path, body=body, content_type=MERGE_PATCH)
 
-    def delete(self, path: str) -> Answer:
+    def delete(self, path: str) -> Response:
         return self.request("DELETE", path)
 
 

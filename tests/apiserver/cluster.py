@@ -12,14 +12,15 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from kindling.kinds.contract import KIND_LABEL, Kind, named_in
+from kindling.kinds.base import Kind
+from kindling.kinds.metadata import KIND_LABEL, named_in
 from kindling.kinds.registry import kinds
 from kindling.kube.resources import POD, Ref, ResourceType
 
 from infra import rbac
 from tests.apiserver import audit
 from tests.apiserver.accounts import log_in, user_name, with_rights
-from tests.apiserver.apiclient import Answer, Api, Json
+from tests.apiserver.apiclient import Api, Json, Response
 from tests.apiserver.audit import Audit, wait_until
 from tests.apiserver.controllers import controllers
 from tests.apiserver.controlplane import ControlPlane, Program, control_plane
@@ -36,7 +37,7 @@ IMAGES: Mapping[str, str] = {
     path.parent.name: f"kindling.invalid/{path.parent.name}:1"
     for path in (REPOSITORY / "operator" / "images").glob("*/Containerfile")
 }
-ROOMS: Mapping[str, Kind] = {f"{room.type.plural}.{room.type.group}": room for room in kinds(IMAGES)}
+KINDS_BY_NAME: Mapping[str, Kind] = {f"{kind.type.plural}.{kind.type.group}": kind for kind in kinds(IMAGES)}
 """Every kind of the registry, by the name of its CRD."""
 
 
@@ -59,15 +60,15 @@ class Cluster:
         self.api.create("/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}}).accepted()
         return name
 
-    def create(self, room: Kind, namespace: str, name: str, spec: Json | None = None) -> Json:
+    def create(self, kind: Kind, namespace: str, name: str, spec: Json | None = None) -> Json:
         """A new resource of that kind, with the least spec it admits if none is given."""
         body = {
-            "apiVersion": room.type.api_version,
-            "kind": room.type.kind,
+            "apiVersion": kind.type.api_version,
+            "kind": kind.type.kind,
             "metadata": {"name": name},
-            "spec": LEAST_SPEC[f"{room.type.plural}.{room.type.group}"] if spec is None else spec,
+            "spec": LEAST_SPEC[f"{kind.type.plural}.{kind.type.group}"] if spec is None else spec,
         }
-        return self.api.create(room.type.path(namespace=namespace), body).accepted()
+        return self.api.create(kind.type.path(namespace=namespace), body).accepted()
 
     def get(self, ref: Ref) -> Json | None:
         answer = self.api.get(path(ref))
@@ -76,7 +77,7 @@ class Cluster:
     def merge(self, ref: Ref, patch: Json) -> Json:
         return self.api.merge(path(ref), patch).accepted()
 
-    def replace(self, ref: Ref, body: Json) -> Answer:
+    def replace(self, ref: Ref, body: Json) -> Response:
         """PUT, whatever version it had."""
         meta = {key: value for key, value in body["metadata"].items() if key != "resourceVersion"}
         return self.api.request("PUT", path(ref), body={**body, "metadata": meta})
@@ -90,12 +91,12 @@ class Cluster:
         head = {"apiVersion": type.api_version, "kind": type.kind}  # The items of a list do not say it.
         return [{**head, **item} for item in listed.accepted()["items"]]
 
-    def children(self, room: Kind, namespace: str, name: str) -> dict[Ref, Json]:
+    def children(self, kind: Kind, namespace: str, name: str) -> dict[Ref, Json]:
         """The objects that the operator wrote for a resource."""
-        selector = {KIND_LABEL: room.type.label}
+        selector = {KIND_LABEL: kind.type.group_kind}
         return {
             Ref(type, namespace, item["metadata"]["name"]): item
-            for type in room.children
+            for type in kind.children
             if type != POD
             for item in self.list(type, namespace, selector=selector)
             if named_in(item["metadata"]["labels"]) == name
@@ -152,8 +153,8 @@ def path(ref: Ref) -> str:
     return ref.type.path(namespace=ref.namespace, name=ref.name)
 
 
-def ref_to(room: Kind, namespace: str, name: str) -> Ref:
-    return Ref(room.type, namespace, name)
+def ref_to(kind: Kind, namespace: str, name: str) -> Ref:
+    return Ref(kind.type, namespace, name)
 
 
 @contextmanager

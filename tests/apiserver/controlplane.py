@@ -23,7 +23,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from infra.toolchain import Toolchain
+from infra.bootstrap.toolchain import Toolchain
 
 START_SECONDS = 120.0  # The usual is 5; a machine that compiles beside it takes its time.
 STOP_SECONDS = 10.0

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from infra import paths
+from infra.bootstrap import virtualenv
+from infra.bootstrap.toolchain import Toolchain
 from infra.errors import KindlingError
-from infra.toolchain import Toolchain, venv
 from tests.apiserver.controlplane import ControlPlane
 from tests.unit.infra.cli_machine import Machine, new_machine
 
@@ -56,8 +57,8 @@ def new_stack(folder: Path, plane: ControlPlane, *, host: str) -> Machine:
             Toolchain().ensure(name)
     except KindlingError as error:
         pytest.fail(f"{error}; `python3 -m infra test` sets it up")
-    assert venv.present(), "missing: the Python environment; `python3 -m infra test` sets it up"
-    machine = new_machine(folder)
+    assert virtualenv.present(), "missing: the Python environment; `python3 -m infra test` sets it up"
+    machine = new_machine(folder, environment=False)
     machine.engine(containers={})
     machine.extra |= {
         "KINDLING_CACHE": str(paths.cache_dir()),

@@ -5,25 +5,25 @@ from __future__ import annotations
 import json
 
 import pytest
-from kindling.kinds.contract import Kind
+from kindling.kinds.base import Kind
 from kindling.kube.resources import Ref
 
 from tests.apiserver.apiclient import Json
-from tests.apiserver.cluster import ROOMS, Cluster, ref_to
+from tests.apiserver.cluster import KINDS_BY_NAME, Cluster, ref_to
 from tests.apiserver.kinds import POSTGRESQL_EXAMPLE
 
 # One of each sort: that of the second group differs in nothing that counts here.
 MAKERS: dict[str, Kind] = {
-    crd: room for crd, room in ROOMS.items() if room.children and crd != POSTGRESQL_EXAMPLE.id
+    crd: kind for crd, kind in KINDS_BY_NAME.items() if kind.children and crd != POSTGRESQL_EXAMPLE.id
 }
-EACH_ROOM = pytest.mark.parametrize("room", MAKERS.values(), ids=MAKERS.keys())
+EACH_KIND = pytest.mark.parametrize("kind", MAKERS.values(), ids=MAKERS.keys())
 # Of the server's making: a new object must not bring it along.
 GIVEN = ("clusterIP", "clusterIPs", "volumeName")
 
 
 def models(cluster: Cluster, namespace: str) -> dict[str, dict[Ref, Json]]:
     """The children that a resource named `prototype-N` of each kind gets, by its CRD; gone by now."""
-    refs = {crd: ref_to(room, namespace, f"prototype-{n}") for n, (crd, room) in enumerate(MAKERS.items())}
+    refs = {crd: ref_to(kind, namespace, f"prototype-{n}") for n, (crd, kind) in enumerate(MAKERS.items())}
     for crd, ref in refs.items():
         cluster.create(MAKERS[crd], namespace, ref.name)
     cluster.wait_settled(*refs.values())

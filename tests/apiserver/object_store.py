@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from infra.bootstrap.toolchain import Toolchain
 from infra.errors import KindlingError
-from infra.toolchain import Toolchain
 from tests.apiserver.audit import wait_until
 from tests.apiserver.controlplane import background
 

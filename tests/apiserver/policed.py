@@ -13,7 +13,7 @@ from typing import Any
 
 from infra import admission
 from tests.apiserver.accounts import PolicyRule, with_rights
-from tests.apiserver.apiclient import Answer, Api, Json
+from tests.apiserver.apiclient import Api, Json, Response
 from tests.apiserver.audit import wait_until
 from tests.apiserver.controlplane import ControlPlane
 from tests.apiserver.kinds import (
@@ -65,7 +65,7 @@ class User:
         collection = kind.collection.replace("/namespaces/default/", f"/namespaces/{self.namespace}/")
         return f"{collection}/{name}" if name else collection
 
-    def creates(self, kind: Kind, spec: Json, *, name: str = "one", dry_run: bool = False) -> Answer:
+    def creates(self, kind: Kind, spec: Json, *, name: str = "one", dry_run: bool = False) -> Response:
         body = kind.resource(name, merged(LEAST_SPEC[kind.id], spec))
         return self.api.create(self.path(kind), body, dry_run=dry_run)
 
@@ -73,7 +73,7 @@ class User:
         """Somebody who may has made it."""
         self.admin.create(self.path(kind), kind.resource(name, merged(LEAST_SPEC[kind.id], spec))).accepted()
 
-    def edits(self, kind: Kind, patch: Json, *, name: str = "one") -> Answer:
+    def edits(self, kind: Kind, patch: Json, *, name: str = "one") -> Response:
         return self.api.merge(self.path(kind, name), patch)
 
 

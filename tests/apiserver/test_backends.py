@@ -162,7 +162,7 @@ def a_plan_is_carried_out_once(machine: Machine, api: Api, host: str, plan: Path
     ok(machine, "up", "staging", "--plan", str(plan))
     assert api.get(ROWS).accepted()["data"]["replicas"] == "3"
     message = refused(machine, "up", "staging", "--plan", str(plan))
-    assert "can not be carried out" in message
+    assert "cannot be carried out" in message
     assert "the stack was last changed" in message
 
 

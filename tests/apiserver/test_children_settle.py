@@ -15,15 +15,15 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from kindling.engine.plan import Apply, Create
-from kindling.kinds.contract import Kind
-from kindling.kube.access import Access
+from kindling.kinds.base import Kind
 from kindling.kube.client import Client
+from kindling.kube.credentials import Credentials
 from kindling.kube.resources import Object, Ref, ref_of
 
 from tests.apiserver.apiclient import Api
 from tests.apiserver.controlplane import ControlPlane
 from tests.unit.schema.drawing import drawn_from
-from tests.unit.schema.worlds import KINDS, ROUNDS, decide, nothing, schema_of, secrets_for, sought
+from tests.unit.schema.worlds import KINDS, ROUNDS, decide, nothing, schema_of, secrets_for, watched
 
 EXAMPLES = settings(
     max_examples=20,
@@ -46,7 +46,7 @@ def client(plane: ControlPlane, runner: asyncio.Runner) -> Iterator[Client]:
 
     async def made() -> Client:
         info = kopf.ConnectionInfo(server=plane.url, ca_path=str(plane.ca), token=plane.token)
-        return Client(Access(info))
+        return Client(Credentials(info))
 
     opened = runner.run(made())
     yield opened
@@ -61,25 +61,25 @@ def test_children_are_taken_and_stay_as_they_were_applied(
 ) -> None:
     body = {"apiVersion": kind.type.api_version, "kind": kind.type.kind, "metadata": {"name": "drawn"}}
     collection = kind.type.path(namespace="default")
-    answer = api.create(collection, {**body, "spec": data.draw(SPECS[kind.type.label], "spec")})
+    answer = api.create(collection, {**body, "spec": data.draw(SPECS[kind.type.group_kind], "spec")})
     assume(answer.status != 422)  # by a rule that looks beyond the schema
     cr = answer.accepted()
     made: dict[Ref, Object] = {}
     try:
-        observed = replace(nothing(), sought=data.draw(sought(kind, cr, all=True)))
+        observed = replace(nothing(), watched=data.draw(watched(kind, cr, all=True)))
         others = data.draw(secrets_for(kind, cr, st.just("s")), "secrets")
-        assume(kind.refuse(cr, replace(observed, children=others)) is None)
-        ours = {child.ref for child in kind.desired(cr, replace(observed, children=others))}
+        assume(kind.validate(cr, replace(observed, objects=others)) is None)
+        ours = {child.ref for child in kind.desired(cr, replace(observed, objects=others))}
         others = {ref: obj for ref, obj in others.items() if ref not in ours}
         for _ in range(ROUNDS):
-            decided = decide(kind, cr, replace(observed, children={**others, **made}))
+            decided = decide(kind, cr, replace(observed, objects={**others, **made}))
             assert decided.problem is None
             for action in decided.actions:
                 assert isinstance(action, (Apply, Create))
                 write = client.create if isinstance(action, Create) else client.apply
                 written = runner.run(write(action.type, action.body))
                 made[ref_of(action.type, written)] = written
-        assert decide(kind, cr, replace(observed, children={**others, **made})).actions == []
+        assert decide(kind, cr, replace(observed, objects={**others, **made})).actions == []
     finally:
         for ref in made:
             path = ref.type.path(namespace="default", name=ref.name)

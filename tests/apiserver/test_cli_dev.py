@@ -21,8 +21,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.cli.takeover import Place
-from infra.toolchain import venv
+from infra.bootstrap import virtualenv
+from infra.cli.dev.operator_deployment import OperatorDeployment
 from tests.apiserver.apiclient import Api, Json
 from tests.apiserver.controlplane import ControlPlane, tool
 from tests.apiserver.kinds import POSTGRESQL_EXAMPLE, REPOSITORY
@@ -101,7 +101,7 @@ class Dev:
 
     @property
     def starts(self) -> int:
-        return self.log.count("holding the lease; working")
+        return self.log.count("became leader")
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def checkout(plane: ControlPlane, tmp_path: Path) -> Checkout:
     kubeconfig = home / "kubeconfig"
     kubeconfig.write_text(json.dumps(config))
     # This interpreter has all that the operator needs; to install it anew is not what is tested.
-    environment = home / "cache" / "python" / venv.location("operator/requirements.txt").name
+    environment = home / "cache" / "python" / virtualenv.location("operator/requirements.txt").name
     (environment / "bin").mkdir(parents=True)
     words = f"[{sys.executable!r}, *sys.argv[1:]]"
     python = environment / "bin" / "python"
@@ -178,11 +178,11 @@ def test_it_takes_the_place_works_starts_anew_and_gives_the_place_back(
         api.create(POSTGRESQL_EXAMPLE.collection, POSTGRESQL_EXAMPLE.resource(name, {})).accepted()
         dev.wait(lambda: f"default/{name} create Service {name}" in dev.log)
 
-        room = checkout.folder / "operator/src/kindling/__init__.py"
-        before = room.read_text()
-        room.write_text("not Python")
+        kind = checkout.folder / "operator/src/kindling/__init__.py"
+        before = kind.read_text()
+        kind.write_text("not Python")
         dev.wait(lambda: "started again when a file changes" in dev.log)
-        room.write_text(before)
+        kind.write_text(before)
         dev.wait(lambda: dev.starts == 2 and dev.works)
         assert "kindling/__init__.py has changed" in dev.log
 
@@ -231,10 +231,10 @@ def test_what_a_killed_run_took_is_healed_once(
     kill(checkout)
     monkeypatch.setenv("KINDLING_STATE", str(checkout.home / "state"))
     monkeypatch.setenv("KUBECONFIG", str(checkout.kubeconfig))
-    place = Place("test", kubectl=tool("kubectl"))
-    assert place.heal()
+    operator = OperatorDeployment("test", kubectl=tool("kubectl"))
+    assert operator.recover()
     assert replicas_of(api) == 2
-    assert not place.heal()
+    assert not operator.recover()
 
 
 def test_nothing_is_healed_while_a_run_is_at_work(
@@ -244,7 +244,7 @@ def test_nothing_is_healed_while_a_run_is_at_work(
     monkeypatch.setenv("KUBECONFIG", str(checkout.kubeconfig))
     with checkout.dev() as dev:
         dev.wait(lambda: dev.works)
-        assert not Place("test", kubectl=tool("kubectl")).heal()
+        assert not OperatorDeployment("test", kubectl=tool("kubectl")).recover()
         assert replicas_of(api) == 0
 
 
@@ -255,7 +255,7 @@ def test_a_cluster_that_is_gone_has_nothing_to_heal(
     monkeypatch.setenv("KUBECONFIG", str(checkout.home / "none"))
     checkout.note.parent.mkdir(parents=True)
     checkout.note.write_text('{"replicas": 2}')
-    assert not Place("test", kubectl=tool("kubectl")).heal()
+    assert not OperatorDeployment("test", kubectl=tool("kubectl")).recover()
     assert not checkout.note.exists()
 
 

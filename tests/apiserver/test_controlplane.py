@@ -1,4 +1,4 @@
-"""The API that all tests here stand on: what it lets in, and what it says when it can not start."""
+"""The API that all tests here stand on: what it lets in, and what it says when it cannot start."""
 
 from __future__ import annotations
 

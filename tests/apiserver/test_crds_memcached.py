@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kindling.engine.compare import holds
-from kindling.kinds.conditions import dated
-from kindling.kinds.contract import Findings, Observed
+from kindling.engine.compare import satisfies
+from kindling.kinds.base import Observed, SyncResult
+from kindling.kinds.conditions import with_transition_times
 from kindling.kinds.memcached import Memcached
 from kindling.kinds.memcached.spec import needed_mebibytes
 
-from tests.apiserver.apiclient import Answer, Api, Json
+from tests.apiserver.apiclient import Api, Json, Response
 from tests.apiserver.kinds import MEMCACHED, POSTGRESQL
 from tests.unit.operator.memcacheds import NOW, running
 
@@ -90,7 +90,7 @@ def test_the_rule_and_the_operator_agree_on_what_memcached_needs(
 ) -> None:
     needed = needed_mebibytes(memory=memory, connections=connections)
 
-    def answer(limit: int) -> Answer:
+    def answer(limit: int) -> Response:
         spec = {
             "memoryMB": memory,
             "maxConnections": connections,
@@ -121,13 +121,13 @@ def test_scale_goes_to_three_and_no_further(api: Api, memcached: Callable[[Json]
 
 def test_the_status_we_make_is_kept_and_scale_reads_it(api: Api, memcached: Callable[[Json], Json]) -> None:
     cr = memcached({"size": 2})
-    seen = Observed(children={}, now=NOW, entropy=b"")
+    seen = Observed(objects={}, now=NOW, entropy=b"")
     children = running(["10.0.0.1", "fd00::1"])
     for obj in children.values():
         obj["metadata"].get("labels", {})["app.kubernetes.io/instance"] = cr["metadata"]["name"]
-    seen = Observed(children=children, now=NOW, entropy=b"")
-    report = Memcached(image="i").status(cr, seen, Findings(settled=True))
-    status = dated(report.status, known={}, now=NOW)
+    seen = Observed(objects=children, now=NOW, entropy=b"")
+    report = Memcached(image="i").status(cr, seen, SyncResult(in_sync=True))
+    status = with_transition_times(report.status, known={}, now=NOW)
     assert api.merge(f"{path_of(cr)}/status", {"status": status}).accepted()["status"] == status
     scale = api.get(f"{path_of(cr)}/scale").accepted()["status"]
     assert scale == {"replicas": len(status["serverList"]), "selector": status["selector"]}
@@ -147,7 +147,7 @@ def test_children_are_taken_as_made_and_hold_what_was_asked(
 ) -> None:
     """No field is misspelt, refused, dropped or respelt: or each pass would write it again."""
     cr = memcached(spec)
-    seen = Observed(children={}, now=NOW, entropy=b"")
+    seen = Observed(objects={}, now=NOW, entropy=b"")
     for child in Memcached(image="memcached:1.6").desired(cr, seen):
         path = child.type.path(namespace="default", name=child.body["metadata"]["name"])
         body: dict[str, Any] = {
@@ -156,4 +156,4 @@ def test_children_are_taken_as_made_and_hold_what_was_asked(
             **child.body,
         }
         api.apply(path, body).accepted()
-        assert holds(child.body, api.get(path).accepted()), child.type.kind
+        assert satisfies(child.body, api.get(path).accepted()), child.type.kind

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kindling.kinds.postgresql import Postgresql, parameters
 from kindling.kinds.postgresql.status import PENDING_MOST
 
-from tests.apiserver.apiclient import TABLE, Answer, Api, Json
+from tests.apiserver.apiclient import TABLE, Api, Json, Response
 from tests.apiserver.kinds import POSTGRESQL
 from tests.unit.operator.postgresqls import observed, postgresql, running
 
@@ -40,7 +40,7 @@ BAD: list[tuple[Json, list[str]]] = [
     ({"parameters": {"Work_Mem": "8MB"}}, ["spec.parameters 'Work_Mem'", "lowercase"]),
     ({"parameters": {"a.b.c": "8MB"}}, ["spec.parameters 'a.b.c'", "one point"]),
     ({"parameters": {"a b": "8MB"}}, ["spec.parameters 'a b'"]),
-    ({"parameters": {"a\nport": "8MB"}}, ["can not be a parameter's"]),
+    ({"parameters": {"a\nport": "8MB"}}, ["cannot be a parameter's"]),
     ({"parameters": {"": "8MB"}}, ["spec.parameters ''"]),
     ({"parameters": {"p" * 64: "x"}}, ["at most 63"]),
     ({"parameters": {"jit": False}}, ["spec.parameters.jit", '"boolean"', "integer,string"]),
@@ -78,7 +78,7 @@ BAD: list[tuple[Json, list[str]]] = [
 ]
 
 
-def create(api: Api, spec: Json) -> Answer:
+def create(api: Api, spec: Json) -> Response:
     return api.create(POSTGRESQL.collection, POSTGRESQL.resource("bad", spec), dry_run=True)
 
 
@@ -113,7 +113,7 @@ NAMES = st.one_of(
 def test_door_and_operator_agree_on_names(api: Api, name: str) -> None:
     """Or a name admitted here would be refused there, or reach PostgreSQL though it was meant not to."""
     kind = Postgresql(group="g", image="i")
-    refused = kind.refuse(postgresql(parameters={name: "x"}), observed(running())) is not None
+    refused = kind.validate(postgresql(parameters={name: "x"}), observed(running())) is not None
     assert (create(api, {"parameters": {name: "x"}}).status == 422) is refused
 
 
@@ -123,10 +123,10 @@ EPHEMERAL: Json = {"storage": {"ephemeral": True}}
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
-        (EPHEMERAL, {"storage": {"ephemeral": False}}, "'false' can not replace 'true'"),
-        (EPHEMERAL, {"storage": None}, "'false' can not replace 'true'"),
-        ({}, EPHEMERAL, "'true' can not replace 'false'"),
-        ({"storage": {"size": "1Gi"}}, EPHEMERAL, "'true' can not replace 'false'"),
+        (EPHEMERAL, {"storage": {"ephemeral": False}}, "'false' cannot replace 'true'"),
+        (EPHEMERAL, {"storage": None}, "'false' cannot replace 'true'"),
+        ({}, EPHEMERAL, "'true' cannot replace 'false'"),
+        ({"storage": {"size": "1Gi"}}, EPHEMERAL, "'true' cannot replace 'false'"),
         ({}, {"storage": {"ephemeral": False}}, None),
         (EPHEMERAL, {"storage": {"size": "2Gi"}}, None),
         ({"password": "old"}, {"password": None, "passwordSecretRef": {"name": "s"}}, None),

@@ -35,8 +35,8 @@ def test_what_a_schema_admits_is_kept_or_refused_in_words(api: Api, kind: Kind, 
             "exactly one of them", "does not start with PULSAR_", "use 1 to 65535",
             "than an Exclusive subscription takes",
             "both give the password", "made from this resource", "which takes no volume",
-            "can not be a parameter's", "lock it out", "has a line break",
-            "needs a namespaceSelector", "can not be a label's", "needs values", "takes no values",
+            "cannot be a parameter's", "lock it out", "has a line break",
+            "needs a namespaceSelector", "cannot be a label's", "needs values", "takes no values",
         )  # fmt: skip
         assert [cause for cause in causes if not any(words in cause["message"] for words in said)] == []
     else:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from kindling.engine.compare import holds
-from kindling.kinds.conditions import dated
-from kindling.kinds.contract import Child, Findings
+from kindling.engine.compare import satisfies
+from kindling.kinds.base import Child, SyncResult
+from kindling.kinds.conditions import with_transition_times
 from kindling.kube.resources import DEPLOYMENT, Ref
 
 from tests.apiserver.apiclient import Api, Json
@@ -87,8 +87,8 @@ def test_scale_sets_replicas_and_reads_what_the_status_counts(api: Api, new_name
     assert api.merge(f"{path}/scale", {"spec": {"replicas": 5}}).accepted()["spec"] == {"replicas": 5}
     cr = api.get(path).accepted()
     assert cr["spec"]["replicas"] == 5
-    report = LOCAL.status(made, observed(), Findings(settled=True))
-    status = dated(report.status, known={}, now=NOW)
+    report = LOCAL.status(made, observed(), SyncResult(in_sync=True))
+    status = with_transition_times(report.status, known={}, now=NOW)
     assert api.merge(f"{path}/status", {"status": status}).accepted()["status"] == status
     (workload,) = (child for child in LOCAL.desired(cr, observed()) if child.type == DEPLOYMENT)
     labels = workload.body["spec"]["template"]["metadata"]["labels"].items()
@@ -124,7 +124,7 @@ def applied(api: Api) -> Callable[[Child], Json]:
         whole = {**child.body, "apiVersion": type.api_version, "kind": type.kind, "metadata": meta}
         path = type.path(namespace="default", name=meta["name"])
         answer = api.apply(path, whole, manager="kindling").accepted()
-        assert holds(whole, answer), "something would be written for ever"
+        assert satisfies(whole, answer), "something would be written for ever"
         return answer
 
     return _applied

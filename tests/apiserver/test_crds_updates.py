@@ -1,4 +1,4 @@
-"""Changes to a Postgresql that its volume can not follow are refused; all others go through."""
+"""Changes to a Postgresql that its volume cannot follow are refused; all others go through."""
 
 from __future__ import annotations
 
@@ -6,33 +6,33 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.apiserver.apiclient import Answer, Api, Json
+from tests.apiserver.apiclient import Api, Json, Response
 from tests.apiserver.kinds import POSTGRESQL
 
 CLASS_CHANGES: list[tuple[Json, Json, str]] = [
     (
         {"storage": {"storageClassName": "fast"}},
         {"storage": {"storageClassName": "slow"}},
-        "'slow' can not replace 'fast'",
+        "'slow' cannot replace 'fast'",
     ),
     (
         {"storage": {"storageClassName": "fast"}},
         {"storage": {"storageClassName": None}},
-        "'' can not replace 'fast'",
+        "'' cannot replace 'fast'",
     ),
-    ({"storage": {"storageClassName": "fast"}}, {"storage": None}, "'' can not replace 'fast'"),
-    ({}, {"storage": {"storageClassName": "fast"}}, "'fast' can not replace ''"),
+    ({"storage": {"storageClassName": "fast"}}, {"storage": None}, "'' cannot replace 'fast'"),
+    ({}, {"storage": {"storageClassName": "fast"}}, "'fast' cannot replace ''"),
 ]
 
 USER_CHANGES: list[tuple[Json, Json, str]] = [
-    ({"defaultUser": "ada"}, {"defaultUser": "bob"}, "'bob' (postgres when left out) can not replace 'ada'"),
+    ({"defaultUser": "ada"}, {"defaultUser": "bob"}, "'bob' (postgres when left out) cannot replace 'ada'"),
     ({"defaultuser": "ada"}, {"defaultuser": None, "defaultUser": "bob"}, "'bob'"),
     (
         {"defaultUser": "ada"},
         {"defaultUser": None},
-        "'postgres' (postgres when left out) can not replace 'ada'",
+        "'postgres' (postgres when left out) cannot replace 'ada'",
     ),
-    ({}, {"defaultuser": "ada"}, "'ada' (postgres when left out) can not replace 'postgres'"),
+    ({}, {"defaultuser": "ada"}, "'ada' (postgres when left out) cannot replace 'postgres'"),
     ({"defaultUser": "ada", "storage": {"ephemeral": True}}, {"defaultUser": "bob"}, "'bob'"),
 ]
 
@@ -57,10 +57,10 @@ GOOD_CHANGES: list[tuple[Json, Json]] = [
 
 
 @pytest.fixture
-def change(api: Api, new_name: Callable[[], str]) -> Callable[[Json, Json], Answer]:
+def change(api: Api, new_name: Callable[[], str]) -> Callable[[Json, Json], Response]:
     """Create a Postgresql with the first spec, lay the second over it as a merge patch."""
 
-    def _change(before: Json, patch: Json) -> Answer:
+    def _change(before: Json, patch: Json) -> Response:
         name = new_name()
         api.create(POSTGRESQL.collection, POSTGRESQL.resource(name, before)).accepted()
         return api.merge(f"{POSTGRESQL.collection}/{name}", {"spec": patch})
@@ -70,7 +70,7 @@ def change(api: Api, new_name: Callable[[], str]) -> Callable[[Json, Json], Answ
 
 @pytest.mark.parametrize(("before", "patch", "said"), CLASS_CHANGES, ids=str)
 def test_storage_class_can_not_change(
-    change: Callable[[Json, Json], Answer], before: Json, patch: Json, said: str
+    change: Callable[[Json, Json], Response], before: Json, patch: Json, said: str
 ) -> None:
     answer = change(before, patch)
     assert answer.status == 422
@@ -79,7 +79,7 @@ def test_storage_class_can_not_change(
 
 @pytest.mark.parametrize(("before", "patch", "said"), USER_CHANGES, ids=str)
 def test_the_default_user_can_not_change(
-    change: Callable[[Json, Json], Answer], before: Json, patch: Json, said: str
+    change: Callable[[Json, Json], Response], before: Json, patch: Json, said: str
 ) -> None:
     answer = change(before, patch)
     assert answer.status == 422
@@ -89,13 +89,13 @@ def test_the_default_user_can_not_change(
 
 @pytest.mark.parametrize(("before", "patch"), GOOD_CHANGES, ids=str)
 def test_other_changes_are_admitted(
-    change: Callable[[Json, Json], Answer], before: Json, patch: Json
+    change: Callable[[Json, Json], Response], before: Json, patch: Json
 ) -> None:
     assert change(before, patch).accepted()["metadata"]["generation"] == 2
 
 
 def test_bad_size_is_refused_in_an_update_without_breaking_a_rule(
-    change: Callable[[Json, Json], Answer],
+    change: Callable[[Json, Json], Response],
 ) -> None:
     answer = change({"storage": {"size": "1Gi"}}, {"storage": {"size": "much"}})
     assert answer.status == 422

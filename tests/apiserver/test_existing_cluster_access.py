@@ -11,29 +11,31 @@ from typing import Any
 import pytest
 from kindling.kube import versions
 
-from infra import rbac
-from infra.cli import backend, doctor, plain, preflight, survey
-from infra.cli.described import Described
-from infra.drivers.access import OLDEST, Access, Right
+from infra import rbac, settings
+from infra.cli import setup_steps
+from infra.cli.commands import doctor
+from infra.cli.stacks import file_backend, preflight
+from infra.drivers.cluster_context import OLDEST, ClusterContext, Permission
 from infra.errors import KindlingError
 from infra.resources import host
 from infra.resources.existing_cluster import ExistingClusterProvider
+from infra.settings import stack_files
 from tests.apiserver.accounts import with_rights
 from tests.apiserver.apiclient import Api
 from tests.apiserver.controlplane import ControlPlane, tool
 from tests.convergence.proxy import proxy
 
-CRDS = Right("create", "customresourcedefinitions", "apiextensions.k8s.io")
+CRDS = Permission("create", "customresourcedefinitions", "apiextensions.k8s.io")
 
 
-def access(plane: ControlPlane, folder: Path, **changed: Any) -> Access:
+def access(plane: ControlPlane, folder: Path, **changed: Any) -> ClusterContext:
     """By a kubeconfig of its own, with another token, server or context where told."""
     config = json.loads(plane.kubeconfig.read_text())
     config["users"][0]["user"]["token"] = changed.get("token", plane.token)
     config["clusters"][0]["cluster"]["server"] = changed.get("server", plane.url)
     file = folder / f"kubeconfig-{len(list(folder.iterdir()))}"
     file.write_text(json.dumps(config))
-    return Access(tool("kubectl"), changed.get("context", "test"), str(file))
+    return ClusterContext(tool("kubectl"), changed.get("context", "test"), str(file))
 
 
 @pytest.fixture(scope="module")
@@ -76,61 +78,57 @@ def test_the_cluster_has_one_id_by_whatever_credentials(
 
 
 def test_an_administrator_lacks_nothing(plane: ControlPlane, tmp_path: Path) -> None:
-    assert access(plane, tmp_path).lacking(preflight.rights(served=None)) == []
+    assert access(plane, tmp_path).missing(preflight.required_permissions(served=None)) == []
 
 
 def test_the_rights_that_lack_are_named(plane: ControlPlane, tmp_path: Path, weak: str) -> None:
     way = access(plane, tmp_path, token=weak)
-    assert way.lacking([CRDS, Right("get", "namespaces")]) == [CRDS]
-    wanted = preflight.rights(served=("team-a",))
-    assert way.lacking(wanted) == [right for right in wanted if right != Right("get", "namespaces")]
+    assert way.missing([CRDS, Permission("get", "namespaces")]) == [CRDS]
+    wanted = preflight.required_permissions(served=("team-a",))
+    assert way.missing(wanted) == [right for right in wanted if right != Permission("get", "namespaces")]
     assert "create rolebindings.rbac.authorization.k8s.io in team-a" in [str(right) for right in wanted]
     assert not any("clusterrolebindings" in str(right) for right in wanted)
-    assert any("clusterrolebindings" in str(right) for right in preflight.rights(served=None))
+    assert any("clusterrolebindings" in str(right) for right in preflight.required_permissions(served=None))
     for resource in ("clusterroles", "validatingadmissionpolicies", "validatingadmissionpolicybindings"):
         assert any(right.resource == resource for right in wanted), resource
 
 
-def settings_of(*kinds: str, served: tuple[str, ...] | None = None) -> Described:
-    return Described(
-        api_server_port=0,
-        node_image=None,
-        workers=0,
-        samples=False,
-        registry="",
-        insecure_registry=False,
-        served=served,
-        definitions=(),
-        grants=tuple(rbac.grants(kinds, namespaces=served)),
+def settings_of(*kinds: str) -> settings.Settings:
+    return settings.Settings(
+        stack="staging",
+        cluster=settings.ClusterSettings(source=settings.EXISTING, name="", existing_context="test"),
+        operator=settings.OperatorSettings(2, "info", (), kinds=kinds),
+        samples=settings.SamplesSettings(enabled=False),
+        broker=settings.BrokerSettings(enabled=False),
     )
 
 
-def granting(plane: ControlPlane, api: Api, name: str, *more: dict[str, Any]) -> Access:
+def granting(plane: ControlPlane, api: Api, name: str, *more: dict[str, Any]) -> ClusterContext:
     """Somebody who may do all that `up` itself does, and what `more` says."""
     rules: list[dict[str, Any]] = [
         {"apiGroups": [right.group], "resources": [right.resource], "verbs": [right.verb]}
-        for right in preflight.rights(served=None)
+        for right in preflight.required_permissions(served=None)
     ]
     look = {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]}
     way = with_rights(plane, api, namespace="preflight", account=name, rules=[*rules, look, *more])
-    return Access(tool("kubectl"), "test", str(way.kubeconfig))
+    return ClusterContext(tool("kubectl"), "test", str(way.kubeconfig))
 
 
 def test_nobody_begins_who_could_not_grant_what_the_operator_needs(
     plane: ControlPlane, api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The API server would refuse the roles in the midst of `up`."""
-    settings = settings_of("Memcached")
+    found = settings_of("Memcached")
     held: list[dict[str, Any]] = [
         {"apiGroups": [group], "resources": [resource], "verbs": [verb]}
-        for verb, resource, group, _ in settings.grants
+        for verb, resource, group, _ in rbac.grants(["Memcached"], namespaces=None)
     ]
     missing = {"apiGroups": ["cache.example.com"], "resources": ["memcacheds/status"], "verbs": ["patch"]}
     assert missing in held
     few = granting(plane, api, "few", *(rule for rule in held if rule != missing))
-    monkeypatch.setattr(preflight, "access", lambda _stack, *, kubectl: few)
+    monkeypatch.setattr(preflight, "context_of", lambda _stack, *, kubectl: few)
     with pytest.raises(KindlingError) as raised:
-        preflight.check("staging", settings, None, kubectl=few.kubectl)
+        preflight.check("staging", found, None, kubectl=few.kubectl)
     assert raised.value.why == "they may not patch memcacheds.cache.example.com/status"
     # Kubernetes' own way to grant what one has not: https://kubernetes.io/docs/reference/access-authn-authz/rbac/
     escalate = {
@@ -140,8 +138,8 @@ def test_nobody_begins_who_could_not_grant_what_the_operator_needs(
     }
     for name, more in (("all", held), ("escalating", [escalate])):
         way = granting(plane, api, name, *more)
-        monkeypatch.setattr(preflight, "access", lambda _stack, *, kubectl, way=way: way)
-        preflight.check("staging", settings, None, kubectl=way.kubectl)
+        monkeypatch.setattr(preflight, "context_of", lambda _stack, *, kubectl, way=way: way)
+        preflight.check("staging", found, None, kubectl=way.kubectl)
 
 
 def test_a_recent_cluster_passes(plane: ControlPlane, tmp_path: Path) -> None:
@@ -152,19 +150,19 @@ def test_a_kubernetes_that_is_too_old_is_refused_before_the_first_write(
     plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the preflight of `up`, by `doctor`, and by the resource, which is the first that Pulumi makes."""
-    monkeypatch.setattr(plain, "context", lambda _stack: "test")
-    monkeypatch.setattr(backend, "state", lambda _stack: None)
+    monkeypatch.setattr(stack_files, "context", lambda _stack: "test")
+    monkeypatch.setattr(file_backend, "state", lambda _stack: None)
     folder = tmp_path / "proxy"
     folder.mkdir()
     with proxy(plane, directory=folder) as between:
         between.says_version = "v1.29.14-gke.1"
         way = access(between.plane, tmp_path)
-        monkeypatch.setattr(plain, "value", lambda _stack, _name: way.kubeconfig)
-        machine = survey.Machine(stack="staging", parts=(), cluster="elsewhere")
-        settings = settings_of()
-        monkeypatch.setattr(host, "access", lambda _context: way)
+        monkeypatch.setattr(stack_files, "get", lambda _stack, _name: way.kubeconfig)
+        machine = setup_steps.HostReport(stack="staging", parts=(), cluster="elsewhere")
+        found = settings_of()
+        monkeypatch.setattr(host, "cluster_context", lambda _context: way)
         refused: list[Callable[[], object]] = [
-            lambda: preflight.check("staging", settings, None, kubectl=way.kubectl),
+            lambda: preflight.check("staging", found, None, kubectl=way.kubectl),
             lambda: ExistingClusterProvider().create({"context": "test"}),
         ]
         for attempt in refused:
@@ -194,7 +192,7 @@ def closed_port() -> int:
     [
         ({"context": "nowhere"}, "there is no context `nowhere`", "kindling:context"),
         ({"token": "canary-token"}, "does not accept its credentials", "renew them"),
-        ({"server": "https://127.0.0.1:{port}"}, "can not be reached", "API server runs"),
+        ({"server": "https://127.0.0.1:{port}"}, "cannot be reached", "API server runs"),
     ],
 )
 def test_each_way_to_fail_is_one_message(

@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 
 from infra import paths
-from infra.cli import removal
-from infra.cli.backend import StackState
+from infra.cli.stacks import removed_kinds
+from infra.cli.stacks.file_backend import StackState
 from infra.errors import KindlingError
 from tests.apiserver.apiclient import Api
 from tests.apiserver.controlplane import ControlPlane, tool
 from tests.apiserver.kinds import KINDS, LEAST_SPEC, MEMCACHED
 
 STACK = "urn:pulumi:staging::kindling::kindling:components:Platform$"
-DEFINITIONS = tuple(f"{STACK}{removal.DEFINITION}::{name}" for name in KINDS)
+DEFINITIONS = tuple(f"{STACK}{removed_kinds.DEFINITION}::{name}" for name in KINDS)
 OTHERS = [name for name in KINDS if name != MEMCACHED.id]
 NAMESPACE = "removal"
 
@@ -38,7 +38,7 @@ def check(tmp_path: Path, plane: ControlPlane, api: Api, monkeypatch: pytest.Mon
     monkeypatch.setattr(paths, "REPOSITORY", tmp_path)
 
     def run(definitions: list[str], state: StackState | None) -> None:
-        removal.check("staging", definitions, state, kubectl=tool("kubectl"))
+        removed_kinds.check("staging", definitions, state, kubectl=tool("kubectl"))
 
     return run
 
@@ -99,10 +99,10 @@ def test_a_protected_definition_is_refused_in_words(check: Check) -> None:
 def test_without_an_answer_nothing_is_removed(check: Check, tmp_path: Path) -> None:
     file = tmp_path / "Pulumi.staging.yaml"
     file.write_text(file.read_text().replace("context: test", "context: nowhere"))
-    with pytest.raises(KindlingError, match="can not be told"):
+    with pytest.raises(KindlingError, match="is unknown"):
         check(OTHERS, StackState(resources=DEFINITIONS))
 
 
 def test_a_definition_that_was_deleted_by_hand_has_no_resources(check: Check) -> None:
-    gone = f"{STACK}{removal.DEFINITION}::gone.example.com"
+    gone = f"{STACK}{removed_kinds.DEFINITION}::gone.example.com"
     check(list(KINDS), StackState(resources=(*DEFINITIONS, gone)))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 
 import pytest
-from kindling.kinds.contract import INSTANCE_LABEL, KIND_LABEL, Kind
+from kindling.kinds.base import Kind
+from kindling.kinds.metadata import INSTANCE_LABEL, KIND_LABEL
 from kindling.kube.resources import (
     CONFIG_MAP,
     DEPLOYMENT,
@@ -18,9 +19,9 @@ from kindling.kube.resources import (
 )
 
 from tests.apiserver.apiclient import Json
-from tests.apiserver.cluster import ROOMS, Cluster, ref_to
+from tests.apiserver.cluster import KINDS_BY_NAME, Cluster, ref_to
 from tests.apiserver.kinds import POSTGRESQL, POSTGRESQL_EXAMPLE
-from tests.apiserver.models import EACH_ROOM, MAKERS, copy_of, models
+from tests.apiserver.models import EACH_KIND, MAKERS, copy_of, models
 
 WORKLOADS = (DEPLOYMENT, STATEFUL_SET)
 
@@ -41,16 +42,16 @@ def _essence(obj: Json | None) -> Json:
     return {**found, "notes": kept, **{key: meta.get(key) for key in ("uid", "labels", "ownerReferences")}}
 
 
-@EACH_ROOM
+@EACH_KIND
 @pytest.mark.parametrize("owned", [False, True], ids=["of nobody", "of another"])
 def test_object_of_a_childs_name_is_left_alone(
     running_cluster: Cluster,
     namespace: str,
     prototypes: dict[str, dict[Ref, Json]],
-    room: Kind,
+    kind: Kind,
     owned: bool,
 ) -> None:
-    cluster, crd = running_cluster, f"{room.type.plural}.{room.type.group}"
+    cluster, crd = running_cluster, f"{kind.type.plural}.{kind.type.group}"
     prototype = f"prototype-{list(MAKERS).index(crd)}"
     owner = None
     if owned:
@@ -67,10 +68,10 @@ def test_object_of_a_childs_name_is_left_alone(
         copy = copy_of(body, prototype=prototype, name=name, owner=owner)
         made = cluster.api.create(child.type.path(namespace=namespace), copy).accepted()
         strangers[Ref(child.type, namespace, made["metadata"]["name"])] = made
-        refs.append(ref_to(room, namespace, name))
+        refs.append(ref_to(kind, namespace, name))
     mark = cluster.audit.mark()
     for ref in refs:
-        cluster.create(room, namespace, ref.name)
+        cluster.create(kind, namespace, ref.name)
     for ref, stranger in zip(refs, strangers, strict=True):
         ready = cluster.wait_ready_reason(ref, "NameConflict")
         assert ready["status"] == "False"
@@ -94,13 +95,13 @@ def test_object_of_a_childs_name_is_left_alone(
 
 def test_second_postgresql_of_a_name_leaves_the_first_alone(running_cluster: Cluster, namespace: str) -> None:
     cluster = running_cluster
-    rooms = [ROOMS[POSTGRESQL.id], ROOMS[POSTGRESQL_EXAMPLE.id]]
-    first, second = [ref_to(room, namespace, "twin") for room in rooms]
-    cluster.create(rooms[0], namespace, "twin")
+    kinds_by_name = [KINDS_BY_NAME[POSTGRESQL.id], KINDS_BY_NAME[POSTGRESQL_EXAMPLE.id]]
+    first, second = [ref_to(kind, namespace, "twin") for kind in kinds_by_name]
+    cluster.create(kinds_by_name[0], namespace, "twin")
     cluster.wait_settled(first)
-    before = cluster.children(rooms[0], namespace, "twin")
+    before = cluster.children(kinds_by_name[0], namespace, "twin")
     mark = cluster.audit.mark()
-    cluster.create(rooms[1], namespace, "twin")
+    cluster.create(kinds_by_name[1], namespace, "twin")
     ready = cluster.wait_ready_reason(second, "NameConflict")
     assert POSTGRESQL.manifest["spec"]["group"] in ready["message"]
     cluster.delete(second)
@@ -108,7 +109,7 @@ def test_second_postgresql_of_a_name_leaves_the_first_alone(running_cluster: Clu
     assert {request.resource for request in cluster.audit.writes(mark, namespace=namespace)} == {
         "postgresqls/status"
     }
-    after = cluster.children(rooms[0], namespace, "twin")
+    after = cluster.children(kinds_by_name[0], namespace, "twin")
     assert {ref: _essence(child) for ref, child in after.items()} == {
         ref: _essence(child) for ref, child in before.items()
     }
@@ -118,8 +119,8 @@ def test_no_selector_reaches_anothers_pods(running_cluster: Cluster) -> None:
     """Of names that begin alike, too."""
     cluster, namespace = running_cluster, running_cluster.namespace("selectors")
     refs = [
-        ref_to(room, namespace, f"alike-{number}{ending}")
-        for number, room in enumerate(MAKERS.values())
+        ref_to(kind, namespace, f"alike-{number}{ending}")
+        for number, kind in enumerate(MAKERS.values())
         for ending in ("", "-0", "1")
     ]
     for ref in refs:
@@ -127,11 +128,11 @@ def test_no_selector_reaches_anothers_pods(running_cluster: Cluster) -> None:
     cluster.wait_settled(*refs)
     pods = cluster.list(POD, namespace, selector={})
     for ref in refs:
-        room = _room_of(ref)
-        mine = {KIND_LABEL: room.type.label, INSTANCE_LABEL: ref.name}
+        kind = _room_of(ref)
+        mine = {KIND_LABEL: kind.type.group_kind, INSTANCE_LABEL: ref.name}
         own = {pod["metadata"]["name"] for pod in pods if mine.items() <= pod["metadata"]["labels"].items()}
         assert own, f"{ref} has no Pod"
-        for child, body in cluster.children(room, namespace, ref.name).items():
+        for child, body in cluster.children(kind, namespace, ref.name).items():
             selector = _selector(child, body)
             if selector is not None:
                 assert selector, f"{child} selects everything"
@@ -156,4 +157,4 @@ def _selector(child: Ref, body: Json) -> dict[str, str] | None:
 
 
 def _room_of(ref: Ref) -> Kind:
-    return next(room for room in ROOMS.values() if room.type == ref.type)
+    return next(kind for kind in KINDS_BY_NAME.values() if kind.type == ref.type)

@@ -9,19 +9,19 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
-from kindling.kinds.conditions import find, stamp
-from kindling.kinds.pods import PATIENCE_SECONDS
+from kindling.kinds.conditions import find_condition, rfc3339
+from kindling.kinds.pods import UNSCHEDULABLE_AFTER_SECONDS
 from kindling.kube.resources import POD, SERVICE, STATEFUL_SET, Ref
 
 from tests.apiserver.apiclient import Json
 from tests.apiserver.audit import wait_until
-from tests.apiserver.cluster import ROOMS, Cluster, cluster, path, ref_to
+from tests.apiserver.cluster import KINDS_BY_NAME, Cluster, cluster, path, ref_to
 from tests.apiserver.controllers import NODE_SECONDS
 from tests.apiserver.kinds import POSTGRESQL
 from tests.apiserver.kubelet import NODE
 from tests.apiserver.operator_process import operator
 
-ROOM = ROOMS[POSTGRESQL.id]
+ROOM = KINDS_BY_NAME[POSTGRESQL.id]
 DEADLINE_SECONDS = 30
 SECONDS = 30.0
 LATE_SECONDS = 10.0
@@ -41,7 +41,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def condition(place: Cluster, ref: Ref, type: str) -> Json:
-    return find((place.get(ref) or {}).get("status") or {}, type)
+    return find_condition((place.get(ref) or {}).get("status") or {}, type)
 
 
 def wait_degraded(place: Cluster, ref: Ref, reason: str, *, seconds: float) -> float:
@@ -68,7 +68,7 @@ def test_a_pod_that_a_quota_refuses_is_missing_in_the_quotas_words(place: Cluste
     )
     ref = ref_to(ROOM, namespace, "db")
     place.create(ROOM, namespace, "db", {"progressDeadlineSeconds": DEADLINE_SECONDS})
-    found = place.wait_ready_reason(ref, "PodMissing", seconds=PATIENCE_SECONDS + LATE_SECONDS)
+    found = place.wait_ready_reason(ref, "PodMissing", seconds=UNSCHEDULABLE_AFTER_SECONDS + LATE_SECONDS)
     assert "exceeded quota: few" in found["message"]
     assert condition(place, ref, "Degraded")["status"] == "False"
     took = wait_degraded(place, ref, "PodMissing", seconds=DEADLINE_SECONDS + LATE_SECONDS)
@@ -114,16 +114,16 @@ def test_a_node_that_is_not_heard_of_is_lost(place: Cluster) -> None:
     ref, pod = ref_to(ROOM, namespace, "db"), Ref(POD, namespace, "db-0")
     place.create(ROOM, namespace, "db", {"progressDeadlineSeconds": DEADLINE_SECONDS})
     wait_until(
-        lambda: find((place.get(pod) or {}).get("status") or {}, "Ready").get("status") == "True",
+        lambda: find_condition((place.get(pod) or {}).get("status") or {}, "Ready").get("status") == "True",
         seconds=SECONDS,
         what="the Pod is ready",
     )
     place.api.create("/api/v1/nodes", {"metadata": {"name": NODE}}).accepted()
-    now = stamp(datetime.now(UTC))
+    now = rfc3339(datetime.now(UTC))
     said = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "posting"}
     times = {"lastHeartbeatTime": now, "lastTransitionTime": now}
-    heard = {"status": {"conditions": [{**said, **times}]}}
-    place.api.merge(f"/api/v1/nodes/{NODE}/status", heard).accepted()
+    last_result = {"status": {"conditions": [{**said, **times}]}}
+    place.api.merge(f"/api/v1/nodes/{NODE}/status", last_result).accepted()
     found = place.wait_ready_reason(ref, "NodeLost", seconds=4 * NODE_SECONDS + SECONDS)
     assert f"kubectl get pod db-0 -n {namespace} -o wide" in found["message"]
     assert condition(place, ref, "Degraded")["status"] == "False"

@@ -6,12 +6,12 @@ import time
 from collections import Counter
 
 import pytest
-from kindling.kinds.contract import Kind
+from kindling.kinds.base import Kind
 from kindling.kube.resources import SECRET, Ref
 
 from tests.apiserver.apiclient import Json
 from tests.apiserver.audit import Request
-from tests.apiserver.cluster import ROOMS, Cluster, ref_to
+from tests.apiserver.cluster import KINDS_BY_NAME, Cluster, ref_to
 from tests.apiserver.conftest import Replica
 from tests.apiserver.kinds import (
     MEMCACHED,
@@ -21,7 +21,7 @@ from tests.apiserver.kinds import (
     PULSAR_CONSUMER,
 )
 
-EACH_ROOM = pytest.mark.parametrize("room", ROOMS.values(), ids=ROOMS.keys())
+EACH_KIND = pytest.mark.parametrize("served", KINDS_BY_NAME.values(), ids=KINDS_BY_NAME.keys())
 STATUS_WRITES = 2
 MANY = 20
 REST_SECONDS = 10.0
@@ -44,10 +44,10 @@ def many(running_cluster: Cluster, replica: Replica, namespace: str) -> tuple[in
     mark = running_cluster.audit.mark()
     refs = []
     for number in range(MANY):
-        for kind, room in enumerate(ROOMS.values()):
+        for kind, served in enumerate(KINDS_BY_NAME.values()):
             name = f"many-{kind}-{number}"  # No two kinds share names, which would be a conflict.
-            running_cluster.create(room, namespace, name)
-            refs.append(ref_to(room, namespace, name))
+            running_cluster.create(served, namespace, name)
+            refs.append(ref_to(served, namespace, name))
     running_cluster.wait_settled(*refs, seconds=60)
     return mark, refs
 
@@ -58,8 +58,8 @@ def _told(writes: list[Request]) -> str:
 
 def _expect(cluster: Cluster, ref: Ref, writes: list[Request]) -> int:
     """One write for each child, no more than two of the status; returns how many of the status."""
-    room = next(room for room in ROOMS.values() if room.type == ref.type)
-    children = cluster.children(room, ref.namespace, ref.name)
+    served = next(served for served in KINDS_BY_NAME.values() if served.type == ref.type)
+    children = cluster.children(served, ref.namespace, ref.name)
     made = Counter(
         (request.group, request.resource, request.name) for request in writes if not request.status
     )
@@ -70,26 +70,26 @@ def _expect(cluster: Cluster, ref: Ref, writes: list[Request]) -> int:
     return status
 
 
-@EACH_ROOM
+@EACH_KIND
 def test_new_resource_takes_a_write_for_each_child_and_two_at_most(
-    running_cluster: Cluster, namespace: str, room: Kind
+    running_cluster: Cluster, namespace: str, served: Kind
 ) -> None:
-    name = f"one-{list(ROOMS.values()).index(room)}"
-    ref, mark = ref_to(room, namespace, name), running_cluster.audit.mark()
-    running_cluster.create(room, namespace, ref.name)
+    name = f"one-{list(KINDS_BY_NAME.values()).index(served)}"
+    ref, mark = ref_to(served, namespace, name), running_cluster.audit.mark()
+    running_cluster.create(served, namespace, ref.name)
     running_cluster.wait_settled(ref)
     try:
         writes = running_cluster.audit.writes(mark, namespace=namespace)
         status = _expect(running_cluster, ref, writes)
         asked = running_cluster.audit.requests(mark)
         read = [r.resource for r in asked if r.verb == "get" and r.name.startswith(ref.name)]
-        assert read.count(ref.type.plural) == bool(room.children)  # Is it still there?
-        if SECRET not in room.children:  # No name is looked up where nothing is made once for all.
+        assert read.count(ref.type.plural) == bool(served.children)  # Is it still there?
+        if SECRET not in served.children:  # No name is looked up where nothing is made once for all.
             assert len(read) <= 1
         said = [request for request in asked if request.resource == "events"]
         print(
-            f"{ref.type.label}: {len(writes) - status} children, {status} of the status, {len(said)} Events;"
-            f" Ready is {running_cluster.ready(ref).get('reason')}"
+            f"{ref.type.group_kind}: {len(writes) - status} children, {status} of the status, "
+            f"{len(said)} Events; Ready is {running_cluster.ready(ref).get('reason')}"
         )
     finally:
         running_cluster.delete(ref)
@@ -102,13 +102,13 @@ def test_many_resources_take_no_more_each(
     mark, refs = many
     writes = running_cluster.audit.writes(mark, namespace=namespace)
     for ref in refs:
-        room = next(room for room in ROOMS.values() if room.type == ref.type)
-        names = {(c.type.plural, c.name) for c in running_cluster.children(room, ref.namespace, ref.name)}
+        served = next(served for served in KINDS_BY_NAME.values() if served.type == ref.type)
+        names = {(c.type.plural, c.name) for c in running_cluster.children(served, ref.namespace, ref.name)}
         names.add((f"{ref.type.plural}/status", ref.name))
         own = [
             request
             for request in writes
-            if (request.resource, request.name) in names and request.group in _groups(room)
+            if (request.resource, request.name) in names and request.group in _groups(served)
         ]
         _expect(running_cluster, ref, own)
 
@@ -121,17 +121,17 @@ def test_at_rest_nothing_is_written(
     assert _told(running_cluster.audit.writes(mark, namespace=namespace)) == ""
 
 
-@EACH_ROOM
+@EACH_KIND
 def test_changed_field_takes_a_write_for_each_child_that_it_changes(
-    running_cluster: Cluster, namespace: str, many: tuple[int, list[Ref]], room: Kind
+    running_cluster: Cluster, namespace: str, many: tuple[int, list[Ref]], served: Kind
 ) -> None:
     """And one more, once, for each that may hold fields by creation that are no longer wanted."""
-    ref = next(ref for ref in many[1] if ref.type == room.type)
-    before = running_cluster.children(room, ref.namespace, ref.name)
+    ref = next(ref for ref in many[1] if ref.type == served.type)
+    before = running_cluster.children(served, ref.namespace, ref.name)
     mark = running_cluster.audit.mark()
-    running_cluster.merge(ref, {"spec": CHANGES[f"{room.type.plural}.{room.type.group}"]})
+    running_cluster.merge(ref, {"spec": CHANGES[f"{served.type.plural}.{served.type.group}"]})
     running_cluster.wait_settled(ref)
-    after = running_cluster.children(room, ref.namespace, ref.name)
+    after = running_cluster.children(served, ref.namespace, ref.name)
     changed = Counter(
         (child.type.plural, child.name)
         for child in before.keys() | after.keys()
@@ -177,7 +177,7 @@ def test_restart_writes_nothing(
     watched = {
         request.resource for request in running_cluster.audit.requests(mark) if request.verb == "watch"
     }
-    assert {room.type.plural for room in ROOMS.values()} <= watched, "it had not started to look"
+    assert {served.type.plural for served in KINDS_BY_NAME.values()} <= watched, "it had not started to look"
 
 
 def test_no_request_was_beyond_its_rights(
@@ -186,8 +186,8 @@ def test_no_request_was_beyond_its_rights(
     assert [request for request in running_cluster.audit.requests(0) if request.forbidden] == []
 
 
-def _groups(room: Kind) -> set[str]:
-    return {room.type.group, *(type.group for type in room.children)}
+def _groups(served: Kind) -> set[str]:
+    return {served.type.group, *(type.group for type in served.children)}
 
 
 def _by_creation(child: Json) -> bool:

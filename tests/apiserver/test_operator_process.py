@@ -165,7 +165,7 @@ def test_silence_on_one_watch_is_deafness_and_healthz_names_it(
         between.silence(ALL)
         wait(lambda: process.get("/healthz")[0] == 503, what=process.log())
         _, why = process.get("/healthz")
-        assert why.startswith("no watch for ")
+        assert why.startswith("watch stalled: no watch for ")
         assert why.endswith(f" s on {ALL}")
         assert process.get("/readyz") == (503, process.get("/healthz")[1])
         assert process.process.poll() is None
@@ -185,16 +185,14 @@ def test_a_deletion_in_the_dark_is_found_when_the_kind_is_listed_anew(
         between.silence(path)
         api.delete(f"{path}/mydb").accepted()
         time.sleep(0.5)
-        before = process.value("kindling_objects")
+        before = process.value("kindling_cache_objects")
         between.expire(path)  # the list that follows is empty
         wait(
-            lambda: (
-                process.value("kindling_ghosts_healed_total", kind="postgresql.database.db.example.com") == 1
-            ),
+            lambda: process.value("kindling_missed_deletes_total", group="database.db.example.com") == 1,
             what=process.log(),
         )
-        assert process.value("kindling_relists_total", kind="postgresql.database.db.example.com") == 1
-        assert process.value("kindling_objects") == before - 1
+        assert process.value("kindling_relists_total", group="database.db.example.com") == 1
+        assert process.value("kindling_cache_objects") == before - 1
 
 
 def test_a_kubernetes_that_is_too_old_ends_it_with_one_line_before_any_write(between: Proxy) -> None:

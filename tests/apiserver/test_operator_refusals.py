@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from kindling.kinds.contract import INSTANCE_LABEL, Kind, labels_of
+from kindling.kinds.base import Kind
+from kindling.kinds.metadata import INSTANCE_LABEL, labels_of
 from kindling.kube.resources import (
     DEPLOYMENT,
     SERVICE,
@@ -19,9 +20,9 @@ from kindling.kube.resources import (
 
 from tests.apiserver.apiclient import Json
 from tests.apiserver.audit import wait_until
-from tests.apiserver.cluster import ROOMS, Cluster, path, ref_to
+from tests.apiserver.cluster import KINDS_BY_NAME, Cluster, path, ref_to
 from tests.apiserver.kinds import POSTGRESQL
-from tests.apiserver.models import EACH_ROOM, MAKERS, copy_of, models
+from tests.apiserver.models import EACH_KIND, MAKERS, copy_of, models
 from tests.apiserver.test_operator_numbers import CHANGES
 
 WORKLOADS = (DEPLOYMENT, STATEFUL_SET)
@@ -42,12 +43,12 @@ def prototypes(running_cluster: Cluster, namespace: str, replica: object) -> dic
     return models(running_cluster, namespace)
 
 
-@EACH_ROOM
-def test_quota_is_told_and_waited_for(running_cluster: Cluster, room: Kind) -> None:
+@EACH_KIND
+def test_quota_is_told_and_waited_for(running_cluster: Cluster, kind: Kind) -> None:
     """A Service or Deployment too many: what else there is goes on, and the last comes when it may."""
     cluster = running_cluster
-    namespace = cluster.namespace(f"quota-{list(MAKERS.values()).index(room)}")
-    type = SERVICE if SERVICE in room.children else DEPLOYMENT
+    namespace = cluster.namespace(f"quota-{list(MAKERS.values()).index(kind)}")
+    type = SERVICE if SERVICE in kind.children else DEPLOYMENT
     quota = f"/api/v1/namespaces/{namespace}/resourcequotas"
     counted = f"count/{type.plural}" + (f".{type.group}" if type.group else "")
     cluster.api.create(quota, {"metadata": {"name": "none"}, "spec": {"hard": {counted: "0"}}}).accepted()
@@ -56,13 +57,13 @@ def test_quota_is_told_and_waited_for(running_cluster: Cluster, room: Kind) -> N
         seconds=POLICY_SECONDS,
         what="the quota in force",
     )
-    ref, mark = ref_to(room, namespace, "poor"), cluster.audit.mark()
-    cluster.create(room, namespace, ref.name)
-    ready = cluster.wait_ready_reason(ref, "Refused")
+    ref, mark = ref_to(kind, namespace, "poor"), cluster.audit.mark()
+    cluster.create(kind, namespace, ref.name)
+    ready = cluster.wait_ready_reason(ref, "ApplyRejected")
     assert ready["status"] == "False"
     assert "exceeded quota: none" in ready["message"]
     with _watched(cluster, mark, namespace=namespace, type=type):
-        _others_are_repaired(cluster, room, ref)
+        _others_are_repaired(cluster, kind, ref)
         time.sleep(REFUSED_SECONDS)
     cluster.api.delete(f"{quota}/none").accepted()
     _heals(cluster, ref)
@@ -84,9 +85,9 @@ def _watched(cluster: Cluster, mark: int, *, namespace: str, type: ResourceType)
     assert len(status) <= 4
 
 
-def _others_are_repaired(cluster: Cluster, room: Kind, ref: Ref) -> None:
+def _others_are_repaired(cluster: Cluster, kind: Kind, ref: Ref) -> None:
     """Whatever of its other children is there, one of them comes back when it is deleted."""
-    there = cluster.children(room, ref.namespace, ref.name)
+    there = cluster.children(kind, ref.namespace, ref.name)
     others = [child for child in there if child.type not in (*WORKLOADS, VOLUME_CLAIM)]
     if others:
         child = others[-1]
@@ -101,7 +102,7 @@ def _others_are_repaired(cluster: Cluster, room: Kind, ref: Ref) -> None:
 
 def _heals(cluster: Cluster, ref: Ref) -> None:
     took = wait_until(
-        lambda: cluster.ready(ref).get("reason") != "Refused",
+        lambda: cluster.ready(ref).get("reason") != "ApplyRejected",
         seconds=HEALING_SECONDS,
         what=lambda: f"{ref} healed: {cluster.ready(ref)}",
     )
@@ -109,23 +110,23 @@ def _heals(cluster: Cluster, ref: Ref) -> None:
     print(f"healed after {took:.1f} s")
 
 
-@EACH_ROOM
-def test_policy_is_told_and_waited_for(running_cluster: Cluster, room: Kind) -> None:
+@EACH_KIND
+def test_policy_is_told_and_waited_for(running_cluster: Cluster, kind: Kind) -> None:
     """A policy against the workload's change: the edit is not lost, and goes through when it may."""
     cluster = running_cluster
-    number = list(MAKERS.values()).index(room)
+    number = list(MAKERS.values()).index(kind)
     namespace = cluster.namespace(f"policy-{number}", audited=f"yes-{number}")
-    ref = ref_to(room, namespace, "audited")
-    cluster.create(room, namespace, ref.name)
+    ref = ref_to(kind, namespace, "audited")
+    cluster.create(kind, namespace, ref.name)
     cluster.wait_settled(ref)
-    workload = next(child for child in cluster.children(room, namespace, ref.name) if child.type in WORKLOADS)
+    workload = next(child for child in cluster.children(kind, namespace, ref.name) if child.type in WORKLOADS)
     with _policy(cluster, f"policy-{number}", label=f"yes-{number}", probe=workload):
         mark = cluster.audit.mark()
-        cluster.merge(ref, {"spec": CHANGES[f"{room.type.plural}.{room.type.group}"]})
-        ready = cluster.wait_ready_reason(ref, "Refused")
+        cluster.merge(ref, {"spec": CHANGES[f"{kind.type.plural}.{kind.type.group}"]})
+        ready = cluster.wait_ready_reason(ref, "ApplyRejected")
         assert WORDS in ready["message"]
         with _watched(cluster, mark, namespace=namespace, type=workload.type):
-            _others_are_repaired(cluster, room, ref)
+            _others_are_repaired(cluster, kind, ref)
             time.sleep(REFUSED_SECONDS)
         before = cluster.get(workload)
         assert before is not None
@@ -176,25 +177,25 @@ def _policy(cluster: Cluster, name: str, *, label: str, probe: Ref) -> Iterator[
         cluster.api.delete(f"{policies}/{name}").accepted()
 
 
-@EACH_ROOM
+@EACH_KIND
 def test_field_that_can_not_change_is_told_and_heals_once_the_object_is_gone(
-    running_cluster: Cluster, namespace: str, prototypes: dict[str, dict[Ref, Json]], room: Kind
+    running_cluster: Cluster, namespace: str, prototypes: dict[str, dict[Ref, Json]], kind: Kind
 ) -> None:
     """Our own workload of earlier days, with another selector or Service than it has today."""
-    cluster, crd = running_cluster, f"{room.type.plural}.{room.type.group}"
+    cluster, crd = running_cluster, f"{kind.type.plural}.{kind.type.group}"
     number = list(MAKERS).index(crd)
     child, body = next((ref, body) for ref, body in prototypes[crd].items() if ref.type in WORKLOADS)
     old = copy_of(body, prototype=f"prototype-{number}", name=f"old-{number}", owner=None)
-    old["metadata"]["labels"] = labels_of(room.type, {"metadata": {"name": f"old-{number}"}})
+    old["metadata"]["labels"] = labels_of(kind.type, {"metadata": {"name": f"old-{number}"}})
     old["spec"]["selector"]["matchLabels"]["era"] = "old"
     old["spec"]["template"]["metadata"]["labels"]["era"] = "old"
     cluster.api.create(child.type.path(namespace=namespace), old).accepted()
     ref, workload = (
-        ref_to(room, namespace, f"old-{number}"),
+        ref_to(kind, namespace, f"old-{number}"),
         Ref(child.type, namespace, old["metadata"]["name"]),
     )
-    cluster.create(room, namespace, ref.name)
-    ready = cluster.wait_ready_reason(ref, "Refused")
+    cluster.create(kind, namespace, ref.name)
+    ready = cluster.wait_ready_reason(ref, "ApplyRejected")
     assert "spec" in ready["message"]
     print(ready["message"])
     cluster.delete(workload)
@@ -204,26 +205,26 @@ def test_field_that_can_not_change_is_told_and_heals_once_the_object_is_gone(
 def test_volume_that_can_not_grow_is_told_and_grows_when_it_may(
     running_cluster: Cluster, namespace: str
 ) -> None:
-    cluster, room = running_cluster, ROOMS[POSTGRESQL.id]
+    cluster, kind = running_cluster, KINDS_BY_NAME[POSTGRESQL.id]
     classes = "/apis/storage.k8s.io/v1/storageclasses"
     body = {"metadata": {"name": "rigid"}, "provisioner": "example.com/rigid", "allowVolumeExpansion": False}
     cluster.api.create(classes, body).accepted()
-    ref = ref_to(room, namespace, "growing")
-    cluster.create(room, namespace, ref.name, {"storage": {"size": "1Gi", "storageClassName": "rigid"}})
+    ref = ref_to(kind, namespace, "growing")
+    cluster.create(kind, namespace, ref.name, {"storage": {"size": "1Gi", "storageClassName": "rigid"}})
     cluster.wait_settled(ref)
-    claim = next(c for c in cluster.children(room, namespace, ref.name) if c.type == VOLUME_CLAIM)
+    claim = next(c for c in cluster.children(kind, namespace, ref.name) if c.type == VOLUME_CLAIM)
     # What a provisioner does.
     cluster.merge(claim, {"spec": {"volumeName": "some-volume"}})
     bound = {"status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}}
     cluster.api.merge(f"{path(claim)}/status", bound).accepted()
     cluster.merge(ref, {"spec": {"storage": {"size": "2Gi"}}})
-    ready = cluster.wait_ready_reason(ref, "Refused")
+    ready = cluster.wait_ready_reason(ref, "ApplyRejected")
     assert "resize" in ready["message"]
     assert "set spec.storage.size to '1Gi'" in ready["message"]
     cluster.merge(ref, {"spec": {"storage": {"size": "1Gi"}}})
     _heals(cluster, ref)
     cluster.merge(ref, {"spec": {"storage": {"size": "2Gi"}}})
-    cluster.wait_ready_reason(ref, "Refused")
+    cluster.wait_ready_reason(ref, "ApplyRejected")
     cluster.api.merge(f"{classes}/rigid", {"allowVolumeExpansion": True}).accepted()
     _heals(cluster, ref)
     grown = cluster.get(claim)

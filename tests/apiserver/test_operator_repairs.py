@@ -12,8 +12,8 @@ import time
 from typing import Any
 
 import pytest
-from kindling.engine.compare import APPLIED
-from kindling.kinds.contract import Kind
+from kindling.engine.compare import LAST_APPLIED_HASH
+from kindling.kinds.base import Kind
 from kindling.kube.resources import (
     DEPLOYMENT,
     EVENT,
@@ -26,10 +26,10 @@ from kindling.kube.resources import (
 
 from tests.apiserver.apiclient import Json
 from tests.apiserver.audit import wait_until
-from tests.apiserver.cluster import ROOMS, Cluster, path, ref_to
+from tests.apiserver.cluster import KINDS_BY_NAME, Cluster, path, ref_to
 from tests.apiserver.fields import Path, edited, edits, ours, value_of
 from tests.apiserver.kinds import LEAST_SPEC
-from tests.apiserver.models import EACH_ROOM, MAKERS
+from tests.apiserver.models import EACH_KIND, MAKERS
 
 # A second is what is promised. A login that is being tried holds the next pass up, though, and here it is
 # tried against names of which the resolver of the machine takes its time to know nothing.
@@ -43,7 +43,7 @@ SPECS = {
     for crd, spec in LEAST_SPEC.items()
 }
 # The operator's own notes, which say what was and not what shall be.
-MARKS = ("f:kindling.dev/applied", "f:kindling.dev/parameters", "f:kindling.dev/default-user")
+MARKS = ("f:kindling.dev/last-applied-hash", "f:kindling.dev/parameters", "f:kindling.dev/default-user")
 # As they are until a server lets in those of the spec, and here is none that could be told.
 TOLD = ("f:data.f:password", "f:data.f:username")
 # What nobody can change, or not by itself.
@@ -65,24 +65,24 @@ pytestmark = pytest.mark.usefixtures("replica")
 @pytest.fixture(scope="module")
 def resources(running_cluster: Cluster, namespace: str, replica: object) -> dict[str, Ref]:
     """One resource of each kind, at rest, by the name of its CRD."""
-    refs = {crd: ref_to(room, namespace, f"mended-{n}") for n, (crd, room) in enumerate(MAKERS.items())}
+    refs = {crd: ref_to(kind, namespace, f"mended-{n}") for n, (crd, kind) in enumerate(MAKERS.items())}
     for crd, ref in refs.items():
         running_cluster.create(MAKERS[crd], namespace, ref.name, SPECS[crd])
     running_cluster.wait_settled(*refs.values())
     return refs
 
 
-def _ref(resources: dict[str, Ref], room: Kind) -> Ref:
-    return next(ref for ref in resources.values() if ref.type == room.type)
+def _ref(resources: dict[str, Ref], kind: Kind) -> Ref:
+    return next(ref for ref in resources.values() if ref.type == kind.type)
 
 
-def _have_applied(cluster: Cluster, room: Kind, ref: Ref) -> None:
+def _have_applied(cluster: Cluster, kind: Kind, ref: Ref) -> None:
     """What was created is ours with all that the server filled in. Without its mark it is applied."""
-    for child, found in cluster.children(room, ref.namespace, ref.name).items():
-        if APPLIED in found["metadata"].get("annotations", {}):
-            cluster.merge(child, {"metadata": {"annotations": {APPLIED: None}}})
+    for child, found in cluster.children(kind, ref.namespace, ref.name).items():
+        if LAST_APPLIED_HASH in found["metadata"].get("annotations", {}):
+            cluster.merge(child, {"metadata": {"annotations": {LAST_APPLIED_HASH: None}}})
     cluster.wait_settled(ref)
-    for found in cluster.children(room, ref.namespace, ref.name).values():
+    for found in cluster.children(kind, ref.namespace, ref.name).values():
         ours = [entry for entry in found["metadata"]["managedFields"] if entry["manager"] == "kindling"]
         assert len(ours) == 1, ours
 
@@ -95,10 +95,10 @@ def _say(what: str, took: list[float]) -> None:
         )
 
 
-@EACH_ROOM
-def test_deleted_child_comes_back(running_cluster: Cluster, resources: dict[str, Ref], room: Kind) -> None:
-    ref, took = _ref(resources, room), []
-    for child, old in running_cluster.children(room, ref.namespace, ref.name).items():
+@EACH_KIND
+def test_deleted_child_comes_back(running_cluster: Cluster, resources: dict[str, Ref], kind: Kind) -> None:
+    ref, took = _ref(resources, kind), []
+    for child, old in running_cluster.children(kind, ref.namespace, ref.name).items():
         if child.type == VOLUME_CLAIM:
             continue  # It lives as long as its Pod does, and is tested below.
         running_cluster.delete(child)
@@ -110,7 +110,7 @@ def test_deleted_child_comes_back(running_cluster: Cluster, resources: dict[str,
             )
         )
         running_cluster.audit.wait_quiet(seconds=0.3)
-    _say(f"deleted children of {room.type.label}", took)
+    _say(f"deleted children of {kind.type.group_kind}", took)
     assert took
 
 
@@ -123,14 +123,14 @@ def _dotted(child: Ref, where: Path) -> str:
     return ".".join((child.type.kind, *(step[2:] for step in where)))
 
 
-@EACH_ROOM
-def test_edited_field_is_set_back(running_cluster: Cluster, resources: dict[str, Ref], room: Kind) -> None:
+@EACH_KIND
+def test_edited_field_is_set_back(running_cluster: Cluster, resources: dict[str, Ref], kind: Kind) -> None:
     """Each of our fields changed, and each removed, with what is below it; one at a time."""
-    ref = _ref(resources, room)
-    _have_applied(running_cluster, room, ref)
+    ref = _ref(resources, kind)
+    _have_applied(running_cluster, kind, ref)
     took: list[float] = []
     fixed, lost = [], []
-    for child, first in running_cluster.children(room, ref.namespace, ref.name).items():
+    for child, first in running_cluster.children(kind, ref.namespace, ref.name).items():
         applied = list(ours(first, once=_made_once(first)))
         for where in applied:
             if where == ("f:metadata",) or where[-1] in MARKS:
@@ -149,7 +149,7 @@ def test_edited_field_is_set_back(running_cluster: Cluster, resources: dict[str,
                     continue
                 stored = _edit(running_cluster, child, edited(now, where, edit))
                 if stored is None or value_of(stored, where) == value:
-                    continue  # It can not be so, or that is the server's default.
+                    continue  # It cannot be so, or that is the server's default.
                 changed = changed or edit is not None
                 seconds = _set_back(running_cluster, child, where, value)
                 if seconds is None:
@@ -160,7 +160,7 @@ def test_edited_field_is_set_back(running_cluster: Cluster, resources: dict[str,
                 _tidy(running_cluster, child, now)
             if not changed:
                 fixed.append(_dotted(child, where))
-    _say(f"edited fields of {room.type.label}", took)
+    _say(f"edited fields of {kind.type.group_kind}", took)
     assert not lost, "\n".join(lost)
     fixed = [field for field in fixed if not FIXED.search(field)]
     assert not fixed, "\n".join(fixed)
@@ -206,13 +206,13 @@ def _tidy(cluster: Cluster, child: Ref, as_it_was: Json) -> None:
         cluster.replace(child, {**now, "spec": as_it_was["spec"]})
 
 
-@EACH_ROOM
+@EACH_KIND
 def test_what_others_add_stays_and_costs_nothing(
-    running_cluster: Cluster, resources: dict[str, Ref], room: Kind
+    running_cluster: Cluster, resources: dict[str, Ref], kind: Kind
 ) -> None:
-    ref = _ref(resources, room)
+    ref = _ref(resources, kind)
     added = {"metadata": {"labels": {"team": "blue"}, "annotations": {"example.com/note": "kept"}}}
-    children = running_cluster.children(room, ref.namespace, ref.name)
+    children = running_cluster.children(kind, ref.namespace, ref.name)
     running_cluster.audit.wait_quiet()
     mark = running_cluster.audit.mark()
     for child in children:
@@ -248,22 +248,22 @@ def test_what_others_add_stays_and_costs_nothing(
             assert "sidecar" in names
 
 
-@EACH_ROOM
+@EACH_KIND
 def test_repair_is_told_as_an_event(
-    running_cluster: Cluster, resources: dict[str, Ref], namespace: str, room: Kind
+    running_cluster: Cluster, resources: dict[str, Ref], namespace: str, kind: Kind
 ) -> None:
     """After the edits above each child has been repaired, many times over, and was told of once or twice.
 
     Not so of Secrets, where an edit may be the user's wish, nor of volumes, in which little can be edited.
     """
-    ref = _ref(resources, room)
+    ref = _ref(resources, kind)
     events = running_cluster.api.get(EVENT.path(namespace=namespace)).accepted()["items"]
     notes = [
         event["note"]
         for event in events
         if event["reason"] == "Repaired" and event["regarding"]["name"] == ref.name
     ]
-    children = running_cluster.children(room, ref.namespace, ref.name)
+    children = running_cluster.children(kind, ref.namespace, ref.name)
     untold = [
         child
         for child in children
@@ -313,4 +313,4 @@ def test_lost_volume_brings_a_new_one(
 
 
 def _room_of(ref: Ref) -> Kind:
-    return next(room for room in ROOMS.values() if room.type == ref.type)
+    return next(kind for kind in KINDS_BY_NAME.values() if kind.type == ref.type)

@@ -21,12 +21,12 @@ import pytest
 from kindling.kube.client import POOL
 
 from tests.apiserver.audit import READS, Request, wait_until
-from tests.apiserver.cluster import ACCOUNT, NAMESPACE, ROOMS, SECONDS, Cluster, ref_to
+from tests.apiserver.cluster import ACCOUNT, KINDS_BY_NAME, NAMESPACE, SECONDS, Cluster, ref_to
 from tests.apiserver.kinds import MEMCACHED
 from tests.apiserver.operator_process import OperatorProcess, operator
 from tests.convergence.proxy import Proxy, proxy
 
-ROOM = ROOMS[MEMCACHED.id]
+ROOM = KINDS_BY_NAME[MEMCACHED.id]
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{ACCOUNT}"
 # Within 15 s is what is promised, and what a cluster shows (tests/cluster/test_faults.py); it takes 11 to 13
 # here. Another suite may be at its hardest on the same two cores meanwhile.
@@ -35,6 +35,7 @@ NUMBERS = itertools.count(1)
 # A leader that was asleep for less than its term goes on.
 NAP_SECONDS = 4.0
 # So much work that nobody is done with it in a second.
+LOG_CHARACTERS = 20_000
 RESOURCES = 60
 RENEWAL = ("PATCH", "/leases/")
 # From the first write of the leader on, so many of its writes until it is hit.
@@ -94,7 +95,10 @@ class Pair:
 
     def wait_done(self, namespace: str) -> None:
         refs = [ref_to(ROOM, namespace, f"n{number}") for number in range(RESOURCES)]
-        self.cluster.wait_settled(*refs, seconds=2 * SECONDS)
+        try:
+            self.cluster.wait_settled(*refs, seconds=2 * SECONDS)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.standby.log()[-LOG_CHARACTERS:]}") from None
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from kindling.kube.resources import SECRET, Ref
 
 from tests.apiserver.apiclient import Json
-from tests.apiserver.cluster import ROOMS, Cluster, ref_to
+from tests.apiserver.cluster import KINDS_BY_NAME, Cluster, ref_to
 from tests.apiserver.conftest import Replica
 from tests.apiserver.kinds import LEAST_SPEC, POSTGRESQL, POSTGRESQL_EXAMPLE, PULSAR_CONSUMER
 
@@ -35,7 +35,7 @@ def canaries(running_cluster: Cluster, namespace: str, replica: Replica) -> list
     cluster.api.create(SECRET.path(namespace=namespace), secret).accepted()
     canaries, refs = [IN_SPEC, IN_SECRET, TOKEN, CHANGED], []
     for number, crd in enumerate(DATABASES):
-        room = ROOMS[crd]
+        kind = KINDS_BY_NAME[crd]
         specs: dict[str, Json] = {
             "spec": {"password": IN_SPEC},
             "reference": {"passwordSecretRef": {"name": "given", "key": "password"}},
@@ -43,8 +43,8 @@ def canaries(running_cluster: Cluster, namespace: str, replica: Replica) -> list
             "changed": {"password": IN_SPEC},
         }
         for name, spec in specs.items():
-            refs.append(ref_to(room, namespace, f"{name}-{number}"))
-            cluster.create(room, namespace, f"{name}-{number}", spec)
+            refs.append(ref_to(kind, namespace, f"{name}-{number}"))
+            cluster.create(kind, namespace, f"{name}-{number}", spec)
     cluster.wait_settled(*refs)
     for ref in refs:
         if ref.name.startswith("changed"):
@@ -53,11 +53,11 @@ def canaries(running_cluster: Cluster, namespace: str, replica: Replica) -> list
         binding = Ref(SECRET, namespace, f"{ref.name}-binding")
         cluster.merge(binding, {"data": {"host": "eA=="}})
         cluster.delete(Ref(SECRET, namespace, f"{ref.name}-superuser"))
-    if PULSAR_CONSUMER.id in ROOMS:
-        room = ROOMS[PULSAR_CONSUMER.id]
+    if PULSAR_CONSUMER.id in KINDS_BY_NAME:
+        kind = KINDS_BY_NAME[PULSAR_CONSUMER.id]
         auth = {"auth": {"tokenSecretRef": {"name": "given", "key": "token"}}}
-        refs.append(ref_to(room, namespace, "consumer"))
-        cluster.create(room, namespace, "consumer", {**LEAST_SPEC[PULSAR_CONSUMER.id], **auth})
+        refs.append(ref_to(kind, namespace, "consumer"))
+        cluster.create(kind, namespace, "consumer", {**LEAST_SPEC[PULSAR_CONSUMER.id], **auth})
     cluster.wait_settled(*refs)
     for secret in cluster.list(SECRET, namespace, selector={}):
         password = secret.get("data", {}).get("password")
@@ -116,7 +116,7 @@ def test_no_object_holds_a_password_but_secrets(running_cluster: Cluster, canari
 def test_log_tells_no_password(replica: Replica, canaries: list[str]) -> None:
     """At the level that tells most."""
     log = replica.process.log()
-    assert "holding the lease" in log
+    assert "became leader" in log
     assert _found(log, canaries) == []
 
 

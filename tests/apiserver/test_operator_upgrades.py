@@ -13,16 +13,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from kindling.kinds.conditions import find
+from kindling.kinds.conditions import find_condition
 from kindling.kube.resources import LEASE, POD, STATEFUL_SET, Ref
 
 from tests.apiserver.apiclient import Json
 from tests.apiserver.audit import wait_until
-from tests.apiserver.cluster import ROOMS, Cluster, ref_to
+from tests.apiserver.cluster import KINDS_BY_NAME, Cluster, ref_to
 from tests.apiserver.kinds import POSTGRESQL, REPOSITORY
 from tests.apiserver.operator_process import operator
 
-ROOM = ROOMS[POSTGRESQL.id]
+ROOM = KINDS_BY_NAME[POSTGRESQL.id]
 OLD, NEW = "kindling.invalid/postgres:1", "kindling.invalid/postgres:2"
 SPECS: Mapping[str, Json] = {
     "auto-1": {},
@@ -92,7 +92,7 @@ class Databases:
 
     def pending(self, name: str) -> str:
         status = (self.cluster.get(ref_to(ROOM, self.namespace, name)) or {}).get("status") or {}
-        return str(find(status, "RestartPending").get("reason", ""))
+        return str(find_condition(status, "RestartPending").get("reason", ""))
 
     def wait(self, what: str, *names: str, until: object, of: str) -> None:
         """Until `what` of each is so: `runs`, `pending`, `comes`."""
@@ -158,7 +158,7 @@ def test_another_image(databases: Databases) -> None:
     held = [name for name in SPECS if name != first]
     assert {name: databases.uid(name) for name in held} == {name: uids[name] for name in held}
     others = [name for name in AUTOS if name != first]
-    assert {databases.pending(name) for name in others} == {"InLine"}
+    assert {databases.pending(name) for name in others} == {"Queued"}
 
     # Nobody's help is needed for what a Pod that is made anew runs.
     for name, image in (("ephemeral", NEW), (others[0], NEW), ("manual", OLD)):

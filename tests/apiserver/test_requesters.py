@@ -12,7 +12,7 @@ import pytest
 
 from infra.admission import COMMAND_PARAMETERS, SECRETS
 from tests.apiserver.accounts import PolicyRule
-from tests.apiserver.apiclient import Answer, Api, Json
+from tests.apiserver.apiclient import Api, Json, Response
 from tests.apiserver.controlplane import ControlPlane
 from tests.apiserver.kinds import (
     KINDS,
@@ -63,7 +63,7 @@ def variables(*names: str) -> Json:
     return {"env": [{"name": f"V{number}", "valueFrom": ref} for number, ref in enumerate(refs)]}
 
 
-def refused(answer: Answer, *words: str) -> None:
+def refused(answer: Response, *words: str) -> None:
     assert answer.status == 403, f"{answer.status}: {answer.message}"
     assert "kindling-" in answer.message, "not by RBAC, by the policy"
     for word in words:

@@ -115,7 +115,7 @@ class Node:
 
     def _write(self, file: str, text: str) -> None:
         words: list[str | Path] = [self._engine.program, "exec", "--interactive", self._name, "tee", file]
-        processes.run(words, timeout=60, env=self._engine.environment(), stdin=text)
+        processes.run(words, timeout=60, env=self._engine.env_vars(), stdin=text)
 
     def _answers(self) -> bool:
         try:

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
+from infra.bootstrap.toolchain import Toolchain
 from infra.settings import read
-from infra.toolchain import Toolchain
 
 ROOT = Path(__file__).parents[2]
 STACK = "test"

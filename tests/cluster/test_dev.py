@@ -31,7 +31,7 @@ def test_the_checkouts_operator_makes_a_database_ready_from_here(
             start_new_session=True,
         )
     try:
-        told(process, log, "holding the lease; working")
+        told(process, log, "became leader")
         kind = {"apiVersion": "database.db.example.com/v1", "kind": "Postgresql"}
         resource = {**kind, "metadata": {"name": "made-by-dev"}, "spec": {"storage": {"ephemeral": True}}}
         environment.kubectl("apply", "-f", "-", stdin=json.dumps(resource))

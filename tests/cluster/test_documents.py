@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from infra.cli.commands.up import next_steps
 from infra.settings import stacks
 from tests.cluster.stack import ROOT, STACK, Environment
 
 # What brings up, takes down and tests is run by the fixture and by CI itself; timings by hand.
-ELSEWHERE = {"up", "destroy", "test", "dev", "promote"}
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+ELSEWHERE = {"up", "destroy", "test", "dev", "promote", "checkout"}
+PAGES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "tests/README.md")
+DOCUMENTS = [*(ROOT / name for name in PAGES), *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def commands() -> list[tuple[str, str]]:
@@ -21,7 +23,7 @@ def commands() -> list[tuple[str, str]]:
     found = []
     for document in DOCUMENTS:
         for block in re.findall(r"```console\n(.*?)```", document.read_text(), re.DOTALL):
-            lines = [line[2:] for line in block.splitlines() if line.startswith("$ ")]
+            lines = [line.strip()[2:] for line in block.splitlines() if line.lstrip().startswith("$ ")]
             found += [(document.name, line) for line in lines]
     return found
 
@@ -53,6 +55,18 @@ def test_the_command_works_as_printed(
         rest = [str(tmp_path / word) if word.endswith((".md", ".json")) else word for word in rest]
         words = [STACK, *(word for word in rest if word not in stacks())]
     assert environment.ok(verb, *words), document
+
+
+def test_the_login_that_up_prints_works(environment: Environment) -> None:
+    """With the password that its second command prints, which psql would ask for."""
+    printed = [line.strip() for line in next_steps(STACK, samples=True).splitlines()]
+    login, secret = (
+        shlex.split(line)[3:] for line in printed if line.startswith("python3") and "mydb" in line
+    )
+    words = [word for word in login if word != "-it"]
+    at = words.index("psql")
+    words[at:at] = ["env", f"PGPASSWORD={environment.ok(*secret)}"]
+    assert environment.ok(*words, "-Atc", "select current_user").strip() == "pgowner"
 
 
 def test_the_documents_name_no_file_that_is_not_there() -> None:

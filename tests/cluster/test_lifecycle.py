@@ -1,4 +1,4 @@
-"""What only a real cluster can show of a stack's life: upgraded, replaced, damaged, lost and made anew."""
+"""What only a real cluster can show of a stack's life: upgraded, replaced, damaged, lost and recreated."""
 
 from __future__ import annotations
 

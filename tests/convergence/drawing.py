@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import hypothesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from kindling.kinds.contract import Kind
+from kindling.kinds.base import Kind
 
 from tests.unit.schema.drawing import Json, drawn_from
 from tests.unit.schema.worlds import schema_of
@@ -79,7 +79,7 @@ def _value(schema: Json) -> st.SearchStrategy[Any]:
 
 def _paths(schema: Json, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Json]]:
     for name, below in schema.get("properties", {}).items():
-        # A volume can not grow where there is no storage, and may do nothing else.
+        # A volume cannot grow where there is no storage, and may do nothing else.
         if (*above, name) != ("storage",):
             yield (*above, name), below
             yield from _paths(below, (*above, name))

@@ -10,7 +10,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from kindling.kinds.contract import Kind
+from kindling.kinds.base import Kind
 from kindling.kube.resources import (
     CONFIG_MAP,
     DEPLOYMENT,
@@ -25,7 +25,7 @@ from kindling.kube.resources import (
 )
 
 from tests.apiserver.apiclient import Json
-from tests.apiserver.cluster import ROOMS, Cluster, path, ref_to
+from tests.apiserver.cluster import KINDS_BY_NAME, Cluster, path, ref_to
 from tests.apiserver.kinds import (
     LEAST_SPEC,
     MEMCACHED,
@@ -115,8 +115,8 @@ class Crowd:
             self._create(number)
 
     def refs(self) -> list[Ref]:
-        rooms = zip(self._kinds, self._names, strict=True)
-        return [ref_to(ROOMS[crd], self._namespace, name) for crd, name in rooms]
+        kinds_by_name = zip(self._kinds, self._names, strict=True)
+        return [ref_to(KINDS_BY_NAME[crd], self._namespace, name) for crd, name in kinds_by_name]
 
     def edit(self) -> None:
         weights = [weight for weight, _ in self._edits]
@@ -172,7 +172,7 @@ class Crowd:
         return ref_to(self._room(number), self._namespace, self._names[number])
 
     def _room(self, number: int) -> Kind:
-        return ROOMS[self._kinds[number]]
+        return KINDS_BY_NAME[self._kinds[number]]
 
     def _child(self, number: int) -> Ref | None:
         children = CHILDREN.get(self._kinds[number])

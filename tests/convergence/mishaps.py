@@ -15,7 +15,7 @@ from functools import partial
 from kindling.kube.resources import ResourceType
 
 from tests.apiserver.audit import wait_until
-from tests.apiserver.cluster import ROOMS, SECONDS, Cluster
+from tests.apiserver.cluster import KINDS_BY_NAME, SECONDS, Cluster
 from tests.apiserver.operator_process import OperatorProcess, operator
 from tests.convergence.proxy import Proxy
 
@@ -101,8 +101,8 @@ class Mishaps:
         self._cluster.plane.restart_api()
         self._cluster.manager.start()
         self._cluster.api.close()  # Opened anew with the next request.
-        for room in ROOMS.values():  # Ready as it says it is, it may not serve these yet.
-            wait_until(partial(self._serves, room.type), seconds=SECONDS, what=f"{room.type.plural} served")
+        for kind in KINDS_BY_NAME.values():  # Ready as it says it is, it may not serve these yet.
+            wait_until(partial(self._serves, kind.type), seconds=SECONDS, what=f"{kind.type.plural} served")
 
     def _serves(self, type: ResourceType) -> bool:
         return self._cluster.api.get(type.path(namespace=None)).status == 200

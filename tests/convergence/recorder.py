@@ -18,8 +18,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from kindling.engine.compare import APPLIED
-from kindling.kinds.contract import MANAGED_BY_LABEL
+from kindling.engine.compare import LAST_APPLIED_HASH
+from kindling.kinds.metadata import MANAGED_BY_LABEL
 from kindling.kube.resources import (
     DEPLOYMENT,
     DISRUPTION_BUDGET,
@@ -53,7 +53,7 @@ GIVEN = frozenset(
         "clusterIPs",
         "collisionCount",
         "pod-template-hash",
-        APPLIED,
+        LAST_APPLIED_HASH,
     }
 )
 # A Pod is what its controller made of its template, which is compared: whether it is there is what counts.

@@ -10,17 +10,17 @@ import json
 import time
 from functools import partial
 
-from kindling.kinds.contract import SELECTOR
+from kindling.kinds.metadata import SELECTOR
 from kindling.kube.resources import POD, SECRET, ResourceType
 
 from tests.apiserver.apiclient import Json
 from tests.apiserver.audit import READS, Request, wait_until
-from tests.apiserver.cluster import ROOMS, Cluster
+from tests.apiserver.cluster import KINDS_BY_NAME, Cluster
 from tests.apiserver.kinds import POSTGRESQL, POSTGRESQL_EXAMPLE
 from tests.apiserver.operator_process import OperatorProcess
 
 # Nothing that answers runs in the Pods here, so that is where a database gets.
-READY = {crd: "LoginFailed" if crd in (POSTGRESQL.id, POSTGRESQL_EXAMPLE.id) else "" for crd in ROOMS}
+READY = {crd: "LoginFailed" if crd in (POSTGRESQL.id, POSTGRESQL_EXAMPLE.id) else "" for crd in KINDS_BY_NAME}
 
 
 def wait_at_rest(cluster: Cluster, *, quiet: float, timeout: float) -> float:
@@ -37,14 +37,14 @@ def wait_at_rest(cluster: Cluster, *, quiet: float, timeout: float) -> float:
 def unfinished(cluster: Cluster) -> list[str]:
     """The resources that are not where they should get, and why."""
     found = []
-    for crd, room in ROOMS.items():
-        for item in _list(cluster, room.type):
+    for crd, kind in KINDS_BY_NAME.items():
+        for item in _list(cluster, kind.type):
             status = item.get("status") or {}
             ready: Json = next((c for c in status.get("conditions", ()) if c["type"] == "Ready"), {})
             good = ready.get("reason") == READY[crd] if READY[crd] else ready.get("status") == "True"
             if not good or status.get("observedGeneration") != item["metadata"]["generation"]:
                 said = f"{ready.get('reason')}: {ready.get('message')}"
-                found.append(f"{room.type.kind} {item['metadata']['name']}: {said}")
+                found.append(f"{kind.type.kind} {item['metadata']['name']}: {said}")
     return found
 
 
@@ -56,9 +56,9 @@ def written(cluster: Cluster, since: int) -> list[Request]:
 
 def left_over(cluster: Cluster) -> list[str]:
     """Names of objects of ours whose owner is no more, and that are not being removed either."""
-    types = {type for room in ROOMS.values() for type in room.children if type != POD}
+    types = {type for kind in KINDS_BY_NAME.values() for type in kind.children if type != POD}
     ours = [item for type in types for item in _list(cluster, type, selector=SELECTOR)]
-    resources = [item for room in ROOMS.values() for item in _list(cluster, room.type)]
+    resources = [item for kind in KINDS_BY_NAME.values() for item in _list(cluster, kind.type)]
     alive = {item["metadata"]["uid"] for item in [*resources, *ours]}  # A volume owns a Secret.
     return [
         item["metadata"]["name"]
@@ -86,17 +86,22 @@ def known(process: OperatorProcess) -> dict[str, str]:
 
 def listed(cluster: Cluster) -> dict[str, str]:
     """Each resource; of others' objects those that some kind looks at; else those that bear our label."""
-    rooms = ROOMS.values()
+    kinds_by_name = KINDS_BY_NAME.values()
     # Others' Secrets always, for they come as metadata; of other types while a resource looks for one.
-    looked = {look.type for room in rooms for cr in _list(cluster, room.type) for look in room.seeks(cr)}
-    sights = {type for room in rooms for type in room.sights if type == SECRET or type in looked}
-    whole = {*(room.type for room in rooms), *sights}
-    labelled = {type for room in rooms for type in room.children} - whole
+    looked = {
+        look.type
+        for kind in kinds_by_name
+        for cr in _list(cluster, kind.type)
+        for look in kind.watched_objects(cr)
+    }
+    watches = {type for kind in kinds_by_name for type in kind.watches if type == SECRET or type in looked}
+    whole = {*(kind.type for kind in kinds_by_name), *watches}
+    labelled = {type for kind in kinds_by_name for type in kind.children} - whole
     found = {}
     for type, selector in [*((type, "") for type in whole), *((type, SELECTOR) for type in labelled)]:
         for item in _list(cluster, type, selector=selector):
             meta = item["metadata"]
-            found[f"{type.label}/{meta['namespace']}/{meta['name']}"] = meta["resourceVersion"]
+            found[f"{type.group_kind}/{meta['namespace']}/{meta['name']}"] = meta["resourceVersion"]
     return found
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from kindling.kinds.contract import Kind
+from kindling.kinds.base import Kind
 from kindling.kube.resources import POD, SECRET, VOLUME_CLAIM, Ref
 
 from tests.apiserver.apiclient import Json
-from tests.apiserver.cluster import ROOMS, Cluster, ref_to
+from tests.apiserver.cluster import KINDS_BY_NAME, Cluster, ref_to
 from tests.apiserver.kinds import LEAST_SPEC, MEMCACHED, MY_CUSTOM_RESOURCE, POSTGRESQL, PULSAR_CONSUMER
 
 NAME, WORD = "it", "word"
@@ -30,7 +30,7 @@ class Scenario:
     """
 
     name: str
-    room: Kind
+    kind: Kind
     act: Act
     spec: Callable[[str], Json]
     before: Act = lambda cluster, ref: None
@@ -40,10 +40,10 @@ class Scenario:
 
     def prepare(self, cluster: Cluster, namespace: str) -> Ref:
         """The state before the act, to be waited for."""
-        ref = ref_to(self.room, namespace, NAME)
+        ref = ref_to(self.kind, namespace, NAME)
         self.before(cluster, ref)
         if not self.creates:
-            cluster.create(self.room, namespace, NAME, self.spec(namespace))
+            cluster.create(self.kind, namespace, NAME, self.spec(namespace))
         return ref
 
 
@@ -61,8 +61,8 @@ def _delete(cluster: Cluster, ref: Ref) -> None:
 
 def _delete_children(cluster: Cluster, ref: Ref) -> None:
     """All at once but for the data, and for the password that is in the data."""
-    room = next(room for room in ROOMS.values() if room.type == ref.type)
-    for child in cluster.children(room, ref.namespace, ref.name):
+    kind = next(kind for kind in KINDS_BY_NAME.values() if kind.type == ref.type)
+    for child in cluster.children(kind, ref.namespace, ref.name):
         if child.type != VOLUME_CLAIM and not child.name.endswith("-superuser"):
             cluster.delete(child)
 
@@ -124,7 +124,7 @@ def _stories() -> Iterator[Scenario]:
         ),
     )
     for crd, first, edits in kinds:
-        room, spec = ROOMS[crd], first
+        kind, spec = KINDS_BY_NAME[crd], first
 
         def story(
             what: str,
@@ -134,11 +134,11 @@ def _stories() -> Iterator[Scenario]:
             creates: bool = False,
             password: str = "",
             spec: Callable[[str], Json] = spec,
-            room: Kind = room,
+            kind: Kind = kind,
         ) -> Scenario:
             return Scenario(
-                name=f"{room.type.kind} {what}",
-                room=room,
+                name=f"{kind.type.kind} {what}",
+                kind=kind,
                 act=act,
                 spec=spec,
                 before=before,
@@ -146,14 +146,14 @@ def _stories() -> Iterator[Scenario]:
                 password=password,
             )
 
-        def create(cluster: Cluster, ref: Ref, room: Kind = room, spec: Callable[[str], Json] = spec) -> None:
-            cluster.create(room, ref.namespace, ref.name, spec(ref.namespace))
+        def create(cluster: Cluster, ref: Ref, kind: Kind = kind, spec: Callable[[str], Json] = spec) -> None:
+            cluster.create(kind, ref.namespace, ref.name, spec(ref.namespace))
 
         database = crd == POSTGRESQL.id
         yield story("created", create, creates=True, password=FIRST if database else "")
         for what, edit in edits.items():
             yield story(what, _edit(edit), password=str(edit.get("password", FIRST)) if database else "")
-        if room.children:
+        if kind.children:
             password = FIRST if database else ""
             yield story("children deleted", _delete_children, password=password)
         if database:

@@ -17,10 +17,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from kindling.kinds.conditions import find_condition
 from kindling.kube.resources import Ref, ResourceType
 
 from tests.apiserver.apiclient import Api
-from tests.apiserver.cluster import ROOMS, Cluster, cluster, path
+from tests.apiserver.cluster import KINDS_BY_NAME, Cluster, cluster, path
 from tests.apiserver.conftest import ENVIRONMENT
 from tests.apiserver.operator_process import OperatorProcess, operator
 from tests.convergence import database
@@ -35,6 +36,8 @@ STILL_SECONDS = 2.5
 SECONDS = 60.0
 LOGIN_SECONDS = 20.0
 TRIES = 3
+UNANSWERED = {"Reconciling", "LoginFailed", "NotResponding"}
+"""Reasons of Ready that none of the stories begins or ends with: something is still to come."""
 ALWAYS = {**ENVIRONMENT, "KINDLING_TUNNEL": "1"}
 NAMESPACES = "/api/v1/namespaces"
 
@@ -191,9 +194,12 @@ class Stage:
                 time.sleep(0.05)
 
     def _reported(self, telling: Telling) -> bool:
+        """A server's first answer comes when it comes, and what follows from it with it."""
         found = self.cluster.get(telling.ref)
         status = (found or {}).get("status") or {}
-        return found is None or status.get("observedGeneration") == found["metadata"]["generation"]
+        if found is None or status.get("observedGeneration") != found["metadata"]["generation"]:
+            return found is None
+        return find_condition(status, "Ready").get("reason") not in UNANSWERED
 
     def wait_prepared(self, tellings: Sequence[Telling]) -> None:
         for telling in tellings:
@@ -276,8 +282,8 @@ def _lines(head: str, lines: Sequence[str]) -> str:
 def stage(*, directory: Path) -> Iterator[Stage]:
     """Everything up, the operator's process started and nothing told yet."""
     types: list[ResourceType] = [REPLICA_SET]
-    for room in ROOMS.values():
-        types += [type for type in (room.type, *room.children, *room.sights) if type not in types]
+    for kind in KINDS_BY_NAME.values():
+        types += [type for type in (kind.type, *kind.children, *kind.watches) if type not in types]
     with (
         database.database() as files,
         cluster(directory=directory) as running,

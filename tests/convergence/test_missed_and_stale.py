@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import pytest
 
 from tests.apiserver.audit import wait_until
-from tests.apiserver.cluster import ROOMS
+from tests.apiserver.cluster import KINDS_BY_NAME
 from tests.convergence.proxy import Fault
 from tests.convergence.scenarios import SAMPLE, SCENARIOS, Scenario
-from tests.convergence.stage import STILL_SECONDS, Progress, Stage, Telling
+from tests.convergence.stage import SECONDS, STILL_SECONDS, Progress, Stage, Telling
 from tests.convergence.streams import EVERY, Event
 
 CHUNK = 60
@@ -25,11 +25,15 @@ RESYNC_SECONDS, WATCH_SECONDS = 5, 5
 LATE_SECONDS = 1.5
 LONG_SECONDS = 20.0
 """Longer than kopf keeps up a watch on which it hears nothing."""
+HANGING_SECONDS = 180.0
+"""The operator gives up on a request after 30 s, and then all databases are logged in to through one door."""
 OLD_SECONDS = 1.5
 """How long only the past is told."""
 VIEWS = 30
 TYPES = list(
-    dict.fromkeys(type for room in ROOMS.values() for type in (room.type, *room.children, *room.sights))
+    dict.fromkeys(
+        type for kind in KINDS_BY_NAME.values() for type in (kind.type, *kind.children, *kind.watches)
+    )
 )
 # The resync would heal what other things are to heal; where it is what heals, it is asked for.
 ENVIRONMENT = {"KINDLING_WATCH_SECONDS": str(WATCH_SECONDS)}
@@ -95,6 +99,7 @@ def sweep(made: Stage, what: str, todo: Sequence[Point], *, env: Mapping[str, st
     """Many stories at once, each with its own harm."""
     made.restart(env)
     rest_seconds = 1.3 * RESYNC_SECONDS if env is OFTEN else STILL_SECONDS
+    hangs = any(point.what in FAULTS and FAULTS[point.what].hangs for point in todo)
     progress = Progress(what, len(todo))
     wrong: list[str] = []
     missed = 0
@@ -105,7 +110,8 @@ def sweep(made: Stage, what: str, todo: Sequence[Point], *, env: Mapping[str, st
         for telling in chunk.values():
             made.act(telling)
         told = {telling: str(point) for point, telling in chunk.items()}
-        wrong += made.verdict(told, rest_seconds=rest_seconds)
+        seconds = HANGING_SECONDS if hangs else SECONDS
+        wrong += made.verdict(told, seconds=seconds, rest_seconds=rest_seconds)
         missed += sum(not befell() for befell in fired)
         made.close(list(chunk.values()))
         progress.step(len(chunk), wrong, f", {missed} not met")

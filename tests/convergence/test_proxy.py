@@ -5,14 +5,17 @@ What the operator makes of such harm the other tests say; without these they mig
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import http.client
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from aiohttp.test_utils import make_mocked_request
 from kindling.kube.resources import CONFIG_MAP
 
 from tests.apiserver.apiclient import Api, Json
@@ -21,6 +24,7 @@ from tests.apiserver.controlplane import ControlPlane
 from tests.convergence.proxy import Fault, Proxy, proxy
 from tests.convergence.stage import Stage
 from tests.convergence.streams import Event
+from tests.convergence.tunnel import Door
 
 SECONDS = 20.0
 WHERE = CONFIG_MAP.path(namespace="default")
@@ -65,10 +69,10 @@ def names(api: Api) -> list[str]:
 
 
 class Watch:
-    """A watch through the proxy, on a thread of its own: `heard` is what it brought so far."""
+    """A watch through the proxy, on a thread of its own: `last_result` is what it brought so far."""
 
     def __init__(self, plane: ControlPlane, *, since: str) -> None:
-        self.heard: list[str] = []
+        self.last_result: list[str] = []
         self.ended = False
         self._client = Api(plane)
         self._since = since
@@ -78,11 +82,13 @@ class Watch:
         with contextlib.suppress(OSError, http.client.HTTPException):
             for event in self._client.watch(WHERE, since=self._since):
                 meta = event["object"].get("metadata", {})
-                self.heard.append(str(meta.get("name") or event["object"]["code"]))
+                self.last_result.append(str(meta.get("name") or event["object"]["code"]))
         self.ended = True
 
-    def wait(self, *heard: str) -> None:
-        wait_until(lambda: self.heard == list(heard), seconds=SECONDS, what=lambda: self.heard)
+    def wait(self, *last_result: str) -> None:
+        wait_until(
+            lambda: self.last_result == list(last_result), seconds=SECONDS, what=lambda: self.last_result
+        )
 
 
 def version(api: Api) -> str:
@@ -144,7 +150,7 @@ def test_an_event_at_which_the_watch_is_cut_comes_with_the_next(between: Proxy, 
     watch = Watch(between.plane, since=since)
     truth.create(WHERE, body("a")).accepted()
     wait_until(lambda: watch.ended, seconds=SECONDS, what="cut")
-    assert watch.heard == []
+    assert watch.last_result == []
     Watch(between.plane, since=since).wait("a")
 
 
@@ -154,7 +160,7 @@ def test_what_is_held_back_comes_later_or_is_forgotten_with_410(between: Proxy, 
     watch.wait("a")
     between.silence(WHERE)
     truth.create(WHERE, body("b")).accepted()
-    assert watch.heard == ["a"]
+    assert watch.last_result == ["a"]
     between.streams.speak(WHERE)
     watch.wait("a", "b")
     between.silence(WHERE)
@@ -210,3 +216,27 @@ def test_an_answer_is_kept_back_until_it_may_go(between: Proxy, truth: Api, api:
     between.hold()
     thread.join(SECONDS)
     assert answers == [201 if method == "POST" else 200]
+
+
+def test_a_login_that_is_given_up_takes_nothing_from_the_next() -> None:
+    """Under load a check ends before it is let in; what `enters` uses must not be used by two at once."""
+    inside: list[str] = []
+    seen: list[int] = []
+
+    def enters(namespace: str, pod: str) -> None:
+        inside.append(pod)
+        time.sleep(0.1)
+        seen.append(len(inside))
+        inside.remove(pod)
+
+    async def crowd() -> None:
+        door = Door(1, enters)
+        for number in range(4):
+            path = f"/api/v1/namespaces/ns/pods/pod-{number}/portforward"
+            turn = asyncio.create_task(door.forward(make_mocked_request("GET", path)))
+            await asyncio.sleep(0.02)
+            turn.cancel()
+        await asyncio.to_thread(wait_until, lambda: len(seen) == 4, what="not all four", seconds=SECONDS)
+
+    asyncio.run(crowd())
+    assert seen == [1, 1, 1, 1]

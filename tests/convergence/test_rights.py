@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 import pytest
-from kindling.kinds.contract import NAME_LABEL
+from kindling.kinds.metadata import NAME_LABEL
 from kindling.kube.resources import (
     CONFIG_MAP,
     DEPLOYMENT,
@@ -26,7 +26,7 @@ from kindling.kube.resources import (
 )
 
 from tests.apiserver.audit import Request, wait_until
-from tests.apiserver.cluster import ACCOUNT, NAMESPACE, ROOMS, Cluster, cluster, ref_to
+from tests.apiserver.cluster import ACCOUNT, KINDS_BY_NAME, NAMESPACE, Cluster, cluster, ref_to
 from tests.apiserver.kinds import LEAST_SPEC, MEMCACHED, POSTGRESQL, POSTGRESQL_EXAMPLE
 from tests.apiserver.operator_process import OperatorProcess, operator
 from tests.convergence.rights import Right, denied, granted, used, without
@@ -58,7 +58,7 @@ class Scenario:
         self._cluster = cluster
         self._namespace = cluster.namespace(namespace)
         self._refs = {
-            crd: ref_to(room, self._namespace, f"n{n}") for n, (crd, room) in enumerate(ROOMS.items())
+            crd: ref_to(kind, self._namespace, f"n{n}") for n, (crd, kind) in enumerate(KINDS_BY_NAME.items())
         }
         self._budget = Ref(DISRUPTION_BUDGET, self._namespace, self._refs[MEMCACHED.id].name)
         self._service = Ref(SERVICE, self._namespace, self._refs[POSTGRESQL_EXAMPLE.id].name)
@@ -66,14 +66,14 @@ class Scenario:
         # Their specs do not change: so what is set right there is damage, before which they are asked for,
         # and so are the names that are free.
         self._damaged = {
-            crd: ref_to(room, self._namespace, f"d{n}")
-            for n, (crd, room) in enumerate(ROOMS.items())
-            if NETWORK_POLICY in room.children
+            crd: ref_to(kind, self._namespace, f"d{n}")
+            for n, (crd, kind) in enumerate(KINDS_BY_NAME.items())
+            if NETWORK_POLICY in kind.children
         }
         # Nor does this one's, of which nothing is lost: its children are edited, and those of a database.
-        self._whole = {MEMCACHED.id: ref_to(ROOMS[MEMCACHED.id], self._namespace, "whole")}
+        self._whole = {MEMCACHED.id: ref_to(KINDS_BY_NAME[MEMCACHED.id], self._namespace, "whole")}
         # One that asks for more than is allowed, so that its Pod is never made.
-        self._missing = {POSTGRESQL.id: ref_to(ROOMS[POSTGRESQL.id], self._namespace, "missing")}
+        self._missing = {POSTGRESQL.id: ref_to(KINDS_BY_NAME[POSTGRESQL.id], self._namespace, "missing")}
         self._edited: list[Ref] = []
         self._ready: Callable[[], bool] = lambda: False
         self.changed = False
@@ -89,13 +89,13 @@ class Scenario:
             own: dict[str, object] = {"size": 2} if crd == MEMCACHED.id else {}
             if ref in self._missing.values():
                 own = {"resources": {"limits": TOO_MUCH}, "progressDeadlineSeconds": 10}
-            self._cluster.create(ROOMS[crd], self._namespace, ref.name, {**LEAST_SPEC[crd], **own})
+            self._cluster.create(KINDS_BY_NAME[crd], self._namespace, ref.name, {**LEAST_SPEC[crd], **own})
 
     def change(self) -> None:
         """One cache where there were two, edited children of each type, and some that are gone."""
         self.changed = True
         for crd, ref in ((POSTGRESQL_EXAMPLE.id, self._refs[POSTGRESQL_EXAMPLE.id]), *self._whole.items()):
-            for child in self._cluster.children(ROOMS[crd], ref.namespace, ref.name):
+            for child in self._cluster.children(KINDS_BY_NAME[crd], ref.namespace, ref.name):
                 if child.type != POD:
                     self._cluster.merge(child, {"metadata": {"labels": {NAME_LABEL: "edited"}}})
                     self._edited.append(child)
@@ -105,7 +105,7 @@ class Scenario:
         if self._cluster.get(self._config) is not None:
             self._cluster.delete(self._config)
         for crd, ref in self._damaged.items():
-            for child in self._cluster.children(ROOMS[crd], ref.namespace, ref.name):
+            for child in self._cluster.children(KINDS_BY_NAME[crd], ref.namespace, ref.name):
                 if child.type in (NETWORK_POLICY, DISRUPTION_BUDGET, DEPLOYMENT):
                     self._cluster.delete(child)
 
@@ -120,7 +120,8 @@ class Scenario:
             if status.get("observedGeneration") == resource["metadata"]["generation"]:
                 found.add(f"{ref} is {self._cluster.ready(ref).get('reason')}")
             found |= {
-                f"{child} is there" for child in self._cluster.children(ROOMS[crd], ref.namespace, ref.name)
+                f"{child} is there"
+                for child in self._cluster.children(KINDS_BY_NAME[crd], ref.namespace, ref.name)
             }
         for ref in self._missing.values():
             if REFUSAL in self._cluster.ready(ref).get("message", ""):

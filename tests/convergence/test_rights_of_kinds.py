@@ -10,14 +10,15 @@ from collections.abc import Iterator
 from functools import partial
 
 import pytest
-from kindling.kinds.contract import NAME_LABEL, Kind
+from kindling.kinds.base import Kind
+from kindling.kinds.metadata import NAME_LABEL
 from kindling.kube.resources import LEASE, POD, SECRET, VOLUME_CLAIM, Ref
 
 from infra import rbac
 from infra.components import images
 from tests.apiserver.apiclient import Json
 from tests.apiserver.audit import wait_until
-from tests.apiserver.cluster import ACCOUNT, NAMESPACE, ROOMS, Cluster, cluster
+from tests.apiserver.cluster import ACCOUNT, KINDS_BY_NAME, NAMESPACE, Cluster, cluster
 from tests.apiserver.kinds import CRD_COLLECTION, LEAST_SPEC, MEMCACHED, PULSAR_CONSUMER
 from tests.apiserver.operator_process import operator
 from tests.convergence.rights import denied, granted, of_kinds, used
@@ -55,28 +56,28 @@ def environment(*kinds: str) -> dict[str, str]:
 class Scenario:
     """Resources of a kind in a namespace of their own, of each group that it has."""
 
-    def __init__(self, place: Cluster, namespace: str, rooms: dict[str, Kind]) -> None:
-        self._place, self._namespace, self._rooms = place, place.namespace(namespace), rooms
+    def __init__(self, place: Cluster, namespace: str, kinds_by_name: dict[str, Kind]) -> None:
+        self._place, self._namespace, self._rooms = place, place.namespace(namespace), kinds_by_name
         secret = {"metadata": {"name": "token"}, "stringData": {"token": "canary"}}
         place.api.create(SECRET.path(namespace=namespace), secret).accepted()
 
     def _each(self, sort: str) -> Iterator[tuple[str, Kind, Ref]]:
-        for number, (crd, room) in enumerate(self._rooms.items()):
-            yield crd, room, Ref(room.type, self._namespace, f"{sort}-{number}")
+        for number, (crd, served) in enumerate(self._rooms.items()):
+            yield crd, served, Ref(served.type, self._namespace, f"{sort}-{number}")
 
     def _all(self) -> list[Ref]:
         return [ref for sort in ("edited", "damaged", "changed") for _, _, ref in self._each(sort)]
 
     def _children(self, sort: str) -> Iterator[Ref]:
-        for _, room, ref in self._each(sort):
+        for _, served, ref in self._each(sort):
             yield from (
-                child for child in self._place.children(room, ref.namespace, ref.name) if child.type != POD
+                child for child in self._place.children(served, ref.namespace, ref.name) if child.type != POD
             )
 
     def begin(self) -> None:
         for sort in ("edited", "damaged", "changed"):
-            for crd, room, ref in self._each(sort):
-                self._place.create(room, ref.namespace, ref.name, {**LEAST_SPEC[crd], **ADDED.get(crd, {})})
+            for crd, served, ref in self._each(sort):
+                self._place.create(served, ref.namespace, ref.name, {**LEAST_SPEC[crd], **ADDED.get(crd, {})})
         self._place.wait_settled(*self._all(), seconds=SECONDS)
 
     def change(self) -> None:
@@ -113,7 +114,7 @@ class Scenario:
 
 
 def rooms_of(kind: str) -> dict[str, Kind]:
-    return {crd: room for crd, room in ROOMS.items() if room.type.kind == kind}
+    return {crd: served for crd, served in KINDS_BY_NAME.items() if served.type.kind == kind}
 
 
 @pytest.mark.parametrize("kind", sorted(rbac.NEEDS))
@@ -138,13 +139,13 @@ def test_every_right_of_a_kind_is_used_and_no_other_is_asked_for(place: Cluster,
 
 def test_the_definitions_of_others_need_not_be_there(place: Cluster) -> None:
     """Last, as they do not come back."""
-    for crd, room in ROOMS.items():
-        if room.type.kind != "Memcached":
+    for crd, served in KINDS_BY_NAME.items():
+        if served.type.kind != "Memcached":
             place.api.delete(f"{CRD_COLLECTION}/{crd}").accepted()
     with (
         of_kinds(place, ["Memcached"]),
         operator(place.operator_plane, env=environment("Memcached"), kept=True) as process,
     ):
         process.wait_ready()
-        Scenario(place, "alone", rooms_of("Memcached")).begin()
+        Scenario(place, "exclusive", rooms_of("Memcached")).begin()
         assert "waiting for CRDs" not in process.log()

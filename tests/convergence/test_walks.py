@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from kindling.kinds.contract import Kind
+from kindling.kinds.base import Kind
 from kindling.kube.resources import SECRET, Object, Ref
 
-from tests.apiserver.cluster import ROOMS, Cluster, cluster, path, ref_to
+from tests.apiserver.cluster import KINDS_BY_NAME, Cluster, cluster, path, ref_to
 from tests.apiserver.kinds import LEAST_SPEC
 from tests.apiserver.operator_process import operator
 from tests.convergence.drawing import KEY, Walk, walks
@@ -34,13 +34,13 @@ SECONDS = 120.0
 LONGEST = 300
 TELLING = 45
 """A seed of few walks that change much: 42 properties, and take most of them away again."""
-ON_THE_WAY = ("Reconciling", "ReplicasMissing", "RestartPending", "Terminating", "Refused")
+ON_THE_WAY = ("Reconciling", "MinimumReplicasUnavailable", "RestartPending", "Terminating", "ApplyRejected")
 # What the server and its controllers make of an object, and what a resource remembers by design.
 APART = frozenset(
     {
         "uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "lastTransitionTime",
         "observedGeneration", "clusterIP", "clusterIPs", "deployment.kubernetes.io/revision",
-        "kindling.dev/applied", "kindling.dev/parameters", "kindling.dev/postgresql-version",
+        "kindling.dev/last-applied-hash", "kindling.dev/parameters", "kindling.dev/postgresql-version",
     }
 )  # fmt: skip
 
@@ -49,7 +49,7 @@ APART = frozenset(
 class Wanderer:
     """One resource on its way."""
 
-    room: Kind
+    served: Kind
     ref: Ref
     walk: Walk
     first: Object = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Wanderer:
 
     def __str__(self) -> str:
         way = " -> ".join(word if len(word) < LONGEST else f"{word[:LONGEST]}…" for word in self.path)
-        return f"{self.ref.type.label} {self.ref.name}: {way}"
+        return f"{self.ref.type.group_kind} {self.ref.name}: {way}"
 
 
 @pytest.fixture(scope="module")
@@ -80,9 +80,9 @@ def test_every_step_comes_to_rest_and_none_leaves_a_trace(running: Cluster, thor
     count, steps = (12, 12) if thorough else (4, 5)
     print(f"KINDLING_WALKS_SEED={seed}")
     wanderers = [
-        Wanderer(room, ref_to(room, WANDERING, f"walk-{number}-{kind}"), walk)
-        for kind, room in enumerate(ROOMS.values())
-        for number, walk in enumerate(walks(room, count=count, steps=steps, seed=seed))
+        Wanderer(served, ref_to(served, WANDERING, f"walk-{number}-{kind}"), walk)
+        for kind, served in enumerate(KINDS_BY_NAME.values())
+        for number, walk in enumerate(walks(served, count=count, steps=steps, seed=seed))
     ]
     began = time.monotonic()
     for each in wanderers:
@@ -109,12 +109,12 @@ def test_every_step_comes_to_rest_and_none_leaves_a_trace(running: Cluster, thor
 
 def _start(cluster: Cluster, each: Wanderer) -> None:
     """From the first spec, or the least one, where a rule beyond the schema does not admit it."""
-    body: Object = {"apiVersion": each.room.type.api_version, "kind": each.room.type.kind}
+    body: Object = {"apiVersion": each.served.type.api_version, "kind": each.served.type.kind}
     body["metadata"] = {"name": each.ref.name}
-    collection = each.room.type.path(namespace=each.ref.namespace)
+    collection = each.served.type.path(namespace=each.ref.namespace)
     spec = each.walk.first
     if cluster.api.create(collection, {**body, "spec": spec}, dry_run=True).status == 422:
-        spec = LEAST_SPEC[f"{each.room.type.plural}.{each.room.type.group}"]
+        spec = LEAST_SPEC[f"{each.served.type.plural}.{each.served.type.group}"]
     cluster.api.create(collection, {**body, "spec": spec}).accepted()
     each.path.append(json.dumps(spec))
 
@@ -165,13 +165,13 @@ def _compare_with_scratch(cluster: Cluster, wanderers: list[Wanderer]) -> list[s
     for each in wanderers:
         found = cluster.get(each.ref)
         assert found is not None
-        ref = ref_to(each.room, ANEW, each.ref.name)
-        cluster.create(each.room, ANEW, ref.name, found["spec"])
-        fresh.append(Wanderer(each.room, ref, each.walk, path=each.path))
+        ref = ref_to(each.served, ANEW, each.ref.name)
+        cluster.create(each.served, ANEW, ref.name, found["spec"])
+        fresh.append(Wanderer(each.served, ref, each.walk, path=each.path))
     wrong = _rest(cluster, fresh)
     for each, other in zip(wanderers, fresh, strict=True):
         then, now = (_state(cluster, one) for one in (each, other))
-        paused = each.room.paused(cluster.get(each.ref) or {})
+        paused = each.served.paused(cluster.get(each.ref) or {})
         if paused or cluster.ready(each.ref)["reason"] == "VersionConflict":
             pass  # the one does nothing, the other is about data, which from scratch is not there
         elif cluster.ready(other.ref)["reason"] != cluster.ready(each.ref)["reason"]:
@@ -203,7 +203,7 @@ def _go_back(cluster: Cluster, wanderers: list[Wanderer]) -> list[str]:
 def _state(cluster: Cluster, each: Wanderer) -> Object:
     """What the resource says and what was made for it, by type and name."""
     ref = each.ref
-    found = {ref: cluster.get(ref)} | cluster.children(each.room, ref.namespace, ref.name)
+    found = {ref: cluster.get(ref)} | cluster.children(each.served, ref.namespace, ref.name)
     state: Object = {}
     for child, obj in found.items():
         assert obj is not None

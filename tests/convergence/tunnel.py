@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import aiohttp
 from aiohttp import web
-from kindling.ports.tunnel import CHUNK, DATA, ERRORS, PROTOCOL
+from kindling.kube.portforward import CHUNK, DATA, ERRORS, PROTOCOL
 
 
 @dataclass
@@ -23,12 +24,18 @@ class Door:
     port: int
     enters: Callable[[str, str], None]
     _alone: asyncio.Lock = field(default_factory=asyncio.Lock)
+    # A login that is given up leaves its thread behind, at work with the connection that `enters` has.
+    _turn: threading.Lock = field(default_factory=threading.Lock)
 
     async def forward(self, request: web.Request) -> web.WebSocketResponse:
         *_, namespace, _, pod, _ = request.path.split("/")
         async with self._alone:
-            await asyncio.to_thread(self.enters, namespace, pod)
+            await asyncio.to_thread(self._let_in, namespace, pod)
             return await _forward(request, port=self.port)
+
+    def _let_in(self, namespace: str, pod: str) -> None:
+        with self._turn:
+            self.enters(namespace, pod)
 
 
 async def _forward(request: web.Request, *, port: int) -> web.WebSocketResponse:

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
-from kindling.kube.errors import Refused
+from kindling.kube.errors import Rejected
 from kindling.kube.resources import POD, VOLUME_CLAIM, Object, Ref
 
 from tests.model.memory import ATOMIC, MemoryApi
@@ -49,7 +49,7 @@ def edit(api: MemoryApi, ref: Ref, path: Path, *, gone: bool) -> None:
         else:
             inside[path[-1]] = _another(inside[path[-1]], field=path[-1])
         api.change(ref, obj)
-    except (KeyError, IndexError, Refused):
+    except (KeyError, IndexError, Rejected):
         return
 
 

@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from enum import Enum
 from typing import TypeVar
 
-from kindling.kube.errors import ApiError, Conflict, ServerError, TooMany, Unreachable
-from kindling.kube.resources import Listing, Object, Ref, ResourceType
+from kindling.kube.errors import ApiError, Conflict, ServerError, TooManyRequests, Unreachable
+from kindling.kube.resources import ListPage, Object, Ref, ResourceType
 
 from tests.model.memory import MemoryApi
 
@@ -83,7 +83,7 @@ class FaultyApi:
 
     def pages(
         self, type: ResourceType, *, namespace: str | None, selector: str = "", metadata: bool = False
-    ) -> AsyncIterator[Listing]:
+    ) -> AsyncIterator[ListPage]:
         return self._api.pages(type, namespace=namespace, selector=selector, metadata=metadata)
 
     async def _write(self, write: Callable[[], Awaitable[T]]) -> T:
@@ -112,7 +112,7 @@ def _error(fault: Fault) -> ApiError:
         case Fault.CONFLICT:
             return Conflict(status=409, reason="Conflict", message=fault.value)
         case Fault.TOO_MANY:
-            return TooMany(status=429, reason="TooManyRequests", message=fault.value)
+            return TooManyRequests(status=429, reason="TooManyRequests", message=fault.value)
         case Fault.SERVER_ERROR:
             return ServerError(status=500, reason="InternalError", message=fault.value)
         case _:

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import AsyncIterator, Container
 from typing import Any
 
-from kindling.kube.errors import Conflict, NotFound, Refused
-from kindling.kube.resources import FIELD_MANAGER, Listing, Object, Ref, ResourceType, ref_of
+from kindling.kube.errors import Conflict, NotFound, Rejected
+from kindling.kube.resources import FIELD_MANAGER, ListPage, Object, Ref, ResourceType, ref_of
 
 # Merged by these fields of their elements; any other list is replaced as a whole.
 LISTS = {
@@ -20,6 +20,7 @@ LISTS = {
     "volumeMounts": ("mountPath",), "ports": ("containerPort", "port", "protocol"),
     "ownerReferences": ("uid",), "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
 }  # fmt: skip
+DELETED_AT = "2026-01-02T00:00:00Z"
 ATOMIC = ("selector", "labelSelector", "podSelector", "namespaceSelector", "nodeSelector")
 # What would be otherwise if it were left out.
 SAID = (
@@ -90,7 +91,7 @@ class MemoryApi:
         known = await self.get(ref)
         self._gate(ref.type, subresource or "patch")
         if patch.get("metadata", {}).get("uid", known["metadata"]["uid"]) != known["metadata"]["uid"]:
-            raise Refused(status=422, reason="Invalid", message="metadata.uid: field is immutable")
+            raise Rejected(status=422, reason="Invalid", message="metadata.uid: field is immutable")
         version = known["metadata"]["resourceVersion"]
         if patch.get("metadata", {}).get("resourceVersion", version) != version:
             raise Conflict(status=409, reason="Conflict", message="the object has been modified")
@@ -109,7 +110,7 @@ class MemoryApi:
 
     async def pages(
         self, type: ResourceType, *, namespace: str | None, selector: str = "", metadata: bool = False
-    ) -> AsyncIterator[Listing]:
+    ) -> AsyncIterator[ListPage]:
         label, _, value = selector.partition("=")
         items = [
             copy.deepcopy(obj)
@@ -119,8 +120,8 @@ class MemoryApi:
             and (not selector or (obj["metadata"].get("labels") or {}).get(label) == value)
         ]
         half = len(items) // 2
-        yield Listing(self.version, items[:half])
-        yield Listing(self.version, items[half:])
+        yield ListPage(self.version, items[:half])
+        yield ListPage(self.version, items[half:])
 
     async def warnings(self, ref: Ref, *, uid: str) -> list[Object]:
         return [copy.deepcopy(event) for event in self.warned.get((ref, uid), ())]
@@ -177,6 +178,10 @@ class MemoryApi:
 
     def remove(self, ref: Ref, *, collect: bool = True) -> None:
         """Delete, and whatever has no owner left: now, or whenever `collect` is called."""
+        if self.objects[ref]["metadata"].get("finalizers"):
+            if "deletionTimestamp" not in self.objects[ref]["metadata"]:
+                self.edit(ref, {"metadata": {"deletionTimestamp": DELETED_AT}})
+            return
         gone = self.objects.pop(ref)
         gone["metadata"]["resourceVersion"] = str(self._next())
         self.events.append(("DELETED", ref.type, copy.deepcopy(gone)))
@@ -203,11 +208,11 @@ class MemoryApi:
 
     def _gate(self, type: ResourceType, verb: str) -> None:
         if self.refuse == type:
-            raise Refused(status=403, reason="Forbidden", message="exceeded quota")
+            raise Rejected(status=403, reason="Forbidden", message="exceeded quota")
         self.writes[verb, type.kind] += 1
 
     def _insert(self, type: ResourceType, body: Object) -> Object:
-        _default_and_check(body)
+        _default_and_check(type, body)
         if "." in type.group and not type.group.endswith(".k8s.io"):  # a CRD's default, as ours have it
             body.setdefault("status", {"observedGeneration": -1})
         number = self._next()
@@ -226,7 +231,7 @@ class MemoryApi:
         system = {name: known["metadata"][name] for name in ("uid", "generation", "resourceVersion")}
         wanted["metadata"] = {**wanted["metadata"], **system}
         wanted["metadata"].pop("managedFields", None)
-        _default_and_check(wanted, known)
+        _default_and_check(type, wanted, known)
         if wanted == known:
             return copy.deepcopy(known)
         if spec and wanted.get("spec") != known.get("spec"):
@@ -234,16 +239,23 @@ class MemoryApi:
         wanted["metadata"]["resourceVersion"] = str(self._next())
         self.objects[ref_of(type, known)] = wanted
         self.events.append(("MODIFIED", type, copy.deepcopy(wanted)))
+        held, left = (obj["metadata"].get("finalizers") for obj in (known, wanted))
+        if held and not left and "deletionTimestamp" in wanted["metadata"]:
+            self.remove(ref_of(type, known))
         return copy.deepcopy(wanted)
 
 
-def _default_and_check(obj: Object, known: Object | None = None) -> None:
+def _default_and_check(type: ResourceType, obj: Object, known: Object | None = None) -> None:
     """:raises Refused: for what the API server would not have, as far as it matters here."""
     owners = obj["metadata"].get("ownerReferences") or ()
     spec = obj.get("spec") or {}
     template = spec.get("template")
     listed = [spec.get("ports") or ()]
     wrong = None
+    if type.plural == "jobs":
+        if known is not None and known["spec"]["template"] != spec.get("template"):
+            raise Rejected(status=422, reason="Invalid", message="spec.template: field is immutable")
+        return
     if sum(bool(owner.get("controller")) for owner in owners) > 1:
         wrong = "only one reference can have controller set to true"
     if isinstance(template, dict):
@@ -263,7 +275,7 @@ def _default_and_check(obj: Object, known: Object | None = None) -> None:
         if len(names) > len(set(names)):
             wrong = f"duplicate port name in {names}"
     if wrong:
-        raise Refused(status=422, reason="Invalid", message=wrong)
+        raise Rejected(status=422, reason="Invalid", message=wrong)
 
 
 def _laid_over(known: Any, before: Any, body: Any, *, field: str = "") -> Any:

@@ -22,8 +22,9 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from kindling.kinds.conditions import find
-from kindling.kinds.contract import MANAGED_BY_LABEL, MANAGER, Answer, Kind
+from kindling.kinds.base import ExternalResult, Kind
+from kindling.kinds.conditions import find_condition
+from kindling.kinds.metadata import MANAGED_BY_LABEL, MANAGER
 from kindling.kube.resources import POD, SECRET, VOLUME_CLAIM, Ref
 
 from tests.model import drift
@@ -31,12 +32,14 @@ from tests.model.faults import Fault, Meanwhile
 from tests.model.scratch import owner, told_apart
 from tests.model.specs import ANSWERS, SPECS, may_follow
 from tests.model.workloads import control, run_pods
-from tests.model.world import KINDS, ROOMS, World, resource
+from tests.model.world import KINDS, KINDS_BY_NAME, World, resource
 from tests.unit.schema.statuses import POD_STATUS
 
 CANARY = re.compile("canary|" + base64.b64encode(b"canary").decode().rstrip("="))
 NAMES = st.sampled_from(["a", "b"])
-ON_THE_WAY = {"Reconciling", "ReplicasMissing", "RestartPending", "Terminating", "Refused"}
+ON_THE_WAY = {
+    "Reconciling", "Running", "MinimumReplicasUnavailable", "RestartPending", "Terminating", "ApplyRejected",
+}  # fmt: skip
 
 
 class History(RuleBasedStateMachine):
@@ -53,7 +56,9 @@ class History(RuleBasedStateMachine):
         logging.getLogger("kindling").addHandler(self._handler)
 
     def resources(self) -> list[Ref]:
-        return sorted((ref for ref in self.world.api.objects if ref.type.label in ROOMS), key=str)
+        return sorted(
+            (ref for ref in self.world.api.objects if ref.type.group_kind in KINDS_BY_NAME), key=str
+        )
 
     def children(self) -> list[Ref]:
         """What the operator made, or what was made of that."""
@@ -68,7 +73,7 @@ class History(RuleBasedStateMachine):
 
     @rule(kind=st.sampled_from(KINDS), name=NAMES, data=st.data())
     def set_resource(self, kind: Kind, name: str, data: st.DataObject) -> None:
-        spec = data.draw(SPECS[kind.type.label], "spec")
+        spec = data.draw(SPECS[kind.type.group_kind], "spec")
         known = self.world.api.objects.get(Ref(kind.type, "ns", name))
         self.world.api.put(kind.type, resource(kind, name, **may_follow(spec, known)))
 
@@ -128,7 +133,7 @@ class History(RuleBasedStateMachine):
             self.world.api.set_status(pod, status)
 
     @rule(answer=ANSWERS)
-    def server_says(self, answer: Answer) -> None:
+    def server_says(self, answer: ExternalResult) -> None:
         self.world.answer = answer
 
     @rule(fates=st.lists(st.none() | st.sampled_from(Fault), min_size=1, max_size=12), reads=st.booleans())
@@ -161,16 +166,20 @@ class History(RuleBasedStateMachine):
 
     @rule(kind=st.sampled_from(KINDS), data=st.data())
     def new_resource_in_quiet(self, kind: Kind, data: st.DataObject) -> None:
-        """Beside all the others, it costs its children and two writes of its status."""
+        """Beside all the others, it costs its children, two writes of its status, and what must last.
+
+        That is a finalizer, and each decision when it is taken and when it is carried out.
+        """
         self._rest()
         self.born += 1
         world, before = self.world, self.world.api.writes.total()
         ref = Ref(kind.type, "ns", f"new-{self.born}")
-        world.api.put(kind.type, resource(kind, ref.name, **data.draw(SPECS[kind.type.label], "spec")))
+        world.api.put(kind.type, resource(kind, ref.name, **data.draw(SPECS[kind.type.group_kind], "spec")))
         world.settle()
         written = world.api.writes.total() - before
         own = [child for child in self.children() if child.type != POD and owner(world, child) == ref]
-        assert written <= len(own) + 2, f"{written} writes for {own}"
+        lasting = bool(kind.finalizer) + 2 * len(kind.durable)
+        assert written <= len(own) + 2 + lasting, f"{written} writes for {own}"
         world.api.remove(ref)
 
     @rule()
@@ -190,7 +199,9 @@ class History(RuleBasedStateMachine):
         world = self.world
         said: list[Any] = [*self.log, *world.told, repr(world.logins)]
         for _, type, obj in world.api.events[self.read :]:
-            said.append({k: v for k, v in obj.items() if not (type.label in ROOMS and k == "spec")})
+            said.append(
+                {k: v for k, v in obj.items() if not (type.group_kind in KINDS_BY_NAME and k == "spec")}
+            )
             if type == SECRET:
                 said[-1] = obj["metadata"]
         self.read = len(world.api.events)
@@ -219,7 +230,7 @@ class History(RuleBasedStateMachine):
         world = self.world
         world.faulty.reads.clear()
         world.faulty.writes.clear()
-        world.answer = Answer(ok=True)
+        world.answer = ExternalResult(ok=True)
         world.api.collect()
         if world.lost:
             world.deliver()
@@ -232,7 +243,7 @@ class History(RuleBasedStateMachine):
     def _check_claims(self) -> None:
         for ref in self.resources():
             obj = self.world.api.objects[ref]
-            ready = find(obj["status"], "Ready")
+            ready = find_condition(obj["status"], "Ready")
             assert ready["observedGeneration"] == obj["metadata"]["generation"]
             assert ready["reason"] not in ON_THE_WAY, f"{ref}: {ready}"
 

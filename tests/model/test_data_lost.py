@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from kindling.kinds.conditions import find
-from kindling.kinds.contract import Answer
+from kindling.kinds.base import ExternalResult
+from kindling.kinds.conditions import find_condition
 from kindling.kinds.postgresql.identity import START_EMPTY
 from kindling.kinds.postgresql.initdb import IDENTIFIER, LOST
 from kindling.kinds.postgresql.login import Login
@@ -26,12 +26,12 @@ THE_POD = Ref(POD, "ns", "db-0")
 class Disk(World):
     """A world whose Pod NAME-0 has the data of its volume: initialised by the init container, or refused.
 
-    `holds` is the system identifier of what each claim has, by its uid.
+    `satisfies` is the system identifier of what each claim has, by its uid.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.holds: dict[str, str] = {}
+        self.satisfies: dict[str, str] = {}
         self.made = 7000
         self.provisioned: list[str] = []
         self.answer = self._answer
@@ -54,15 +54,15 @@ class Disk(World):
             return
         needed = api.objects[Ref(CONFIG_MAP, "ns", "db-config")]["data"].get(IDENTIFIER)
         pod = api.objects[THE_POD]
-        if data not in self.holds and needed:
+        if data not in self.satisfies and needed:
             ended = {"exitCode": 1, "message": f"{LOST}\n"}
             status = {"initContainerStatuses": [{"name": "initdb", "lastState": {"terminated": ended}}]}
             if pod.get("status") != status:
                 api.set_status(THE_POD, status)
             return
-        if data not in self.holds:
+        if data not in self.satisfies:
             self.made += 1
-            self.holds[data] = str(self.made)
+            self.satisfies[data] = str(self.made)
         run_pods(api)
 
     def _data(self) -> str | None:
@@ -72,12 +72,14 @@ class Disk(World):
         place = self.api.objects.get(CLAIM) if kept else pod
         return str(place["metadata"]["uid"]) if place else None
 
-    def _answer(self, login: Login) -> Answer:
-        found = self.holds[str(self._data())]
+    def _answer(self, login: Login) -> ExternalResult:
+        found = self.satisfies[str(self._data())]
         if login.identifier not in (None, found):
-            return Answer(ok=False, reason="DataLost", message="m", facts={"system_identifier": found})
+            return ExternalResult(
+                ok=False, reason="DataLost", message="m", facts={"system_identifier": found}
+            )
         self.provisioned.append(found)
-        return Answer(ok=True, facts={"login": True, "system_identifier": found})
+        return ExternalResult(ok=True, facts={"login": True, "system_identifier": found})
 
     @property
     def shown(self) -> Object:
@@ -85,7 +87,7 @@ class Disk(World):
 
     @property
     def ready(self) -> Object:
-        return find(self.shown, "Ready")
+        return find_condition(self.shown, "Ready")
 
     @property
     def record(self) -> tuple[object, object, object]:
@@ -119,12 +121,12 @@ def claim_deleted(disk: Disk) -> None:
 
 
 def directory_emptied(disk: Disk) -> None:
-    disk.holds.clear()
+    disk.satisfies.clear()
     disk.replace_pod()
 
 
 def other_volume(disk: Disk) -> None:
-    disk.holds[disk.api.objects[CLAIM]["metadata"]["uid"]] = "666"
+    disk.satisfies[disk.api.objects[CLAIM]["metadata"]["uid"]] = "666"
     disk.replace_pod()
 
 
@@ -151,7 +153,7 @@ def test_lost_data_is_told_and_nothing_is_made_in_its_place(lose: Lose) -> None:
     disk.settle()
     assert (disk.ready["status"], disk.ready["reason"]) == ("False", "DataLost")
     assert disk.shown["pgPhase"] == "Failed"
-    assert find(disk.shown, "Degraded")["status"] == "True"
+    assert find_condition(disk.shown, "Degraded")["status"] == "True"
     resource = f"{KIND.type.plural}.{KIND.type.group} db -n ns"
     command = f"`kubectl annotate {resource} --overwrite kindling.dev/start-empty=7001`"
     assert command in disk.ready["message"]
@@ -175,7 +177,7 @@ def test_given_up_it_goes_on_without_them_once_and_at_once(lose: Lose) -> None:
     disk.settle()
     disk.wait_long()
     assert disk.ready["status"] == "True"
-    new = disk.holds[disk.api.objects[CLAIM]["metadata"]["uid"]]
+    new = disk.satisfies[disk.api.objects[CLAIM]["metadata"]["uid"]]
     assert new != "7001"
     assert disk.record == (new, new, new)
     lose(disk) if lose is not other_volume else claim_deleted(disk)
@@ -202,7 +204,7 @@ def test_given_up_it_comes_about_whenever_the_operator_is_interrupted(
         disk.resync()
         disk.settle()
     disk.faulty.writes.clear()
-    new = disk.holds[disk.api.objects[CLAIM]["metadata"]["uid"]]
+    new = disk.satisfies[disk.api.objects[CLAIM]["metadata"]["uid"]]
     assert (disk.ready["status"], disk.record) == ("True", (new, new, new))
 
 
@@ -222,7 +224,7 @@ def test_data_that_is_brought_back_is_gone_on_with() -> None:
     disk = with_data()
     claim_deleted(disk)
     disk.settle()
-    disk.holds[disk.api.objects[CLAIM]["metadata"]["uid"]] = "7001"
+    disk.satisfies[disk.api.objects[CLAIM]["metadata"]["uid"]] = "7001"
     disk.replace_pod()
     disk.settle()
     assert (disk.ready["status"], disk.shown["pgPhase"]) == ("True", "up")
@@ -232,7 +234,7 @@ def test_a_kept_volume_brings_its_record_to_the_next_of_its_name() -> None:
     disk = with_data()
     disk.api.remove(CR)
     disk.settle()
-    disk.holds.clear()
+    disk.satisfies.clear()
     disk.api.put(KIND.type, resource(KIND, "db"))
     disk.settle()
     assert disk.ready["reason"] == "DataLost"
@@ -267,8 +269,8 @@ def test_a_claim_that_is_deleted_under_a_running_server_is_told_at_once_and_noth
     disk.settle()
     assert (disk.ready["status"], disk.ready["reason"]) == ("False", "VolumeDeleting")
     assert "pg_dumpall" in disk.ready["message"]
-    assert (find(disk.shown, "Available")["status"], disk.shown["pgPhase"]) == ("True", "up")
-    assert find(disk.shown, "Degraded")["reason"] == "VolumeDeleting"
+    assert (find_condition(disk.shown, "Available")["status"], disk.shown["pgPhase"]) == ("True", "up")
+    assert find_condition(disk.shown, "Degraded")["reason"] == "VolumeDeleting"
     before = disk.api.objects[workload]
     disk.api.edit(CR, {"spec": {"resources": {"limits": {"cpu": "2"}}, "password": "another"}})
     disk.settle()

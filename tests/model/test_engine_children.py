@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from kindling.kinds.conditions import find
+from kindling.kinds.conditions import find_condition
 from kindling.kube.resources import (
     DEPLOYMENT,
     DISRUPTION_BUDGET,
@@ -15,9 +15,9 @@ from kindling.kube.resources import (
 )
 
 from tests.model.faults import Fault
-from tests.model.world import ROOMS, World, resource
+from tests.model.world import KINDS_BY_NAME, World, resource
 
-MEMCACHED = ROOMS["memcached.cache.example.com"]
+MEMCACHED = KINDS_BY_NAME["memcached.cache.example.com"]
 
 
 def test_an_edit_is_owned_up_to_before_anything_is_written_for_it() -> None:
@@ -26,12 +26,12 @@ def test_an_edit_is_owned_up_to_before_anything_is_written_for_it() -> None:
     world = World()
     world.api.put(MEMCACHED.type, resource(MEMCACHED, "m"))
     world.settle()
-    assert find(world.status(MEMCACHED, "m"), "Ready")["status"] == "True"
+    assert find_condition(world.status(MEMCACHED, "m"), "Ready")["status"] == "True"
     world.api.edit(cr, {"spec": {"memoryMB": 128}})
     seen = len(world.api.events)
     world.settle(pods=False)
     (_, type, first), *later = world.api.events[seen:]
-    assert (ref_of(type, first), find(first["status"], "Ready")["status"]) == (cr, "False")
+    assert (ref_of(type, first), find_condition(first["status"], "Ready")["status"]) == (cr, "False")
     assert workload in [ref_of(type, obj) for _, type, obj in later]
 
 
@@ -40,7 +40,7 @@ def test_a_new_resource_costs_no_look_at_what_may_be_there() -> None:
     world = World()
     world.api.put(MEMCACHED.type, resource(MEMCACHED, "m"))
     world.settle()
-    assert find(world.status(MEMCACHED, "m"), "Ready")["status"] == "True"
+    assert find_condition(world.status(MEMCACHED, "m"), "Ready")["status"] == "True"
     assert (world.faulty.asked, world.api.writes.total()) == (1, 5)
 
 
@@ -61,17 +61,17 @@ def test_a_new_resource_whose_children_fail_again_and_again_says_that_it_is_on_i
     world.faulty.writes.append(Fault.SERVER_ERROR)
     world.settle(pods=False)
     assert world.failures == 1
-    assert find(world.status(MEMCACHED, "m"), "Ready")["reason"] == "Reconciling"
+    assert find_condition(world.status(MEMCACHED, "m"), "Ready")["reason"] == "Reconciling"
 
 
 def test_two_kinds_of_one_name_are_both_named_with_the_remedy() -> None:
-    postgresql = ROOMS["postgresql.database.db.example.com"]
+    postgresql = KINDS_BY_NAME["postgresql.database.db.example.com"]
     world = World()
     world.api.put(postgresql.type, resource(postgresql, "shop"))
     world.settle()
     world.api.put(MEMCACHED.type, resource(MEMCACHED, "shop"))
     world.settle()
-    ready = find(world.status(MEMCACHED, "shop"), "Ready")
+    ready = find_condition(world.status(MEMCACHED, "shop"), "Ready")
     assert ready["reason"] == "NameConflict"
     for words in (
         "NetworkPolicy ns/shop, which Memcached shop needs",
@@ -79,7 +79,7 @@ def test_two_kinds_of_one_name_are_both_named_with_the_remedy() -> None:
         "Create this Memcached under another name, or delete that Postgresql shop.",
     ):
         assert words in ready["message"], ready["message"]
-    assert find(world.status(postgresql, "shop"), "Ready")["reason"] != "NameConflict"
+    assert find_condition(world.status(postgresql, "shop"), "Ready")["reason"] != "NameConflict"
 
 
 def test_nothing_is_laid_over_a_strangers_object_of_a_childs_name() -> None:
@@ -90,7 +90,7 @@ def test_nothing_is_laid_over_a_strangers_object_of_a_childs_name() -> None:
     stranger = world.api.objects[taken]
     world.api.put(MEMCACHED.type, resource(MEMCACHED, "m"))
     world.settle()
-    assert find(world.status(MEMCACHED, "m"), "Ready")["reason"] == "NameConflict"
+    assert find_condition(world.status(MEMCACHED, "m"), "Ready")["reason"] == "NameConflict"
     assert world.api.objects[taken] == stranger
     refused = world.faulty.refused
     world.wait_long()
@@ -98,7 +98,7 @@ def test_nothing_is_laid_over_a_strangers_object_of_a_childs_name() -> None:
     world.api.remove(taken)
     world.resync()
     world.wait_long()
-    assert find(world.status(MEMCACHED, "m"), "Ready")["status"] == "True"
+    assert find_condition(world.status(MEMCACHED, "m"), "Ready")["status"] == "True"
     world.api.remove(cr)
     assert not world.api.objects
 
@@ -112,10 +112,10 @@ def test_a_child_that_no_watch_told_of_is_taken_up_again() -> None:
     world.work()
     world.forget(*MEMCACHED.children)
     world.wait_long()
-    assert find(world.status(MEMCACHED, "m"), "Ready")["reason"] != "NameConflict"
+    assert find_condition(world.status(MEMCACHED, "m"), "Ready")["reason"] != "NameConflict"
     world.resync()
     world.wait_long()
-    assert find(world.status(MEMCACHED, "m"), "Ready")["status"] == "True"
+    assert find_condition(world.status(MEMCACHED, "m"), "Ready")["status"] == "True"
 
 
 @pytest.mark.parametrize("meanwhile", [False, True], ids=["by us", "by somebody else meanwhile"])
@@ -134,7 +134,7 @@ def test_a_child_that_is_no_longer_wanted_is_deleted(meanwhile: bool) -> None:
     assert budget not in world.api.objects
     assert not world.faulty.writes
     assert world.failures == 0
-    assert find(world.status(MEMCACHED, "m"), "Ready")["status"] == "True"
+    assert find_condition(world.status(MEMCACHED, "m"), "Ready")["status"] == "True"
 
 
 def test_a_field_that_was_created_goes_once_it_is_no_longer_wanted() -> None:

@@ -8,13 +8,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from kindling.engine.answers import PATIENCE_SECONDS, Answers
+from kindling.engine.external import WAIT_SECONDS, ExternalSyncs
 from kindling.engine.metrics import Metrics
 from kindling.engine.queue import Queue
 from kindling.engine.store import Key
 from kindling.engine.worker import Reconciler, work
-from kindling.kinds.conditions import find
-from kindling.kinds.contract import Answer
+from kindling.kinds.base import ExternalResult
+from kindling.kinds.conditions import find_condition
 from kindling.kube.resources import (
     CONFIG_MAP,
     POD,
@@ -27,10 +27,10 @@ from kindling.kube.resources import (
     ResourceType,
 )
 
-from tests.model.world import KINDS, ROOMS, World, resource
+from tests.model.world import KINDS, KINDS_BY_NAME, World, resource
 
 KIND = KINDS[0]
-MEMCACHED = ROOMS["memcached.cache.example.com"]
+MEMCACHED = KINDS_BY_NAME["memcached.cache.example.com"]
 
 
 def with_database() -> World:
@@ -42,7 +42,7 @@ def with_database() -> World:
 
 
 def ready(world: World) -> Object:
-    return find(world.status(KIND, "db"), "Ready")
+    return find_condition(world.status(KIND, "db"), "Ready")
 
 
 def test_a_refused_change_does_not_keep_the_others_from_being_repaired(
@@ -54,8 +54,8 @@ def test_a_refused_change_does_not_keep_the_others_from_being_repaired(
     world.api.edit(Ref(STATEFUL_SET, "ns", "db"), {"spec": {"replicas": 0}})
     world.settle()
     assert world.api.objects[Ref(STATEFUL_SET, "ns", "db")]["spec"]["replicas"] == 1
-    assert ready(world)["reason"] == "Refused"
-    assert "does not stay as it was applied" not in caplog.text
+    assert ready(world)["reason"] == "ApplyRejected"
+    assert "was changed again after apply" not in caplog.text
     world.api.refuse = None
     world.resync()
     world.settle()
@@ -105,38 +105,38 @@ def test_a_good_answer_is_believed_however_long_it_was_given() -> None:
 
 def test_no_pass_waits_for_a_server_that_hangs_and_its_answer_names_the_key() -> None:
     world = with_database()
-    key, service = Key(KIND.type.label, "ns", "db"), Ref(SERVICE, "ns", "db")
+    key, service = Key(KIND.type.group_kind, "ns", "db"), Ref(SERVICE, "ns", "db")
 
     async def run() -> None:
-        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[ExternalResult] = asyncio.get_running_loop().create_future()
 
-        async def hang(_: object) -> Answer:
+        async def hang(_: object) -> ExternalResult:
             return await answer
 
         queue: Queue[Key] = Queue()
-        answers = Answers(ask=hang, look=hang, name=queue.add)
-        ports = replace(world.reconciler.ports, answers=answers)
-        reconciler = Reconciler(ports=ports, kinds=world.reconciler.kinds)
+        external_syncs = ExternalSyncs(sync=hang, check_health=hang, requeue=queue.add)
+        dependencies = replace(world.reconciler.dependencies, external_syncs=external_syncs)
+        reconciler = Reconciler(dependencies=dependencies, kinds=world.reconciler.kinds)
         working = asyncio.create_task(work(reconciler, queue, Metrics()))
         queue.add(key)
         for _ in range(2):
-            async with asyncio.timeout(3 * PATIENCE_SECONDS):
+            async with asyncio.timeout(3 * WAIT_SECONDS):
                 while not queue.idle:
                     await asyncio.sleep(0.01)
             assert ready(world)["status"] == "True", "nothing is known yet that would change it"
             removed = world.api.objects[service]
             world.api.remove(service)
-            for named in world.store.drop(SERVICE, removed):
+            for named in world.store.delete(SERVICE, removed):
                 queue.add(named)
             async with asyncio.timeout(1):
                 while service not in world.api.objects:
                     await asyncio.sleep(0.001)
-        answer.set_result(Answer(ok=False, reason="LoginFailed", message="m"))
-        async with asyncio.timeout(2 * PATIENCE_SECONDS):
+        answer.set_result(ExternalResult(ok=False, reason="LoginFailed", message="m"))
+        async with asyncio.timeout(2 * WAIT_SECONDS):
             while ready(world)["status"] != "False":
                 await asyncio.sleep(0.01)
         working.cancel()
-        queue.close()
+        queue.shut_down()
 
     asyncio.run(run())
 
@@ -158,7 +158,7 @@ def test_a_child_that_is_seen_ahead_of_its_resource_is_not_set_back() -> None:
     world.api.edit(workload, {"metadata": {"annotations": after["metadata"]["annotations"]}})
     world.api.put(STATEFUL_SET, after)
     writes = world.api.writes["apply", "StatefulSet"]
-    for named in world.store.put(STATEFUL_SET, world.api.objects[workload]):
+    for named in world.store.upsert(STATEFUL_SET, world.api.objects[workload]):
         world.queue.add(named)
     world.work()
     assert world.api.writes["apply", "StatefulSet"] == writes
@@ -198,7 +198,7 @@ def test_a_resource_whose_end_the_watch_has_hidden_is_forgotten(edited: bool) ->
     world.forget(KIND.type)
     world.deliver()
     world.work()
-    assert world.store.resource(Key(KIND.type.label, "ns", "db")) is None
+    assert world.store.resource(Key(KIND.type.group_kind, "ns", "db")) is None
 
 
 def test_a_resource_that_is_being_deleted_is_left_alone() -> None:
@@ -256,8 +256,8 @@ def test_a_webhook_that_changes_what_is_applied_is_told_of_and_not_fought(
             return written
 
         monkeypatch.setattr(world.api, verb, changed)
-    world.answer = Answer(ok=False, reason="LoginFailed", message="m")
+    world.answer = ExternalResult(ok=False, reason="LoginFailed", message="m")
     world.api.put(KIND.type, resource(KIND, "db"))
     world.settle()
-    assert "does not stay as it was applied" in caplog.text
+    assert "was changed again after apply" in caplog.text
     assert world.logins  # what comes after the children goes on

@@ -6,9 +6,9 @@ import itertools
 from datetime import timedelta
 
 import pytest
-from kindling.engine.said import newest
 from kindling.engine.store import key_of
-from kindling.kinds.conditions import find, stamp
+from kindling.engine.warnings import newest
+from kindling.kinds.conditions import find_condition, rfc3339
 from kindling.kube.errors import ServerError
 from kindling.kube.resources import SERVICE, STATEFUL_SET, Object, Ref, ResourceType
 
@@ -27,7 +27,7 @@ def without_a_pod() -> World:
     world.api.set_status(WORKLOAD, {"observedGeneration": 1, "replicas": 0})
     world.settle(pods=False)
     uid = world.api.objects[WORKLOAD]["metadata"]["uid"]
-    said = {"reason": "FailedCreate", "note": QUOTA, "deprecatedLastTimestamp": stamp(world.now)}
+    said = {"reason": "FailedCreate", "note": QUOTA, "deprecatedLastTimestamp": rfc3339(world.now)}
     world.api.warned[WORKLOAD, uid] = [said]
     return world
 
@@ -37,11 +37,11 @@ def look(world: World, *, after: float) -> Object:
     world.now += timedelta(seconds=after)
     world.queue.add(key_of(RESOURCE))
     world.settle(pods=False)
-    return find(world.status(KIND, "db"), "Ready")
+    return find_condition(world.status(KIND, "db"), "Ready")
 
 
 def degraded(world: World) -> bool:
-    return bool(find(world.status(KIND, "db"), "Degraded")["status"] == "True")
+    return bool(find_condition(world.status(KIND, "db"), "Degraded")["status"] == "True")
 
 
 def test_why_a_pod_is_missing_is_said_in_its_words_and_a_fault_after_the_deadline() -> None:
@@ -55,7 +55,7 @@ def test_why_a_pod_is_missing_is_said_in_its_words_and_a_fault_after_the_deadlin
     look(world, after=6000)
     assert world.api.writes.total() == writes
     world.settle()
-    assert find(world.status(KIND, "db"), "Ready")["status"] == "True"
+    assert find_condition(world.status(KIND, "db"), "Ready")["status"] == "True"
 
 
 def test_where_events_can_not_be_read_the_status_does_without_and_they_are_asked_for_again(
@@ -97,7 +97,7 @@ def test_what_the_server_can_not_do_is_said_in_its_words(
             world.api.remove(Ref(SERVICE, "ns", "db"))
             world.api.edit(RESOURCE, {"spec": {"parameters": {"work_mem": "8MB"}}})
         world.settle()
-        found = find(world.status(KIND, "db"), "Ready")
+        found = find_condition(world.status(KIND, "db"), "Ready")
         assert (found["reason"], degraded(world)) == ("ServerError", False)
         assert "range is full" in found["message"]
         # Other words for the same are not worth a write, which would be an event to try again at once.
@@ -105,7 +105,7 @@ def test_what_the_server_can_not_do_is_said_in_its_words(
         assert (look(world, after=1)["reason"], degraded(world)) == ("ServerError", True)
     look(world, after=1)
     world.settle()
-    assert find(world.status(KIND, "db"), "Ready")["status"] == "True"
+    assert find_condition(world.status(KIND, "db"), "Ready")["status"] == "True"
 
 
 def test_the_newest_is_the_one_said_last_wherever_its_author_puts_the_time() -> None:

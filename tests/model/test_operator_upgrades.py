@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from kindling.engine.compare import LAST_APPLIED_HASH
 from kindling.engine.store import Key
-from kindling.kinds.conditions import find
+from kindling.kinds.base import Kind
+from kindling.kinds.conditions import find_condition
 from kindling.kinds.registry import kinds
 from kindling.kube.resources import POD, STATEFUL_SET, Object, Ref
 
@@ -17,11 +20,22 @@ from tests.model.world import KINDS, World, resource
 FIRST = KINDS[0]
 OLD, NEW, NEWER = "postgres:17", "postgres:17.2", "postgres:17.3"
 NAMES = ("a", "b", "c", "d", "e")
+SPECS: dict[str, Object] = {
+    "Postgresql": {},
+    "Memcached": {"size": 2},
+    "PulsarConsumer": {
+        "serverAddress": "pulsar://b:6650",
+        "topic": "t",
+        "subscriptionName": "s",
+        "replicas": 1,
+    },
+    "MyCustomResource": {"name": "friend"},
+}
 
 
 def operator(image: str) -> dict[str, Any]:
     images = {"postgres": image, "memcached": "memcached:1", "pulsar-consumer": "consumer:1"}
-    return {kind.type.label: kind for kind in kinds(images, local_broker="broker.pulsar:6650")}
+    return {kind.type.group_kind: kind for kind in kinds(images, local_broker="broker.pulsar:6650")}
 
 
 def world(*names: str, **spec: object) -> World:
@@ -33,7 +47,7 @@ def world(*names: str, **spec: object) -> World:
 
 
 def upgrade(made: World, image: str = NEW) -> None:
-    made.rooms = operator(image)
+    made.kinds_by_name = operator(image)
     made.restart()
 
 
@@ -65,12 +79,12 @@ def let_go(made: World, *names: str) -> set[str]:
 
 
 def pending(made: World, name: str) -> tuple[str, str]:
-    item = find(made.status(FIRST, name), "RestartPending")
+    item = find_condition(made.status(FIRST, name), "RestartPending")
     return item.get("reason", ""), item.get("message", "")
 
 
 def ready(made: World, name: str) -> bool:
-    return bool(find(made.status(FIRST, name), "Ready")["status"] == "True")
+    return bool(find_condition(made.status(FIRST, name), "Ready")["status"] == "True")
 
 
 def test_same_operator_started_anew_holds_and_restarts_nothing() -> None:
@@ -79,6 +93,30 @@ def test_same_operator_started_anew_holds_and_restarts_nothing() -> None:
     upgrade(made, OLD)
     made.settle()
     assert made.api.state() == before
+    assert made.writes_at_rest() == 0
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.type.group_kind)
+def test_annotation_of_its_old_name_is_replaced_by_one_write_and_restarts_no_pod(kind: Kind) -> None:
+    made = World()
+    made.api.put(kind.type, resource(kind, "x", **SPECS[kind.type.kind]))
+    made.settle()
+    children = [ref for ref in made.api.objects if ref.type != kind.type]
+    pods = {ref: made.api.objects[ref]["metadata"]["uid"] for ref in children if ref.type == POD}
+    renamed = set()
+    for ref in children:
+        annotations = made.api.objects[ref]["metadata"].get("annotations") or {}
+        if LAST_APPLIED_HASH in annotations:
+            annotations["kindling.dev/applied"] = annotations.pop(LAST_APPLIED_HASH)
+            renamed.add(ref)
+    templates = {ref: copy.deepcopy(made.api.objects[ref].get("spec", {}).get("template")) for ref in renamed}
+    made.restart()
+    made.settle()
+    assert bool(renamed) == bool(kind.children)
+    for ref in renamed:
+        assert LAST_APPLIED_HASH in made.api.objects[ref]["metadata"]["annotations"], ref
+        assert made.api.objects[ref].get("spec", {}).get("template") == templates[ref]
+    assert {ref: made.api.objects[ref]["metadata"]["uid"] for ref in pods} == pods
     assert made.writes_at_rest() == 0
 
 
@@ -103,7 +141,7 @@ def test_one_server_at_a_time_and_all_in_the_end() -> None:
             said = [pending(made, name) for name in held]
             places = sorted(message.partition("(")[2][:6] for _, message in said)
             assert places == [f"{place} of {len(held)}" for place in range(1, len(held) + 1)]
-            assert {reason for reason, _ in said} == {"InLine"}
+            assert {reason for reason, _ in said} == {"Queued"}
         run_pods(made.api)
         work(made)
     made.settle()
@@ -138,7 +176,7 @@ def test_one_that_does_not_come_back_halts_the_line_until_it_does_or_leaves() ->
     work(made)
     (stuck,) = let_go(made, *NAMES)
     others = [name for name in NAMES if name != stuck]
-    for minutes, reason in ((9, "InLine"), (2, "LineHalted"), (60, "LineHalted")):
+    for minutes, reason in ((9, "Queued"), (2, "RestartsHalted"), (60, "RestartsHalted")):
         made.now += timedelta(minutes=minutes)
         made.resync()
         work(made)
@@ -255,7 +293,7 @@ def test_window() -> None:
     assert {runs(made, name) for name in "ab"} == {OLD}
     assert pending(made, "a")[0] == "AwaitingWindow"
     assert "2026-01-04 03:00+01:00" in pending(made, "a")[1]
-    assert Key(FIRST.type.label, "ns", "a") in made.later  # looked at again when it opens
+    assert Key(FIRST.type.group_kind, "ns", "a") in made.later  # looked at again when it opens
     made.now = made.now.replace(day=4, hour=2, minute=30)
     made.resync()
     work(made)

@@ -6,8 +6,8 @@ import base64
 
 import pytest
 from kindling.engine.store import Key
-from kindling.kinds.conditions import find
-from kindling.kinds.contract import Answer
+from kindling.kinds.base import ExternalResult
+from kindling.kinds.conditions import find_condition
 from kindling.kinds.postgresql.login import Login
 from kindling.kinds.postgresql.volume import USER_ANNOTATION
 from kindling.kinds.postgresql.workload import PARAMETERS_HASH
@@ -42,7 +42,7 @@ def test_bad_edit_leaves_what_runs_and_mending_it_heals() -> None:
     world.settle()
     status = world.status(FIRST, "db")
     assert ready(world)["reason"] == "InvalidSpec"
-    assert find(status, "Available")["status"] == "True"
+    assert find_condition(status, "Available")["status"] == "True"
     assert (status["pgPhase"], status["active"]["name"]) == ("up", "db-0")
     assert {ref: world.api.objects[ref] for ref in CHILDREN} == running
     world.api.edit(CR, {"spec": {"defaultUser": "ada"}})
@@ -58,7 +58,7 @@ def test_change_is_owned_up_to_before_anything_is_written() -> None:
     after = world.api.events[start + 1 :]
     _, kind, first = after[0]
     assert kind == FIRST.type
-    assert find(first["status"], "Ready")["status"] == "False"
+    assert find_condition(first["status"], "Ready")["status"] == "False"
     assert first["status"]["observedGeneration"] == 2
     assert first["status"]["pgPhase"] == "up"  # the old Pod still serves
     assert ready(world)["status"] == "True"
@@ -70,7 +70,7 @@ def test_own_write_is_known_before_the_watch_tells_of_it() -> None:
     world.deliver()
     world.work()
     written = world.api.writes.total()
-    world.queue.add(Key(FIRST.type.label, "ns", "db"))
+    world.queue.add(Key(FIRST.type.group_kind, "ns", "db"))
     world.work()
     assert world.api.writes.total() == written
 
@@ -147,11 +147,11 @@ def pending_until_replaced(world: World) -> None:
     """PostgreSQL as it is: what needs a restart waits until there was one."""
     old = world.api.objects[THE_POD]["metadata"]["uid"]
 
-    def answer(login: Login) -> Answer:
+    def answer(login: Login) -> ExternalResult:
         if world.api.objects[THE_POD]["metadata"]["uid"] != old:
-            return Answer(ok=True, facts={"login": True, "version": "17.5"})
+            return ExternalResult(ok=True, facts={"login": True, "version": "17.5"})
         facts = {"login": True, "pending_restart": ["max_connections"]}
-        return Answer(ok=False, reason="RestartPending", message="It follows.", facts=facts)
+        return ExternalResult(ok=False, reason="RestartPending", message="It follows.", facts=facts)
 
     world.answer = answer
 
@@ -164,8 +164,8 @@ def test_restart_that_postgresql_asks_for_happens_once_and_is_told() -> None:
     world.settle()
     told = [obj["status"] for _, type, obj in world.api.events[start:] if type == FIRST.type]
     assert ["max_connections"] in [status.get("pendingRestart") for status in told]
-    assert "RestartPending" in [find(status, "Ready")["reason"] for status in told]
-    assert find(told[-1], "Ready")["status"] == "True"
+    assert "RestartPending" in [find_condition(status, "Ready")["reason"] for status in told]
+    assert find_condition(told[-1], "Ready")["status"] == "True"
     assert "pendingRestart" not in told[-1]
     assert told[-1]["version"] == "17.5"
     sets = [obj for _, type, obj in world.api.events[start:] if type == STATEFUL_SET]
@@ -193,13 +193,13 @@ def test_restart_is_not_repeated_by_an_operator_that_was_away() -> None:
 
 def test_parameters_that_the_server_refuses_leave_it_serving() -> None:
     world = with_database()
-    world.answer = Answer(ok=False, reason="InvalidParameter", message="no", facts={"login": True})
+    world.answer = ExternalResult(ok=False, reason="InvalidParameter", message="no", facts={"login": True})
     world.api.edit(CR, {"spec": {"parameters": {"work_mem": "banana"}}})
     world.settle()
     status = world.status(FIRST, "db")
     assert (ready(world)["reason"], status["pgPhase"]) == ("InvalidParameter", "up")
-    assert find(status, "Degraded")["status"] == "True"
-    world.answer = Answer(ok=True)
+    assert find_condition(status, "Degraded")["status"] == "True"
+    world.answer = ExternalResult(ok=True)
     world.api.edit(CR, {"spec": {"parameters": None}})
     world.settle()
     assert ready(world)["status"] == "True"
@@ -209,7 +209,7 @@ def test_paused_writes_nothing_and_says_what_differs() -> None:
     world = with_database(paused=False)
     world.api.edit(CR, {"spec": {"paused": True}})
     world.settle()
-    assert find(world.status(FIRST, "db"), "Paused")["status"] == "True"
+    assert find_condition(world.status(FIRST, "db"), "Paused")["status"] == "True"
     assert ready(world)["status"] == "True"
     assert world.logins[-1].provision is False
     world.api.remove(Ref(SERVICE, "ns", "db"))
@@ -219,12 +219,12 @@ def test_paused_writes_nothing_and_says_what_differs() -> None:
     assert {ref: obj for ref, obj in world.api.objects.items() if ref != CR} == before
     status = world.status(FIRST, "db")
     assert (ready(world)["reason"], status["pgPhase"]) == ("Paused", "up")
-    assert find(status, "Degraded")["status"] == "False"
-    assert find(status, "Progressing")["status"] == "False"
+    assert find_condition(status, "Degraded")["status"] == "False"
+    assert find_condition(status, "Progressing")["status"] == "False"
     world.api.edit(CR, {"spec": {"paused": False}})
     world.settle()
     assert ready(world)["status"] == "True"
-    assert find(world.status(FIRST, "db"), "Paused") == {}
+    assert find_condition(world.status(FIRST, "db"), "Paused") == {}
     assert Ref(SERVICE, "ns", "db") in world.api.objects
 
 

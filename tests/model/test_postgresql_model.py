@@ -7,8 +7,9 @@ import json
 
 import pytest
 from kindling.engine.plan import Apply, plan
-from kindling.kinds.conditions import find
-from kindling.kinds.contract import Answer, Child, labels_of
+from kindling.kinds.base import Child, ExternalResult
+from kindling.kinds.conditions import find_condition
+from kindling.kinds.metadata import labels_of
 from kindling.kube.resources import (
     CONFIG_MAP,
     NETWORK_POLICY,
@@ -46,12 +47,33 @@ def with_database(**spec: object) -> World:
 
 
 def ready(world: World) -> Object:
-    return find(world.status(FIRST, "db"), "Ready")
+    return find_condition(world.status(FIRST, "db"), "Ready")
 
 
 def decoded(world: World, name: str) -> dict[str, str]:
     data = world.api.objects[Ref(SECRET, "ns", name)]["data"]
     return {key: base64.b64decode(value).decode() for key, value in data.items()}
+
+
+@pytest.mark.parametrize("data", [None, {"password": None}, {"password": ""}])
+def test_superusers_secret_that_somebody_emptied_is_made_anew(data: Object | None) -> None:
+    world = with_database()
+    before, secret = decoded(world, "db-superuser"), Ref(SECRET, "ns", "db-superuser")
+    world.api.edit(secret, {"data": data})
+    world.settle()
+    after = decoded(world, "db-superuser")
+    assert after["username"] == before["username"]
+    assert len(after["password"]) == 32
+    assert after["password"] != before["password"]
+    assert (ready(world)["status"], world.writes_at_rest()) == ("True", 0)
+
+
+def test_superusers_password_that_somebody_set_is_left_alone() -> None:
+    world = with_database()
+    another = base64.b64encode(b"of theirs").decode()
+    world.api.edit(Ref(SECRET, "ns", "db-superuser"), {"data": {"password": another}})
+    world.settle()
+    assert (decoded(world, "db-superuser")["password"], world.writes_at_rest()) == ("of theirs", 0)
 
 
 def test_new_resource_costs_its_children_and_two_statuses() -> None:
@@ -170,7 +192,7 @@ def test_volume_labelled_by_an_earlier_operator_is_relabelled_and_no_server_rest
     assert claim["labels"] == {
         "app.kubernetes.io/managed-by": "kindling",
         "app.kubernetes.io/name": "postgresql",
-        "kindling.dev/kind": FIRST.type.label,
+        "kindling.dev/kind": FIRST.type.group_kind,
         "kindling.dev/name": "db",
         "kindling.dev/postgresql-version": "17",
     }
@@ -185,7 +207,7 @@ def test_retained_volume_is_not_the_other_groups() -> None:
     before = world.api.state()
     world.api.put(SECOND.type, resource(SECOND, "db"))
     world.settle()
-    assert find(world.status(SECOND, "db"), "Ready")["reason"] == "NameConflict"
+    assert find_condition(world.status(SECOND, "db"), "Ready")["reason"] == "NameConflict"
     world.api.remove(Ref(SECOND.type, "ns", "db"))
     assert world.api.state() == before
 
@@ -203,7 +225,7 @@ def test_one_name_in_both_groups_the_second_touches_nothing() -> None:
     world.api.put(SECOND.type, resource(SECOND, "db"))
     world.settle()
     status = world.status(SECOND, "db")
-    assert (find(status, "Ready")["reason"], status["pgPhase"]) == ("NameConflict", "Failed")
+    assert (find_condition(status, "Ready")["reason"], status["pgPhase"]) == ("NameConflict", "Failed")
     assert "active" not in status
     del world.api.objects[Ref(SECOND.type, "ns", "db")]
     assert world.api.state() == before
@@ -231,7 +253,7 @@ def test_refusal_shows_the_servers_reason_and_heals() -> None:
     world.api.refuse = STATEFUL_SET
     world.api.put(FIRST.type, resource(FIRST, "db"))
     world.settle()
-    assert ready(world)["reason"] == "Refused"
+    assert ready(world)["reason"] == "ApplyRejected"
     assert "exceeded quota" in ready(world)["message"]
     assert world.failures > 0  # so it is in the queue's back-off
     world.api.refuse = None
@@ -242,11 +264,11 @@ def test_refusal_shows_the_servers_reason_and_heals() -> None:
 
 def test_ready_waits_for_the_login() -> None:
     world = World()
-    world.answer = Answer(ok=False, reason="LoginFailed", message="no")
+    world.answer = ExternalResult(ok=False, reason="LoginFailed", message="no")
     world.api.put(FIRST.type, resource(FIRST, "db"))
     world.settle()
     assert ready(world)["reason"] == "LoginFailed"
-    world.answer = Answer(ok=True)
+    world.answer = ExternalResult(ok=True)
     world.resync()
     world.settle()
     assert ready(world)["status"] == "True"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from kindling.kinds.conditions import find
+from kindling.kinds.conditions import find_condition
 from kindling.kube.resources import POD, Ref
 
 from tests.model.scratch import told_apart
-from tests.model.world import ROOMS, World, resource
+from tests.model.world import KINDS_BY_NAME, World, resource
 
-DATABASE = ROOMS["postgresql.database.technotuesday.io"]
-FRIENDLY = ROOMS["mycustomresource.poc.test.domain"]
+DATABASE = KINDS_BY_NAME["postgresql.database.technotuesday.io"]
+FRIENDLY = KINDS_BY_NAME["mycustomresource.poc.test.domain"]
 
 
 def with_friend() -> World:
@@ -19,7 +19,7 @@ def with_friend() -> World:
     world.settle()
     world.api.put(FRIENDLY.type, resource(FRIENDLY, "b", name="a-0"))
     world.settle()
-    assert find(world.status(FRIENDLY, "b"), "Ready")["reason"] == "FriendFound"
+    assert find_condition(world.status(FRIENDLY, "b"), "Ready")["reason"] == "FriendFound"
     return world
 
 

@@ -6,9 +6,9 @@ import base64
 from datetime import timedelta
 
 import pytest
-from kindling.engine.reconciliation import ANSWER_SECONDS
-from kindling.kinds.conditions import find
-from kindling.kinds.contract import Answer
+from kindling.engine.reconciliation import RESULT_SECONDS
+from kindling.kinds.base import ExternalResult
+from kindling.kinds.conditions import find_condition
 from kindling.kube.resources import SECRET, SERVICE, VOLUME_CLAIM, Object, Ref
 
 from tests.model.faults import Fault
@@ -27,7 +27,7 @@ def with_database(**spec: object) -> World:
 
 
 def ready(world: World) -> Object:
-    return find(world.status(KIND, "db"), "Ready")
+    return find_condition(world.status(KIND, "db"), "Ready")
 
 
 def put_secret(world: World, password: str) -> None:
@@ -48,12 +48,12 @@ def test_a_volume_that_may_not_grow_keeps_no_password_from_the_server() -> None:
     world.api.refuse = VOLUME_CLAIM
     world.api.edit(CR, {"spec": {"storage": {"size": "100Gi"}}})
     world.settle()
-    assert ready(world)["reason"] == "Refused"
+    assert ready(world)["reason"] == "ApplyRejected"
     assert "set spec.storage.size to '1Gi'" in ready(world)["message"]
     put_secret(world, "two")
     world.settle()
     assert (world.logins[-1].password, bound(world)) == ("two", "two")
-    assert find(world.status(KIND, "db"), "Available")["status"] == "True"
+    assert find_condition(world.status(KIND, "db"), "Available")["status"] == "True"
     world.api.edit(CR, {"spec": {"storage": {"size": "1Gi"}}})
     world.settle()
     assert ready(world)["status"] == "True"
@@ -68,9 +68,9 @@ def test_the_binding_keeps_what_logs_in_until_the_server_has_the_new_password(fa
     world.settle()
     seen: list[str] = []
 
-    said = Answer(ok=False, reason="SuperuserLoginFailed", message="no", facts=facts)
+    said = ExternalResult(ok=False, reason="SuperuserLoginFailed", message="no", facts=facts)
 
-    def answer(_: object) -> Answer:
+    def answer(_: object) -> ExternalResult:
         seen.append(bound(world))
         return said
 
@@ -80,7 +80,7 @@ def test_the_binding_keeps_what_logs_in_until_the_server_has_the_new_password(fa
     world.restart()  # What was told to nobody is not taken for told.
     world.settle()
     assert (ready(world)["reason"], bound(world)) == ("SuperuserLoginFailed", "one")
-    said = Answer(ok=True)
+    said = ExternalResult(ok=True)
     world.wait_long()
     assert (ready(world)["status"], bound(world), set(seen)) == ("True", "two", {"one"})
     assert world.writes_at_rest() == 0
@@ -88,7 +88,7 @@ def test_the_binding_keeps_what_logs_in_until_the_server_has_the_new_password(fa
 
 def test_a_server_that_lets_the_user_in_has_the_password_whatever_else_is_wrong() -> None:
     world = with_database()
-    world.answer = Answer(ok=False, reason="InvalidParameter", message="no", facts={"login": True})
+    world.answer = ExternalResult(ok=False, reason="InvalidParameter", message="no", facts={"login": True})
     world.api.edit(CR, {"spec": {"password": "another"}})
     world.settle()
     assert bound(world) == "another"
@@ -112,7 +112,7 @@ def test_nothing_is_asked_of_what_bears_a_childs_name_and_is_somebody_elses() ->
     asked = len(world.logins)
     world.api.remove(Ref(SERVICE, "ns", "db"), collect=False)
     world.api.put(SERVICE, {"metadata": {"namespace": "ns", "name": "db"}, "spec": {"mine": True}})
-    world.now += timedelta(seconds=ANSWER_SECONDS)
+    world.now += timedelta(seconds=RESULT_SECONDS)
     world.settle()
     assert ready(world)["reason"] == "NameConflict"
     assert len(world.logins) == asked

@@ -17,8 +17,11 @@ SINCE = "2026-01-01T00:00:00Z"
 
 
 def run_pods(api: MemoryApi) -> None:
-    """Every workload has its Pods, they are ready, and it counts them so."""
+    """Every workload has its Pods, they are ready, and it counts them so. Every Job has done its work."""
     control(api)
+    for ref, job in list(api.objects.items()):
+        if ref.type.plural == "jobs" and not (job.get("status") or {}).get("conditions"):
+            api.set_status(ref, {"conditions": [{"type": "Complete", "status": "True"}], "succeeded": 1})
     for ref, pod in list(api.objects.items()):
         if ref.type == POD and pod["metadata"].get("ownerReferences"):
             wanted, status = _running(ref, pod), pod.get("status") or {}

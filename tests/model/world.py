@@ -8,17 +8,18 @@ from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from kindling.engine.answers import Answers
+from kindling.engine.dependencies import Dependencies
+from kindling.engine.external import ExternalSyncs
 from kindling.engine.metrics import Metrics
 from kindling.engine.plan import Apply, plan
-from kindling.engine.ports import Ports
 from kindling.engine.queue import Queue
+from kindling.engine.restart_queue import RestartQueue
 from kindling.engine.resync import Resync
 from kindling.engine.store import Key, Store, key_of
-from kindling.engine.turns import Turns
 from kindling.engine.worker import Reconciler
-from kindling.kinds.conditions import find
-from kindling.kinds.contract import MANAGED_BY_LABEL, MANAGER, After, Answer, Kind, Observed, named_in
+from kindling.kinds.base import ExternalResult, Kind, Observed, RequeueAfter
+from kindling.kinds.conditions import find_condition
+from kindling.kinds.metadata import MANAGED_BY_LABEL, MANAGER, named_in
 from kindling.kinds.postgresql.login import Login
 from kindling.kinds.registry import kinds
 from kindling.kube.errors import ApiError
@@ -32,8 +33,8 @@ KINDS = kinds(
     {"postgres": "postgres:17", "memcached": "memcached:1", "pulsar-consumer": "consumer:1"},
     local_broker="broker.pulsar:6650",
 )
-ROOMS: dict[str, Kind] = {kind.type.label: kind for kind in KINDS}
-SIGHTS = {type for kind in KINDS for type in kind.sights}
+KINDS_BY_NAME: dict[str, Kind] = {kind.type.group_kind: kind for kind in KINDS}
+WATCHES = {type for kind in KINDS for type in kind.watches}
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 AGES = timedelta(minutes=11)
 """Longer than anything that is only a matter of time."""
@@ -50,10 +51,10 @@ class World:
         self.logins: list[Login] = []
         self.told: list[tuple[str, str]] = []
         self.repaired: list[tuple[str, str]] = []
-        self.answer: Answer | Callable[[Login], Answer] = Answer(ok=True)
+        self.answer: ExternalResult | Callable[[Login], ExternalResult] = ExternalResult(ok=True)
         self.failures = 0
         self.now = NOW
-        self.rooms = ROOMS
+        self.kinds_by_name = KINDS_BY_NAME
         self.noted = ""
         """What the operator noted for its next leader."""
         self.lost = False
@@ -66,55 +67,55 @@ class World:
         """The operator anew: it lists what there is and has not seen anything before."""
         self.store = Store(
             [kind.type for kind in KINDS],
-            sights=sorted(SIGHTS, key=str),
-            seeks={kind.type.label: kind.seeks for kind in KINDS},
+            watches=sorted(WATCHES, key=str),
+            watched_objects={kind.type.group_kind: kind.watched_objects for kind in KINDS},
         )
         self.queue: Queue[Key] = Queue()
         self.later: set[Key] = set()
-        ports = Ports(
+        dependencies = Dependencies(
             api=self.faulty,
             store=self.store,
-            answers=Answers(ask=self._ask, look=self._look, name=self.queue.add),
-            tell=self._tell,
+            external_syncs=ExternalSyncs(sync=self._ask, check_health=self._look, requeue=self.queue.add),
+            status_changed=self._status_changed,
             repaired=self._repaired,
             clock=lambda: self.now,
-            turns=self._turns(),
+            restart_queue=self._restart_queue(),
         )
-        self.reconciler = Reconciler(ports=ports, kinds=self.rooms)
+        self.reconciler = Reconciler(dependencies=dependencies, kinds=self.kinds_by_name)
         self._resync = Resync(
             api=self.faulty,
             store=self.store,
             queue=self.queue,
             metrics=Metrics(),
             resources=[kind.type for kind in KINDS],
-            children=list(dict.fromkeys(type for kind in KINDS for type in (*kind.children, *kind.sights))),
+            children=list(dict.fromkeys(type for kind in KINDS for type in (*kind.children, *kind.watches))),
             namespaces=(),
             selector=f"{MANAGED_BY_LABEL}={MANAGER}",
-            sights=sorted(SIGHTS, key=str),
+            watches=sorted(WATCHES, key=str),
         )
         self._watched: deque[Event] = deque()
         self._read = len(self.api.events)
         self.lost = False
         for ref, obj in self.api.objects.items():
             if self._selected(ref.type, obj):
-                self.store.put(ref.type, obj)
+                self.store.upsert(ref.type, obj)
         for ref in self.api.objects:
-            if ref.type.label in ROOMS:
+            if ref.type.group_kind in KINDS_BY_NAME:
                 self.queue.add(key_of(ref))
 
-    def _turns(self) -> Turns:
+    def _restart_queue(self) -> RestartQueue:
         async def note(text: str) -> None:
             self.noted = text
 
         store, queue = self.store, self.queue
-        turns = Turns(
+        restart_queue = RestartQueue(
             exists=lambda key: store.resource(key) is not None,
             wake=queue.add,
             note=note,
             clock=lambda: self.now,
         )
-        turns.take_over(self.noted)
-        return turns
+        restart_queue.restore(self.noted)
+        return restart_queue
 
     @property
     def waiting(self) -> deque[Event]:
@@ -159,7 +160,7 @@ class World:
                 key = await self.queue.get()
                 self.interfered = False
                 try:
-                    outcome = await self.reconciler.reconcile(key)
+                    result = await self.reconciler.reconcile(key)
                 except ApiError:
                     self.failures += 1
                     self.later.add(key)
@@ -167,9 +168,9 @@ class World:
                     self.restart()
                     continue
                 else:
-                    if outcome == After(0):
+                    if result == RequeueAfter(0):
                         self.queue.add(key)
-                    elif isinstance(outcome, After):
+                    elif isinstance(result, RequeueAfter):
                         self.later.add(key)
                 self.queue.done(key)
             raise AssertionError("200 passes and no rest: something is written again and again")
@@ -214,14 +215,14 @@ class World:
         found: Object = self.api.objects[Ref(kind.type, "ns", name)].get("status", {})
         return found
 
-    async def _ask(self, login: Login) -> Answer:
+    async def _ask(self, login: Login) -> ExternalResult:
         self.logins.append(login)
         return self.answer(login) if callable(self.answer) else self.answer
 
-    async def _look(self, login: Login) -> Answer | None:
+    async def _look(self, login: Login) -> ExternalResult | None:
         raise AssertionError("nobody runs the health checks here")
 
-    def _tell(self, type: ResourceType, cr: Object, before: Object, after: Object) -> None:
+    def _status_changed(self, type: ResourceType, cr: Object, before: Object, after: Object) -> None:
         self.told.append((cr["metadata"]["name"], after["conditions"][0]["reason"]))
 
     def _repaired(self, type: ResourceType, cr: Object, action: Apply) -> None:
@@ -231,16 +232,16 @@ class World:
         seen, type, obj = event
         # A label taken off is a deletion, to a watch that selects by it.
         gone = seen == "DELETED" or not self._selected(type, obj)
-        for key in (self.store.drop if gone else self.store.put)(type, obj):
+        for key in (self.store.delete if gone else self.store.upsert)(type, obj):
             self.queue.add(key)
 
     def _claimed(self, ref: Ref) -> None:
         """Who says that it is Ready as specified knows of nothing that is not."""
         cr = self.api.objects[ref]
-        ready, kind = find(cr["status"], "Ready"), self.rooms[ref.type.label]
-        if ready["status"] != "True" or ready["observedGeneration"] != cr["metadata"]["generation"]:
+        ready, kind = find_condition(cr["status"], "Ready"), self.kinds_by_name[ref.type.group_kind]
+        if ready.get("status") != "True" or ready["observedGeneration"] != cr["metadata"]["generation"]:
             return
-        own = {r: obj for r, obj in self.api.objects.items() if r.type in kind.children or r.type in SIGHTS}
+        own = {r: obj for r, obj in self.api.objects.items() if r.type in kind.children or r.type in WATCHES}
         unseen = [
             r
             for r, obj in own.items()
@@ -249,12 +250,14 @@ class World:
         ]
         if self.interfered or self.lost or unseen or kind.paused(cr):
             return
-        observed = Observed(children=own, now=self.now, entropy=b"", sought=self.store.sought(key_of(ref)))
+        observed = Observed(
+            objects=own, now=self.now, entropy=b"", watched=self.store.watched_by(key_of(ref))
+        )
         left = plan(type=ref.type, cr=cr, desired=kind.desired(cr, observed), observed=own).actions
         assert not left, f"{ref} claims to be Ready before {left}"
 
     def _selected(self, type: ResourceType, obj: Object) -> bool:
-        if type in SIGHTS or type.label in ROOMS:
+        if type in WATCHES or type.group_kind in KINDS_BY_NAME:
             return True
         return (obj["metadata"].get("labels") or {}).get(MANAGED_BY_LABEL) == MANAGER
 

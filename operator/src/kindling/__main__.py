@@ -1,6 +1,6 @@
 """`python -m kindling`: the operator's process. Builds the parts, runs them, ends when any of them does.
 
-Exit codes: 0 told to stop; 1 it cannot work (one line says why); 3 the lease was lost.
+Exit codes: 0 stopped by a signal; 1 it cannot work (one line says why); 3 the lease was lost.
 """
 
 from __future__ import annotations
@@ -18,43 +18,43 @@ import kopf
 import uvloop
 
 from kindling import logs, web
-from kindling.config import BadSetting, Config
-from kindling.demand import Demands
-from kindling.engine.answers import Answers
-from kindling.engine.events import Events
-from kindling.engine.lease import Lease, LeaseLost
+from kindling.config import Config, InvalidConfig
+from kindling.engine.dependencies import Dependencies
+from kindling.engine.events import EventRecorder
+from kindling.engine.external import ExternalSyncs
+from kindling.engine.leader_election import LeaderElector, LeaseLost
 from kindling.engine.metrics import Metrics
-from kindling.engine.ports import Ports
 from kindling.engine.queue import Queue
+from kindling.engine.restart_queue import RestartQueue
 from kindling.engine.resync import Resync
 from kindling.engine.store import Key, Store
-from kindling.engine.turns import Turns
 from kindling.engine.worker import WORKERS, Reconciler, work
-from kindling.handlers import Glue, connections, settings_for
+from kindling.handlers import KopfWatcher, connections, settings_for
 from kindling.health import Health
-from kindling.kinds.contract import SELECTOR
+from kindling.kinds.metadata import SELECTOR
 from kindling.kinds.registry import kinds
-from kindling.kube.access import Access, NoCredentials, log_in
 from kindling.kube.client import Client
+from kindling.kube.credentials import Credentials, NoCredentials, load_credentials
 from kindling.kube.errors import ApiError
-from kindling.kube.follow import Follower, See
+from kindling.kube.portforward import PortForwarder
+from kindling.kube.reflector import EventHandler, Reflector
 from kindling.kube.resources import SECRET, ResourceType
 from kindling.kube.versions import OLDEST, too_old
-from kindling.kube.watches import METADATA, Watches, paths_of
-from kindling.ports.prober import OwnProber, Prober, direct
-from kindling.ports.tunnel import Tunnel
+from kindling.kube.watch_monitor import METADATA, WatchMonitor, paths_of
+from kindling.on_demand import OnDemandWatches
+from kindling.prober.client import ChildProber, ProberClient, direct
 
 log = logging.getLogger("kindling")
 
-PATIENCE_SECONDS = 60.0
+STARTUP_TIMEOUT_SECONDS = 60.0
 POLL_SECONDS = 3.0
 
 
-class CannotWork(Exception):
+class StartupError(Exception):
     """Why the process ends, for its one last line."""
 
 
-async def await_api(client: Client, resources: Sequence[ResourceType], health: Health) -> None:
+async def wait_for_crds(client: Client, resources: Sequence[ResourceType], health: Health) -> None:
     """Wait for the API server, for a minute, and for our CRDs, however long.
 
     CRDs may well come after the operator (their order in a chart is nobody's promise), and a crash
@@ -62,35 +62,35 @@ async def await_api(client: Client, resources: Sequence[ResourceType], health: H
 
     :raises CannotWork: when there is no answer, or the server is too old.
     """
-    deadline = asyncio.get_running_loop().time() + PATIENCE_SECONDS
-    told = None
+    deadline = asyncio.get_running_loop().time() + STARTUP_TIMEOUT_SECONDS
+    last_message = None
     while True:
         try:
             version = await client.server_version()
             if too_old(version):
-                raise CannotWork(
+                raise StartupError(
                     f"the API server is Kubernetes {version}, and {OLDEST[0]}.{OLDEST[1]} is the oldest that "
                     "works: upgrade the cluster"
                 )
             missing = [type for type in resources if not await client.served(type)]
         except ApiError as error:
             if asyncio.get_running_loop().time() > deadline:
-                raise CannotWork(f"the API server does not answer: {error}") from error
-            health.waiting = f"waiting for the API server: {error}"
+                raise StartupError(f"the API server does not answer: {error}") from error
+            health.startup = f"waiting for the API server: {error}"
         else:
             if not missing:
-                health.waiting = None
+                health.startup = None
                 return
             names = ", ".join(f"{type.plural}.{type.group}" for type in missing)
-            health.waiting = f"waiting for CRDs that are not installed: {names}"
-        if health.waiting != told:
-            told = health.waiting
-            log.warning(told)
+            health.startup = f"waiting for CRDs that are not installed: {names}"
+        if health.startup != last_message:
+            last_message = health.startup
+            log.warning(last_message)
         await asyncio.sleep(POLL_SECONDS)
 
 
-async def operate(config: Config, access: Access) -> None:
-    """Run until told to stop, or until a part fails.
+async def run_operator(config: Config, credentials: Credentials) -> None:
+    """Run until a signal, or until a part fails.
 
     :raises CannotWork: when it cannot even start.
     """
@@ -98,40 +98,51 @@ async def operate(config: Config, access: Access) -> None:
         config.images,
         operator_namespace=config.namespace,
         local_broker=config.local_broker,
+        pull_secrets=config.pull_secrets,
         only=config.kinds,
     )
-    rooms = {kind.type.label: kind for kind in served}
-    resources = [kind.type for kind in rooms.values()]
-    sights = list(dict.fromkeys(type for kind in rooms.values() for type in kind.sights))
+    kinds_by_name = {kind.type.group_kind: kind for kind in served}
+    resources = [kind.type for kind in kinds_by_name.values()]
+    watches = list(dict.fromkeys(type for kind in kinds_by_name.values() for type in kind.watches))
     # Secrets are watched whole: they come as metadata in any case.
-    on_demand = [type for type in sights if type != SECRET and type not in resources]
-    whole = [type for type in sights if type not in on_demand]
-    children = list(dict.fromkeys([type for kind in rooms.values() for type in kind.children] + whole))
+    on_demand = [type for type in watches if type != SECRET and type not in resources]
+    unselected = [type for type in watches if type not in on_demand]
+    children = list(
+        dict.fromkeys([type for kind in kinds_by_name.values() for type in kind.children] + unselected)
+    )
     metrics = Metrics()
     queue: Queue[Key] = Queue()
-    store = Store(resources, sights=sights, seeks={label: kind.seeks for label, kind in rooms.items()})
+    store = Store(
+        resources,
+        watches=watches,
+        watched_objects={label: kind.watched_objects for label, kind in kinds_by_name.items()},
+    )
 
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):  # as process 1 we would not even die of them
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
 
     async with AsyncExitStack() as stack:
-        lease_client = await stack.enter_async_context(Client(access, limit=2))
-        lease = Lease(api=lease_client, namespace=config.namespace, identity=config.pod)
+        lease_client = await stack.enter_async_context(Client(credentials, limit=2))
+        elector = LeaderElector(api=lease_client, namespace=config.namespace, identity=config.pod)
         client = await stack.enter_async_context(
-            Client(access, on_write=metrics.wrote, before_write=lease.check)
+            Client(credentials, on_write=metrics.wrote, before_write=elector.check)
         )
-        event_client = await stack.enter_async_context(Client(access, limit=2, before_write=lease.check))
-        turns = Turns(exists=lambda key: store.resource(key) is not None, wake=queue.add, note=lease.note)
-        events = Events(api=event_client, instance=config.pod)
-        health = Health(queue=queue, lease=lease)
+        event_client = await stack.enter_async_context(
+            Client(credentials, limit=2, before_write=elector.check)
+        )
+        restart_queue = RestartQueue(
+            exists=lambda key: store.resource(key) is not None, wake=queue.add, note=elector.note
+        )
+        events = EventRecorder(api=event_client, instance=config.pod)
+        health = Health(queue=queue, elector=elector)
         metrics.measure(
-            queue_depth=lambda: len(queue),
-            queue_oldest_seconds=lambda: queue.oldest_seconds,
-            objects=lambda: len(store),
-            leader=lambda: float(lease.held),
-            restarts_waiting=lambda: len(turns),
-            restart_seconds=lambda: turns.seconds,
+            workqueue_depth=lambda: len(queue),
+            workqueue_oldest_seconds=lambda: queue.oldest_seconds,
+            cache_objects=lambda: len(store),
+            leader=lambda: float(elector.is_leader),
+            restarts_waiting=lambda: len(restart_queue),
+            restart_seconds=lambda: restart_queue.seconds,
         )
         try:
             runner = await web.serve(
@@ -142,30 +153,32 @@ async def operate(config: Config, access: Access) -> None:
                 versions=store.versions if config.debug else None,
             )
         except OSError as error:
-            raise CannotWork(f"port {config.port} cannot be used: {error}; set KINDLING_PORT") from error
+            raise StartupError(f"port {config.port} cannot be used: {error}; set KINDLING_PORT") from error
         try:
-            if not await unless(stop, await_api(client, resources, health)):
+            if not await run_unless_stopped(stop, wait_for_crds(client, resources, health)):
                 return
-            if not await unless(stop, lease.acquire()):
+            if not await run_unless_stopped(stop, elector.acquire()):
                 return
-            log.info("holding the lease; working")
-            turns.take_over(lease.noted)
-            dial = Tunnel(access).dial if config.tunnel else direct
+            log.info("became leader")
+            restart_queue.restore(elector.noted)
+            dial = PortForwarder(credentials).dial if config.tunnel else direct
             if config.prober is not None:
-                prober = Prober(config.prober, dial=dial)
+                prober = ProberClient(config.prober, dial=dial)
             else:
-                prober = own = OwnProber(dial=dial)
+                prober = own = ChildProber(dial=dial)
                 stack.push_async_callback(own.close)
-            answers = Answers(ask=prober.ask, look=prober.look, name=queue.add)
-            ports = Ports(
+            external_syncs = ExternalSyncs(
+                sync=prober.sync, check_health=prober.check_health, requeue=queue.add
+            )
+            dependencies = Dependencies(
                 api=client,
                 store=store,
-                answers=answers,
-                tell=events.tell,
+                external_syncs=external_syncs,
+                status_changed=events.status_changed,
                 repaired=events.repaired,
-                turns=turns,
+                restart_queue=restart_queue,
             )
-            reconciler = Reconciler(ports=ports, kinds=rooms)
+            reconciler = Reconciler(dependencies=dependencies, kinds=kinds_by_name)
             resync = Resync(
                 api=client,
                 store=store,
@@ -175,8 +188,8 @@ async def operate(config: Config, access: Access) -> None:
                 children=list(dict.fromkeys([*children, *on_demand])),
                 namespaces=config.watch_namespaces,
                 selector=SELECTOR,
-                sights=whole,
-                others=lambda type: demands.active(type),
+                watches=unselected,
+                watched_on_demand=lambda type: on_demand_watches.active(type),
                 every_seconds=config.resync_seconds,
             )
 
@@ -185,59 +198,74 @@ async def operate(config: Config, access: Access) -> None:
                 resync.request()
 
             paths = paths_of([*resources, *children], config.watch_namespaces)
-            asked = paths_of(on_demand, config.watch_namespaces)
-            paths |= {path + METADATA: type for path, type in asked.items()}
-            watches = Watches(paths, seconds=config.watch_seconds, relisted=relisted)
-            health.watches, health.resync = watches, resync
-            glue = Glue(access=access, store=store, queue=queue, watches=watches, types=resources)
-            session = access.session(limit=connections(watches), observe=watches.observe)
+            on_demand_paths = paths_of(on_demand, config.watch_namespaces)
+            paths |= {path + METADATA: type for path, type in on_demand_paths.items()}
+            monitor = WatchMonitor(paths, seconds=config.watch_seconds, relisted=relisted)
+            health.monitor, health.resync = monitor, resync
+            watcher = KopfWatcher(
+                credentials=credentials, store=store, queue=queue, monitor=monitor, types=resources
+            )
+            session = credentials.session(limit=connections(monitor), middleware=monitor.middleware)
             await stack.enter_async_context(session)
-            turn = asyncio.Lock()
+            page_lock = asyncio.Lock()
 
-            def follow(
-                path: str, type: ResourceType, see: See, *, selector: str = "", metadata: bool = True
-            ) -> Follower:
-                return Follower(
+            def make_reflector(
+                path: str,
+                type: ResourceType,
+                on_event: EventHandler,
+                *,
+                selector: str = "",
+                metadata: bool = True,
+            ) -> Reflector:
+                return Reflector(
                     session=session,
-                    url=access.server + path,
+                    url=credentials.server + path,
                     type=type,
                     selector=selector,
                     seconds=config.watch_seconds,
-                    see=see,
-                    turn=turn,
+                    on_event=on_event,
+                    page_lock=page_lock,
                     metadata=metadata,
                 )
 
-            demands = Demands(asked, store=store, queue=queue, watches=watches, follow=follow)
-            followers = [
-                follow(path, type, demands.see, selector="" if type in whole else SELECTOR, metadata=False)
+            on_demand_watches = OnDemandWatches(
+                on_demand_paths, store=store, queue=queue, monitor=monitor, make_reflector=make_reflector
+            )
+            reflectors = [
+                make_reflector(
+                    path,
+                    type,
+                    on_demand_watches.on_event,
+                    selector="" if type in unselected else SELECTOR,
+                    metadata=False,
+                )
                 for path, type in paths_of(children, config.watch_namespaces).items()
             ]
 
-            async def work_once_listed() -> None:
-                """A child that is not seen yet is not missing."""
-                for follower in followers:
-                    await follower.listed.wait()
+            async def work_after_sync() -> None:
+                """Until every reflector has synced, an existing child would look missing."""
+                for reflector in reflectors:
+                    await reflector.synced.wait()
                 await work(reconciler, queue, metrics)
 
-            parts = [lease.keep(), resync.run(), events.run(), answers.run()]
-            parts += [follower.run() for follower in followers]
-            parts += demands.run()
-            parts += [work_once_listed() for _ in range(WORKERS)]
-            await together(
+            parts = [elector.renew(), resync.run(), events.run(), external_syncs.run()]
+            parts += [reflector.run() for reflector in reflectors]
+            parts += on_demand_watches.run()
+            parts += [work_after_sync() for _ in range(WORKERS)]
+            await supervise(
                 parts,
                 config=config,
-                glue=glue,
+                watcher=watcher,
                 settings=settings_for(watch_seconds=config.watch_seconds),
-                lease=lease,
+                elector=elector,
             )
         finally:
-            queue.close()
+            queue.shut_down()
             await runner.cleanup()
 
 
-async def unless(stop: asyncio.Event, waiting: Coroutine[Any, Any, None]) -> bool:
-    """Await it unless told to stop before; returns whether it came to its end."""
+async def run_unless_stopped(stop: asyncio.Event, waiting: Coroutine[Any, Any, None]) -> bool:
+    """Await it unless stopped before; returns whether it completed."""
     task, stopping = asyncio.create_task(waiting), asyncio.create_task(stop.wait())
     try:
         await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -249,15 +277,15 @@ async def unless(stop: asyncio.Event, waiting: Coroutine[Any, Any, None]) -> boo
         stopping.cancel()
 
 
-async def together(
+async def supervise(
     parts: list[Coroutine[Any, Any, None]],
     *,
     config: Config,
-    glue: Glue,
+    watcher: KopfWatcher,
     settings: kopf.OperatorSettings,
-    lease: Lease,
+    elector: LeaderElector,
 ) -> None:
-    """Run the parts beside kopf, which from here on has the signals, until it is told to stop.
+    """Run the parts beside kopf, which handles the signals from here on, until one stops it.
 
     A part that fails ends the process here and now: kopf, once one of its own tasks failed, waits for
     credentials that nobody brings, and meanwhile nothing would be seen.
@@ -265,7 +293,7 @@ async def together(
     tasks = [asyncio.create_task(part) for part in parts]
     await asyncio.sleep(0)
     watching = await kopf.spawn_tasks(
-        registry=glue.registry,
+        registry=watcher.registry,
         settings=settings,
         clusterwide=not config.watch_namespaces,
         namespaces=config.watch_namespaces,
@@ -277,9 +305,9 @@ async def together(
     await asyncio.gather(*tasks, return_exceptions=True)
     if any(isinstance(error, LeaseLost) for error in errors):
         exit_now(3, str(errors[0]))  # with nothing tidied up: another replica may be at work already
-    await lease.release()
+    await elector.release()
     if errors:
-        exit_now(1, f"a part of the operator failed, it has to start anew: {errors[0]!r}")
+        exit_now(1, f"a part of the operator failed, so the process ends: {errors[0]!r}")
     await kopf.run_tasks(watching)
 
 
@@ -293,12 +321,12 @@ def main() -> int:
     try:
         config = Config.load()
         logs.set_up(config.log_level, format=config.log_format)
-        uvloop.run(operate(config, log_in()))
-    except (BadSetting, NoCredentials, CannotWork) as error:
+        uvloop.run(run_operator(config, load_credentials()))
+    except (InvalidConfig, NoCredentials, StartupError) as error:
         print(f"kindling: {error}", file=sys.stderr)
         return 1
     except Exception as error:
-        log.error(f"a part of the operator failed, it starts anew: {error!r}", exc_info=error)
+        log.error(f"a part of the operator failed, so the process ends: {error!r}", exc_info=error)
         return 1
     return 0
 

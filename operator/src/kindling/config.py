@@ -16,10 +16,12 @@ from kindling.logs import FORMATS
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_SECRET = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+MOST_CHARACTERS = 253
 _ADDRESS = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?:[1-9][0-9]{0,4}")
 
 
-class BadSetting(Exception):
+class InvalidConfig(Exception):
     """One environment variable that cannot be used: its name, its value, the remedy."""
 
 
@@ -41,7 +43,9 @@ class Images(Mapping[str, str]):
         image = self._values.get(name, "")
         if not image or any(char.isspace() for char in image):
             variable = "KINDLING_IMAGE_" + name.upper().replace("-", "_")
-            raise BadSetting(f"{variable}={image!r}: set it to the image built from operator/images/{name}")
+            raise InvalidConfig(
+                f"{variable}={image!r}: set it to the image built from operator/images/{name}"
+            )
         return image
 
     def __iter__(self) -> Iterator[str]:
@@ -56,12 +60,13 @@ class Config:
     """`watch_namespaces` empty means all of them, `kinds` every kind; `images` are the operands', by
     their folders' names.
 
-    `watch_seconds` is how long a watch lasts before it begins anew: a process that did not hear the API
-    server for twice as long is not alive; `resync_seconds` how often everything is listed and looked at
-    again, watches or not. `tunnel` is for a process outside of the cluster: it reaches
-    Pods through the API server. `local_broker`, HOST:PORT or empty, is the Pulsar broker that consumers
-    find at localhost. `debug` serves a page that names every object known, with its version.
-    `prober` is the socket of the prober; without one the process starts a prober of its own.
+    `watch_seconds` is how long a watch lasts before it is restarted: a process that got no answer from the
+    API server for twice as long is not alive; `resync_seconds` how often everything is listed and looked at
+    again, watches or not. `tunnel` is for a process outside of the cluster: it reaches Pods through the API
+    server. `local_broker`, HOST:PORT or empty, is the Pulsar broker that consumers find at localhost.
+    `pull_secrets` are the names of the Secrets by which nodes pull the operands' images. `debug` serves a
+    page that names every object known, with its version. `prober` is the socket of the prober; without one
+    the process starts a prober of its own.
     """
 
     images: Mapping[str, str]
@@ -76,6 +81,7 @@ class Config:
     resync_seconds: int
     tunnel: bool
     local_broker: str
+    pull_secrets: tuple[str, ...]
     debug: bool
     prober: Path | None
 
@@ -84,18 +90,20 @@ class Config:
         """:raises BadSetting: for the first variable that is missing or wrong."""
         level = env.get("KINDLING_LOG_LEVEL", "") or "INFO"
         if level not in LEVELS:
-            raise BadSetting(f"KINDLING_LOG_LEVEL={level!r}: set it to one of {', '.join(LEVELS)}")
+            raise InvalidConfig(f"KINDLING_LOG_LEVEL={level!r}: set it to one of {', '.join(LEVELS)}")
         format = env.get("KINDLING_LOG_FORMAT", "") or "json"
         if format not in FORMATS:
-            raise BadSetting(f"KINDLING_LOG_FORMAT={format!r}: set it to one of {', '.join(FORMATS)}")
+            raise InvalidConfig(f"KINDLING_LOG_FORMAT={format!r}: set it to one of {', '.join(FORMATS)}")
         tunnel = _switch(env, "KINDLING_TUNNEL", on="outside of the cluster")
         debug = _switch(env, "KINDLING_DEBUG", on="to look into it")
         broker = env.get("KINDLING_LOCAL_BROKER", "")
         if broker and _ADDRESS.fullmatch(broker) is None:
-            raise BadSetting(f"KINDLING_LOCAL_BROKER={broker!r}: set it to HOST:PORT, or leave it empty")
+            raise InvalidConfig(f"KINDLING_LOCAL_BROKER={broker!r}: set it to HOST:PORT, or leave it empty")
         prober = env.get("KINDLING_PROBER", "")
         if prober and not Path(prober).is_absolute():
-            raise BadSetting(f"KINDLING_PROBER={prober!r}: set it to a socket's absolute path, or to nothing")
+            raise InvalidConfig(
+                f"KINDLING_PROBER={prober!r}: set it to a socket's absolute path, or to nothing"
+            )
         watched = env.get("KINDLING_WATCH_NAMESPACES", "").split(",")
         return Config(
             images=Images(env),
@@ -114,6 +122,7 @@ class Config:
             resync_seconds=_number(env, "KINDLING_RESYNC_SECONDS", default=EVERY_SECONDS, most=86400),
             tunnel=tunnel,
             local_broker=broker,
+            pull_secrets=_secrets(env.get("KINDLING_PULL_SECRETS", "")),
             debug=debug,
             prober=Path(prober) if prober else None,
         )
@@ -122,14 +131,14 @@ class Config:
 def _switch(env: Mapping[str, str], variable: str, *, on: str) -> bool:
     value = env.get(variable, "")
     if value not in ("", "0", "1"):
-        raise BadSetting(f"{variable}={value!r}: set it to 1 {on}, else to 0")
+        raise InvalidConfig(f"{variable}={value!r}: set it to 1 {on}, else to 0")
     return value == "1"
 
 
 def _number(env: Mapping[str, str], variable: str, *, default: int, most: int) -> int:
     value = env.get(variable, "") or str(default)
     if not value.isascii() or not value.isdigit() or not 1 <= int(value) <= most:
-        raise BadSetting(f"{variable}={value!r}: set it to a whole number, 1 to {most}")
+        raise InvalidConfig(f"{variable}={value!r}: set it to a whole number, 1 to {most}")
     return int(value)
 
 
@@ -138,11 +147,22 @@ def _kinds(value: str) -> tuple[str, ...]:
     for name in names:
         if name not in NAMES:
             allowed = f"{', '.join(NAMES)}, with commas between them, or leave it empty for all"
-            raise BadSetting(f"KINDLING_KINDS={value!r}: {name!r} is no kind; set it to some of {allowed}")
+            raise InvalidConfig(f"KINDLING_KINDS={value!r}: {name!r} is no kind; set it to some of {allowed}")
+    return names
+
+
+def _secrets(value: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name.strip() for name in value.split(",") if name.strip()))
+    for name in names:
+        if len(name) > MOST_CHARACTERS or _SECRET.fullmatch(name) is None:
+            raise InvalidConfig(
+                f"KINDLING_PULL_SECRETS={value!r}: {name!r} is not a Secret's name; set it to names with "
+                "commas between them, or leave it empty"
+            )
     return names
 
 
 def _namespace(variable: str, value: str) -> str:
     if _NAME.fullmatch(value) is None:
-        raise BadSetting(f"{variable}={value!r}: not a namespace's name (a-z, 0-9 and '-', at most 63)")
+        raise InvalidConfig(f"{variable}={value!r}: not a namespace's name (a-z, 0-9 and '-', at most 63)")
     return value

@@ -14,7 +14,7 @@ import orjson
 FORMATS = ("json", "text")
 
 
-class Lines(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     """One JSON object: time, level, logger, message; `key` and `error` (a traceback) where given."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -31,13 +31,13 @@ class Lines(logging.Formatter):
         return orjson.dumps(line).decode()
 
 
-class Text(logging.Formatter):
+class TextFormatter(logging.Formatter):
     """Time of day, level, key, message; a traceback below."""
 
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
-        words = [time, f"{record.levelname:7}", key_of(record), record.getMessage()]
-        text = " ".join(word for word in words if word)
+        parts = [time, f"{record.levelname:7}", key_of(record), record.getMessage()]
+        text = " ".join(part for part in parts if part)
         return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
 
 
@@ -56,7 +56,7 @@ def key_of(record: logging.LogRecord) -> str:
 def set_up(level: int, *, format: str = "json") -> None:
     """Everything to stderr. Kopf's own lines from warnings on: below, it logs objects with their specs."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(Text() if format == "text" else Lines())
+    handler.setFormatter(TextFormatter() if format == "text" else JsonFormatter())
     logging.basicConfig(level=level, handlers=[handler], force=True)
     for name in ("kopf", "asyncio", "aiohttp.access"):
         logging.getLogger(name).setLevel(max(level, logging.WARNING))

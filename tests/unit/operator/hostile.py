@@ -37,7 +37,7 @@ class Client:
     """One connection, after its startup message."""
 
     socket: socket.socket
-    heard: list[bytes]
+    last_result: list[bytes]
     """All that any client has sent after its startup message."""
     password: str
 
@@ -59,7 +59,7 @@ class Client:
     def message(self) -> tuple[bytes, bytes]:
         head = self.read(5)
         body = self.read(struct.unpack(">I", head[1:])[0] - 4)
-        self.heard.append(body)
+        self.last_result.append(body)
         return head[:1], body
 
     def flood(self, kind: bytes, head: bytes = b"") -> None:
@@ -181,10 +181,10 @@ SORTS: dict[str, Callable[[Client], None]] = {
 
 @dataclass
 class Hostile:
-    """A running server; `heard` is what its clients sent after their startup messages."""
+    """A running server; `last_result` is what its clients sent after their startup messages."""
 
     port: int
-    heard: list[bytes] = field(default_factory=list)
+    last_result: list[bytes] = field(default_factory=list)
     sockets: list[socket.socket] = field(default_factory=list)
     """Of all clients that came."""
 
@@ -199,7 +199,7 @@ def hostile(sort: str, *, password: str = "lovelace-1815") -> Iterator[Hostile]:
         def serve(taken: socket.socket) -> None:
             # Whatever the client does to the connection is its good right.
             with taken, contextlib.suppress(OSError, Gone, struct.error, LookupError, ValueError):
-                client = Client(taken, running.heard, password)
+                client = Client(taken, running.last_result, password)
                 client.read(struct.unpack(">I", client.read(4))[0] - 4)
                 act(client)
 

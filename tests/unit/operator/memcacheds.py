@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from hypothesis import strategies as st
-from kindling.kinds.contract import Observed, labels_of
+from kindling.kinds.base import Observed
 from kindling.kinds.memcached import Memcached
 from kindling.kinds.memcached.workload import PORT_ANNOTATION
+from kindling.kinds.metadata import labels_of
 from kindling.kube.resources import DEPLOYMENT, POD, Object, Ref
 
 KIND = Memcached(image="memcached:1.6")
@@ -38,7 +39,7 @@ def memcached(
 
 
 def observed(children: dict[Ref, Object] | None = None) -> Observed:
-    return Observed(children=children or {}, now=NOW, entropy=b"e" * 32)
+    return Observed(objects=children or {}, now=NOW, entropy=b"e" * 32)
 
 
 def pod(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from hypothesis import strategies as st
-from kindling.kinds.contract import Observed
+from kindling.kinds.base import Observed
 from kindling.kinds.postgresql import Postgresql
 from kindling.kube.resources import POD, SECRET, STATEFUL_SET, VOLUME_CLAIM, Object, Ref
 
@@ -61,7 +61,7 @@ def postgresql(
 
 
 def observed(children: Mapping[Ref, Object] | None = None) -> Observed:
-    return Observed(children=children or {}, now=NOW, entropy=b"e" * 32)
+    return Observed(objects=children or {}, now=NOW, entropy=b"e" * 32)
 
 
 def secret(**values: str) -> Object:

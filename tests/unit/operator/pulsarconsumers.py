@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from hypothesis import strategies as st
-from kindling.kinds.contract import Observed
+from kindling.kinds.base import Observed
 from kindling.kinds.pulsarconsumer import PulsarConsumer
 from kindling.kube.resources import DEPLOYMENT, POD, SECRET, Object, Ref
 
@@ -90,7 +90,7 @@ def consumer(
 
 
 def observed(children: Mapping[Ref, Object] | None = None) -> Observed:
-    return Observed(children=children or {}, now=NOW, entropy=b"e" * 32)
+    return Observed(objects=children or {}, now=NOW, entropy=b"e" * 32)
 
 
 def token(**values: str) -> dict[Ref, Object]:

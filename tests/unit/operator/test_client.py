@@ -11,19 +11,19 @@ import kopf
 import orjson
 import pytest
 from aiohttp import web
-from kindling.kube.access import Access, NoCredentials, log_in
 from kindling.kube.client import Client, _encoded
+from kindling.kube.credentials import Credentials, NoCredentials, load_credentials
 from kindling.kube.errors import (
     ApiError,
     Conflict,
     NotFound,
-    Refused,
+    Rejected,
     ServerError,
-    TooMany,
+    TooManyRequests,
     Unauthorized,
     Unreachable,
 )
-from kindling.kube.resources import SECRET, SERVICE, STATEFUL_SET, Listing, Ref, ResourceType
+from kindling.kube.resources import SECRET, SERVICE, STATEFUL_SET, ListPage, Ref, ResourceType
 
 REF = Ref(STATEFUL_SET, "ns", "db")
 Handler = Callable[[web.Request], Awaitable[web.Response]]
@@ -41,9 +41,9 @@ def call(handler: Handler, use: Callable[[Client], Awaitable[Any]], **options: A
         await site.start()
         assert site._server is not None
         port = site._server.sockets[0].getsockname()[1]  # type: ignore[attr-defined]
-        access = Access(info=kopf.ConnectionInfo(server=f"http://127.0.0.1:{port}", token="first"))
+        credentials = Credentials(info=kopf.ConnectionInfo(server=f"http://127.0.0.1:{port}", token="first"))
         try:
-            async with Client(access, **options) as client:
+            async with Client(credentials, **options) as client:
                 return await use(client)
         finally:
             await runner.cleanup()
@@ -123,7 +123,7 @@ def test_list_follows_pages() -> None:
         (200, {"metadata": {"resourceVersion": "7"}, "items": None}, {}),
     )
 
-    async def pages(client: Client) -> list[Listing]:
+    async def pages(client: Client) -> list[ListPage]:
         return [page async for page in client.pages(SERVICE, namespace=None, selector="a=b")]
 
     assert call(handler, pages) == [(7, [1]), (7, [])]
@@ -136,8 +136,8 @@ def test_list_follows_pages() -> None:
 @pytest.mark.parametrize(
     ("status", "error"),
     [
-        (400, Refused), (401, Unauthorized), (403, Refused), (404, NotFound), (409, Conflict),
-        (413, Refused), (422, Refused), (429, TooMany), (500, ServerError), (503, ServerError),
+        (400, Rejected), (401, Unauthorized), (403, Rejected), (404, NotFound), (409, Conflict),
+        (413, Rejected), (422, Rejected), (429, TooManyRequests), (500, ServerError), (503, ServerError),
         (302, ApiError),
     ],
 )  # fmt: skip
@@ -161,7 +161,7 @@ def test_short_retry_after_is_waited_for_a_long_one_is_not() -> None:
     assert call(handler, lambda c: c.get(REF)) == {"ok": 1}
     assert len(seen) == 2
     handler, seen = answering((429, {}, {"Retry-After": "120"}))
-    with pytest.raises(TooMany) as caught:
+    with pytest.raises(TooManyRequests) as caught:
         call(handler, lambda c: c.get(REF))
     assert caught.value.retry_after == 120
     assert len(seen) == 1
@@ -178,7 +178,7 @@ def test_a_write_that_must_not_be_is_not_sent_nor_tried_again() -> None:
             raise RuntimeError("the lease is lost")
 
     async def use(client: Client) -> None:
-        with pytest.raises(TooMany):
+        with pytest.raises(TooManyRequests):
             await client.get(REF)
         assert asked == 0
         seen.clear()
@@ -214,8 +214,8 @@ def test_a_write_that_waits_for_its_turn_is_asked_when_it_comes() -> None:
 
 def test_no_server_is_unreachable() -> None:
     async def run() -> None:
-        access = Access(info=kopf.ConnectionInfo(server="http://127.0.0.1:9"))
-        async with Client(access) as client:
+        credentials = Credentials(info=kopf.ConnectionInfo(server="http://127.0.0.1:9"))
+        async with Client(credentials) as client:
             await client.get(REF)
 
     with pytest.raises(Unreachable, match=r"127\.0\.0\.1:9"):
@@ -241,12 +241,14 @@ def test_rotated_token_is_used_in_the_same_session(tmp_path: Path) -> None:
         return web.json_response({})
 
     async def use(client: Client) -> None:
-        access = Access(info=kopf.ConnectionInfo(server=client._server, token="stale"), token_path=token)
-        async with Client(access) as rotating:
+        credentials = Credentials(
+            info=kopf.ConnectionInfo(server=client._server, token="stale"), token_path=token
+        )
+        async with Client(credentials) as rotating:
             await rotating.get(REF)
             token.write_text("two\n")
             await rotating.get(REF)
-            access._read_at -= 61
+            credentials._read_at -= 61
             await rotating.get(REF)
 
     call(handler, use)
@@ -261,11 +263,11 @@ def test_secrets_are_listed_and_watched_by_their_metadata_alone() -> None:
         return web.json_response({"items": None})
 
     async def use(client: Client) -> Any:
-        access = Access(info=kopf.ConnectionInfo(server=client._server))
-        async with access.session(limit=1) as session:
-            answer = await session.get(f"{access.server}{SECRET.path(namespace='ns')}")
-            await session.get(f"{access.server}{SECRET.path(namespace='ns')}?watch=true")
-            await session.get(f"{access.server}{SERVICE.path(namespace='ns')}")
+        credentials = Credentials(info=kopf.ConnectionInfo(server=client._server))
+        async with credentials.session(limit=1) as session:
+            answer = await session.get(f"{credentials.server}{SECRET.path(namespace='ns')}")
+            await session.get(f"{credentials.server}{SECRET.path(namespace='ns')}?watch=true")
+            await session.get(f"{credentials.server}{SERVICE.path(namespace='ns')}")
             return await answer.json()
 
     assert call(handler, use) == {"items": []}  # what kopf can iterate over
@@ -277,8 +279,8 @@ def test_secrets_are_listed_and_watched_by_their_metadata_alone() -> None:
 def test_bad_kubeconfig_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     with pytest.raises(NoCredentials, match="KUBECONFIG"):
-        log_in()
+        load_credentials()
     monkeypatch.delenv("KUBECONFIG")
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(NoCredentials, match="KUBECONFIG"):
-        log_in()
+        load_credentials()

@@ -1,4 +1,4 @@
-"""`holds` sees every difference in what we set, and none in what the API server adds or respells."""
+"""`satisfies` sees every difference in what we set, and none in what the API server adds or respells."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kindling.engine.compare import fingerprint, holds, merge_patch, shape
+from kindling.engine.compare import field_set_hash, fingerprint, merge_patch, satisfies
 from kindling.kube.resources import Object
 
 from tests.model.memory import merged
@@ -23,12 +23,12 @@ OBJECTS = st.dictionaries(st.text(max_size=4), VALUES, max_size=4)
 
 @given(OBJECTS)
 def test_holds_itself(obj: dict[str, Any]) -> None:
-    assert holds(obj, copy.deepcopy(obj))
+    assert satisfies(obj, copy.deepcopy(obj))
 
 
 @given(OBJECTS, OBJECTS)
 def test_what_others_add_does_not_matter(obj: dict[str, Any], more: dict[str, Any]) -> None:
-    assert holds(obj, {**more, **obj})
+    assert satisfies(obj, {**more, **obj})
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_what_others_add_does_not_matter(obj: dict[str, Any], more: dict[str, An
     ],
 )
 def test_held(desired: Any, observed: Any) -> None:
-    assert holds(desired, observed)
+    assert satisfies(desired, observed)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_held(desired: Any, observed: Any) -> None:
     ],
 )
 def test_missed(desired: Any, observed: Any) -> None:
-    assert not holds(desired, observed)
+    assert not satisfies(desired, observed)
 
 
 def test_fingerprint_tells_fields_apart_but_not_secrets() -> None:
@@ -117,28 +117,28 @@ def test_merge_patch_leads_there_and_is_empty_at_the_end(
     ("wanted", "stored"), [("7.11940m", "8m"), ("0.0001", "1m"), ("9999999999999G", str(2**63 - 1))]
 )
 def test_quantities_compare_as_the_server_stores_them(wanted: str, stored: str) -> None:
-    assert holds({"limits": {"cpu": wanted}}, {"limits": {"cpu": stored}})
-    assert not holds({"limits": {"cpu": wanted}}, {"limits": {"cpu": "2"}})
+    assert satisfies({"limits": {"cpu": wanted}}, {"limits": {"cpu": stored}})
+    assert not satisfies({"limits": {"cpu": wanted}}, {"limits": {"cpu": "2"}})
 
 
 def test_within_a_list_that_is_replaced_as_a_whole_nothing_is_merged() -> None:
     rule = {"ports": [{"port": "postgresql", "protocol": "TCP"}]}
     opened = {"ports": [*rule["ports"], {"port": 22, "protocol": "TCP"}]}
-    assert holds({"ingress": [rule]}, {"ingress": [rule]})
-    assert not holds({"ingress": [rule]}, {"ingress": [opened]})
-    assert holds({"spec": rule}, {"spec": opened})  # a Service's ports are merged
+    assert satisfies({"ingress": [rule]}, {"ingress": [rule]})
+    assert not satisfies({"ingress": [rule]}, {"ingress": [opened]})
+    assert satisfies({"spec": rule}, {"spec": opened})  # a Service's ports are merged
 
 
 @pytest.mark.parametrize(
     "field", ["automountServiceAccountToken", "enableServiceLinks", "allowPrivilegeEscalation"]
 )
 def test_a_switch_that_is_on_unless_said_is_not_off_when_left_out(field: str) -> None:
-    assert not holds({field: False}, {})
-    assert holds({field: False}, {field: False})
+    assert not satisfies({field: False}, {})
+    assert satisfies({field: False}, {field: False})
 
 
 # Two elements of each list that the API merges by a key: as applied, and as the API server stores them.
-MERGED: dict[str, list[tuple[Object, Object]]] = {
+MAP_LISTS: dict[str, list[tuple[Object, Object]]] = {
     "containers": [
         (
             {"name": "server", "image": "a"},
@@ -194,14 +194,14 @@ MERGED: dict[str, list[tuple[Object, Object]]] = {
 }
 
 
-@pytest.mark.parametrize("field", MERGED)
+@pytest.mark.parametrize("field", MAP_LISTS)
 def test_elements_of_a_merged_list_are_found_in_any_order_with_defaults_and_beside_others(field: str) -> None:
-    ours, stored = (list(side) for side in zip(*MERGED[field], strict=True))
+    ours, stored = (list(side) for side in zip(*MAP_LISTS[field], strict=True))
     theirs = dict.fromkeys(ours[0], "another's")
-    assert holds({field: ours}, {field: [theirs, *reversed(stored)]})
-    assert not holds({field: ours}, {field: [theirs, stored[0]]})
+    assert satisfies({field: ours}, {field: [theirs, *reversed(stored)]})
+    assert not satisfies({field: ours}, {field: [theirs, stored[0]]})
     for name in ours[1]:
-        assert not holds({field: ours}, {field: [stored[0], {**stored[1], name: "edited"}]})
+        assert not satisfies({field: ours}, {field: [stored[0], {**stored[1], name: "edited"}]})
 
 
 @pytest.mark.parametrize(
@@ -214,9 +214,9 @@ def test_elements_of_a_merged_list_are_found_in_any_order_with_defaults_and_besi
     ],
 )
 def test_any_other_list_is_equal_or_not(field: str, ours: list[Any]) -> None:
-    assert holds({field: ours}, {field: [*ours]})
-    assert not holds({field: ours}, {field: ours[::-1]})
-    assert not holds({field: ours}, {field: [*ours, ours[0]]})
+    assert satisfies({field: ours}, {field: [*ours]})
+    assert not satisfies({field: ours}, {field: ours[::-1]})
+    assert not satisfies({field: ours}, {field: [*ours, ours[0]]})
 
 
 SELECTOR = {"matchLabels": {"app": "a"}}
@@ -242,16 +242,20 @@ def test_a_selector_with_a_label_more_is_another_wherever_it_stands(ours: Object
         more = {"more": "b"} if "app" in value else {}
         return {**{name: with_one_more(inner) for name, inner in value.items()}, **more}
 
-    assert holds(ours, copy.deepcopy(ours))
-    assert not holds(ours, with_one_more(ours))
+    assert satisfies(ours, copy.deepcopy(ours))
+    assert not satisfies(ours, with_one_more(ours))
 
 
 def test_a_label_more_selects_something_else() -> None:
-    assert holds({"selector": {"app": "a"}}, {"selector": {"app": "a"}})
-    assert not holds({"selector": {"app": "a"}}, {"selector": {"app": "a", "more": "b"}})
+    assert satisfies({"selector": {"app": "a"}}, {"selector": {"app": "a"}})
+    assert not satisfies({"selector": {"app": "a"}}, {"selector": {"app": "a", "more": "b"}})
     policy: Object = {"ingress": [{"from": [{"namespaceSelector": {}}]}]}
-    assert not holds(policy, {"ingress": [{"from": [{"namespaceSelector": {"matchLabels": {"a": "b"}}}]}]})
-    assert not holds(policy, {"ingress": [{"from": [{"namespaceSelector": {}, "podSelector": {"a": "b"}}]}]})
+    assert not satisfies(
+        policy, {"ingress": [{"from": [{"namespaceSelector": {"matchLabels": {"a": "b"}}}]}]}
+    )
+    assert not satisfies(
+        policy, {"ingress": [{"from": [{"namespaceSelector": {}, "podSelector": {"a": "b"}}]}]}
+    )
 
 
 @pytest.mark.parametrize(
@@ -271,13 +275,13 @@ def test_a_label_more_selects_something_else() -> None:
     ],
 )
 def test_shape_is_which_fields_there_are(one: Object, other: Object, same: bool) -> None:
-    assert (shape(one) == shape(other)) is same
+    assert (field_set_hash(one) == field_set_hash(other)) is same
 
 
 @pytest.mark.parametrize("field", ["annotations", "data", "labels"])
 def test_an_empty_value_in_a_map_of_names_is_there_or_it_is_not(field: str) -> None:
     """The server leaves out an empty field of its own; what users name, it keeps."""
-    assert holds({field: {"note": ""}}, {field: {"note": "", "other": "x"}})
-    assert not holds({field: {"note": ""}}, {field: {"other": "x"}})
-    assert not holds({field: {"note": ""}}, {})
-    assert holds({field: {}}, {})
+    assert satisfies({field: {"note": ""}}, {field: {"note": "", "other": "x"}})
+    assert not satisfies({field: {"note": ""}}, {field: {"other": "x"}})
+    assert not satisfies({field: {"note": ""}}, {})
+    assert satisfies({field: {}}, {})

@@ -5,8 +5,15 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from kindling.kinds.conditions import condition, dated, find, standard, status_of, whole
-from kindling.kinds.contract import After, Done, Invalid, Outcome, Report
+from kindling.kinds.base import Done, RequeueAfter, Result, StatusReport, Terminal
+from kindling.kinds.conditions import (
+    condition,
+    find_condition,
+    standard_conditions,
+    status_of,
+    with_stalled,
+    with_transition_times,
+)
 
 THEN, NOW = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 2, 2, tzinfo=UTC)
 
@@ -16,22 +23,24 @@ def status(truth: bool | None, *, reason: str = "Because", generation: int = 1) 
 
 
 def test_time_changes_with_truth_alone() -> None:
-    first = dated(status(False), known={}, now=THEN)
-    assert find(first, "Ready")["lastTransitionTime"] == "2026-01-01T00:00:00Z"
-    again = dated(status(False, reason="Other", generation=2), known=first, now=NOW)
-    assert find(again, "Ready")["lastTransitionTime"] == "2026-01-01T00:00:00Z"
-    turned = dated(status(True), known=again, now=NOW)
-    assert find(turned, "Ready")["lastTransitionTime"] == "2026-02-02T00:00:00Z"
+    first = with_transition_times(status(False), known={}, now=THEN)
+    assert find_condition(first, "Ready")["lastTransitionTime"] == "2026-01-01T00:00:00Z"
+    again = with_transition_times(status(False, reason="Other", generation=2), known=first, now=NOW)
+    assert find_condition(again, "Ready")["lastTransitionTime"] == "2026-01-01T00:00:00Z"
+    turned = with_transition_times(status(True), known=again, now=NOW)
+    assert find_condition(turned, "Ready")["lastTransitionTime"] == "2026-02-02T00:00:00Z"
 
 
 def test_condition_without_a_time_gets_one() -> None:
-    assert find(dated(status(None), known=status(None), now=NOW), "Ready")["lastTransitionTime"]
-    assert find(status(None), "Ready")["status"] == "Unknown"
-    assert find({}, "Ready") == {}
+    assert find_condition(with_transition_times(status(None), known=status(None), now=NOW), "Ready")[
+        "lastTransitionTime"
+    ]
+    assert find_condition(status(None), "Ready")["status"] == "Unknown"
+    assert find_condition({}, "Ready") == {}
 
 
 def test_a_message_fits_what_the_crds_admit() -> None:
-    made = condition("Ready", False, reason="Refused", message="x" * 5000, generation=1)
+    made = condition("Ready", False, reason="ApplyRejected", message="x" * 5000, generation=1)
     assert len(made["message"]) == 4096
 
 
@@ -50,7 +59,7 @@ def test_each_of_the_four_says_why_it_is_as_it_is(
     ready: bool, available: bool, broken: bool, truths: str, reasons: str
 ) -> None:
     """What holds has a reason of its own to hold; what does not has Ready's."""
-    found = standard(
+    found = standard_conditions(
         ready=ready,
         available=available,
         broken=broken,
@@ -83,10 +92,10 @@ def test_what_the_crd_puts_in_place_of_a_status_is_none(
 
 
 @pytest.mark.parametrize(
-    ("outcome", "stalled"), [(Invalid("Because"), True), (After(1.0), False), (Done(), False)]
+    ("result", "stalled"), [(Terminal("Because"), True), (RequeueAfter(1.0), False), (Done(), False)]
 )
-def test_stalled_is_there_where_only_an_edit_helps(outcome: Outcome, stalled: bool) -> None:
-    made = whole(Report(status=status(False, generation=2), outcome=outcome))
-    assert find(made, "Ready")["status"] == "False"
+def test_stalled_is_there_where_only_an_edit_helps(result: Result, stalled: bool) -> None:
+    made = with_stalled(StatusReport(status=status(False, generation=2), result=result))
+    assert find_condition(made, "Ready")["status"] == "False"
     words = {"status": "True", "reason": "Because", "message": "m", "observedGeneration": 2}
-    assert find(made, "Stalled") == ({"type": "Stalled", **words} if stalled else {})
+    assert find_condition(made, "Stalled") == ({"type": "Stalled", **words} if stalled else {})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 import pytest
-from kindling.config import BadSetting, Config
+from kindling.config import Config, InvalidConfig
 
 GOOD = {"KINDLING_IMAGE_POSTGRES": "postgres:17"}
 
@@ -25,6 +25,7 @@ def test_defaults() -> None:
         resync_seconds=600,
         tunnel=False,
         local_broker="",
+        pull_secrets=(),
         debug=False,
         prober=None,
     )
@@ -38,7 +39,9 @@ def test_an_operands_image_is_named_by_its_folder() -> None:
 @pytest.mark.parametrize("value", ["", "two words"])
 def test_an_image_that_a_kind_needs_is_missed_by_name(value: str) -> None:
     images = Config.load({"KINDLING_IMAGE_PULSAR_CONSUMER": value}).images
-    with pytest.raises(BadSetting, match=r"KINDLING_IMAGE_PULSAR_CONSUMER=.*operator/images/pulsar-consumer"):
+    with pytest.raises(
+        InvalidConfig, match=r"KINDLING_IMAGE_PULSAR_CONSUMER=.*operator/images/pulsar-consumer"
+    ):
         images["pulsar-consumer"]
 
 
@@ -61,7 +64,7 @@ def test_kinds_are_split() -> None:
 
 def test_a_kind_that_is_none_is_told_with_those_that_are() -> None:
     with pytest.raises(
-        BadSetting, match=r"KINDLING_KINDS='A,Redis': 'A' is no kind; .*Postgresql, Memcached"
+        InvalidConfig, match=r"KINDLING_KINDS='A,Redis': 'A' is no kind; .*Postgresql, Memcached"
     ):
         Config.load({**GOOD, "KINDLING_KINDS": "A,Redis"})
 
@@ -76,6 +79,7 @@ def test_a_kind_that_is_none_is_told_with_those_that_are() -> None:
         ("KINDLING_PROBER", "relative/socket"),
         ("KINDLING_PORT", "0"),
         ("KINDLING_LOCAL_BROKER", "pulsar"),
+        ("KINDLING_PULL_SECRETS", "registry,Not_A_Name"),
         ("KINDLING_LOCAL_BROKER", "pulsar://pulsar:6650"),
         ("KINDLING_PORT", "http"),
         ("KINDLING_WATCH_SECONDS", "-1"),
@@ -87,5 +91,5 @@ def test_a_kind_that_is_none_is_told_with_those_that_are() -> None:
     ],
 )
 def test_wrong_is_told_by_name(name: str, value: str) -> None:
-    with pytest.raises(BadSetting, match=name):
+    with pytest.raises(InvalidConfig, match=name):
         Config.load({**GOOD, name: value})

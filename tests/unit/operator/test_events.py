@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime
 
-from kindling.engine.events import Events, event_for, noteworthy, repair_for
+from kindling.engine.events import EventRecorder, changed_conditions, event_for, repair_for
 from kindling.engine.plan import Apply
 from kindling.kinds.conditions import condition
-from kindling.kube.errors import Conflict, Refused
+from kindling.kube.errors import Conflict, Rejected
 from kindling.kube.resources import EVENT, SERVICE, Object, ResourceType
 
 TYPE = ResourceType("example.com", "v1", "Toy", "toys")
@@ -28,9 +28,13 @@ def status(**truths: bool) -> Object:
 def test_what_came_up_is_told_and_nothing_else() -> None:
     before = status(Ready=False, Degraded=False, Progressing=False)
     after = status(Ready=True, Degraded=True, Progressing=True, Available=True, PlaintextPassword=True)
-    assert [item["type"] for item in noteworthy(before, after)] == ["Ready", "Degraded", "PlaintextPassword"]
-    assert noteworthy(after, after) == []
-    assert noteworthy(after, before) == []
+    assert [item["type"] for item in changed_conditions(before, after)] == [
+        "Ready",
+        "Degraded",
+        "PlaintextPassword",
+    ]
+    assert changed_conditions(after, after) == []
+    assert changed_conditions(after, before) == []
 
 
 def test_same_word_same_name() -> None:
@@ -49,7 +53,7 @@ def test_a_repair_is_told_once_a_while() -> None:
         action = Apply(SERVICE, {"metadata": {"name": child}}, new=False, drift=True)
         event = repair_for(TYPE, CR, action, instance="op-1", now=at)
         assert (event["type"], event["reason"]) == ("Normal", "Repaired")
-        assert event["note"] == f"Service {child} was edited by somebody else; it was set back."
+        assert event["note"] == f"Service {child} was edited by another writer; it was set back."
         return str(event["metadata"]["name"])
 
     assert name(NOW) == name(NOW.replace(minute=9))
@@ -61,7 +65,7 @@ def test_posting_outlives_every_refusal() -> None:
         posted: list[str] = []
         answers = [
             Conflict(status=409, reason="AlreadyExists", message=""),
-            Refused(status=403, reason="Forbidden", message=""),
+            Rejected(status=403, reason="Forbidden", message=""),
         ]
 
         class Server:
@@ -72,10 +76,10 @@ def test_posting_outlives_every_refusal() -> None:
                 posted.append(body["reason"])
                 return body
 
-        events = Events(api=Server(), instance="op-1")
+        events = EventRecorder(api=Server(), instance="op-1")
         running = asyncio.create_task(events.run())
         for _ in range(3):
-            events.tell(TYPE, CR, {}, status(Ready=True))
+            events.status_changed(TYPE, CR, {}, status(Ready=True))
         await asyncio.sleep(0.01)
         assert posted == ["Because"]
         assert not running.done()

@@ -9,11 +9,11 @@ import kopf
 from kindling.engine.queue import Queue
 from kindling.engine.store import Key, Store
 from kindling.engine.worker import WORKERS
-from kindling.handlers import Glue
-from kindling.kube.access import Access
+from kindling.handlers import KopfWatcher
 from kindling.kube.client import POOL
+from kindling.kube.credentials import Credentials
 from kindling.kube.resources import ResourceType
-from kindling.kube.watches import Watches
+from kindling.kube.watch_monitor import WatchMonitor
 
 TYPE = ResourceType("cache.example.com", "v1alpha1", "Memcached", "memcacheds")
 
@@ -29,12 +29,12 @@ def resource(name: str, *, generation: int, observed: int | None) -> dict[str, A
     return {"metadata": meta} | ({"status": {"observedGeneration": observed}} if observed else {})
 
 
-def glue_of(queue: Queue[Key]) -> Glue:
-    return Glue(
-        access=Access(info=kopf.ConnectionInfo(server="https://example.com")),
+def glue_of(queue: Queue[Key]) -> KopfWatcher:
+    return KopfWatcher(
+        credentials=Credentials(info=kopf.ConnectionInfo(server="https://example.com")),
         store=Store([TYPE]),
         queue=queue,
-        watches=Watches({}, seconds=60, relisted=lambda type: None),
+        monitor=WatchMonitor({}, seconds=60, relisted=lambda type: None),
         types=[TYPE],
     )
 
@@ -50,10 +50,10 @@ def test_kopf_is_given_nothing_that_makes_it_write_or_hold_events_back() -> None
 def test_what_is_new_or_changed_comes_before_what_has_a_new_status() -> None:
     async def run() -> None:
         queue: Queue[Key] = Queue()
-        glue = glue_of(queue)
-        glue.notice(TYPE, "MODIFIED", resource("settling", generation=1, observed=1))
-        glue.notice(TYPE, "MODIFIED", resource("changed", generation=2, observed=1))
-        glue.notice(TYPE, "ADDED", resource("new", generation=1, observed=None))
+        watcher = glue_of(queue)
+        watcher.on_event(TYPE, "MODIFIED", resource("settling", generation=1, observed=1))
+        watcher.on_event(TYPE, "MODIFIED", resource("changed", generation=2, observed=1))
+        watcher.on_event(TYPE, "ADDED", resource("new", generation=1, observed=None))
         assert [(await queue.get()).name for _ in range(3)] == ["changed", "new", "settling"]
 
     asyncio.run(run())

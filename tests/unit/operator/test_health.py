@@ -14,9 +14,9 @@ class Part:
     """Stands in for every part: what each says of itself."""
 
     oldest_seconds: float = 0.0
-    known: bool = True
-    deaf: str | None = None
-    waiting: str | None = None
+    observed: bool = True
+    stalled: str | None = None
+    not_started: str | None = None
     overdue: str | None = None
 
     def __len__(self) -> int:
@@ -24,7 +24,7 @@ class Part:
 
 
 def health(**parts: Any) -> Health:
-    return Health(**({"queue": Part(), "lease": Part(), "waiting": None} | parts))
+    return Health(**({"queue": Part(), "elector": Part(), "startup": None} | parts))
 
 
 def test_a_standby_is_alive_and_ready() -> None:
@@ -32,9 +32,9 @@ def test_a_standby_is_alive_and_ready() -> None:
 
 
 def test_a_leader_is_ready_once_all_is_watched() -> None:
-    leader = health(watches=Part(waiting="not watched yet: /api/v1/pods"), resync=Part())
+    leader = health(monitor=Part(not_started="not watched yet: /api/v1/pods"), resync=Part())
     assert (leader.alive(), leader.ready()) == (None, "not watched yet: /api/v1/pods")
-    leader.watches = Part()
+    leader.monitor = Part()
     assert leader.ready() is None
 
 
@@ -42,8 +42,8 @@ def test_a_leader_is_ready_once_all_is_watched() -> None:
     ("parts", "why"),
     [
         ({"queue": Part(oldest_seconds=STUCK_SECONDS + 1)}, "waited for a worker for 301 s"),
-        ({"lease": Part(deaf="no answer")}, "no answer"),
-        ({"watches": Part(deaf="no watch")}, "no watch"),
+        ({"elector": Part(stalled="no answer")}, "no answer"),
+        ({"monitor": Part(stalled="no watch")}, "no watch"),
         ({"resync": Part(overdue="no resync")}, "no resync"),
     ],
 )
@@ -53,9 +53,9 @@ def test_what_ails_it_fails_both(parts: dict[str, Any], why: str) -> None:
 
 
 def test_waiting_for_crds_is_no_reason_for_a_new_start() -> None:
-    waiting = health(waiting="waiting for CRDs", lease=Part(known=False, deaf="not asked for hours"))
+    waiting = health(startup="waiting for CRDs", elector=Part(observed=False, stalled="not asked for hours"))
     assert (waiting.alive(), waiting.ready()) == (None, "waiting for CRDs")
 
 
 def test_who_does_not_know_the_lease_cannot_stand_by() -> None:
-    assert health(lease=Part(known=False)).ready() == "the lease is not known yet"
+    assert health(elector=Part(observed=False)).ready() == "the lease is not known yet"

@@ -10,20 +10,20 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import psycopg
-from kindling.kinds.contract import Answer
+from kindling.kinds.base import ExternalResult
 from kindling.prober import postgres
 from kindling.prober.sessions import CONNECT_SECONDS
 
 from tests.unit.operator.conftest import SUPERUSER_PASSWORD, Files
-from tests.unit.operator.test_postgres_port import as_superuser, bring, login
+from tests.unit.operator.test_postgres_port import as_superuser, login, sync
 
 MOST_WAL_BYTES = 1024
 FREE, RESERVED = 5, 3
 
 
-def look(server: Files, **changes: object) -> Answer:
+def look(server: Files, **changes: object) -> ExternalResult:
     asked = login(server, **changes).health_check()
-    return postgres.look((asked.host, asked.port), asked)
+    return postgres.check_health((asked.host, asked.port), asked)
 
 
 def test_it_holds_no_password_but_the_one_that_it_needs(files: Files) -> None:
@@ -33,7 +33,7 @@ def test_it_holds_no_password_but_the_one_that_it_needs(files: Files) -> None:
 
 
 def test_what_it_notices_and_what_it_costs(server: Files) -> None:
-    assert bring(login(server)).ok
+    assert sync(login(server)).ok
     before = as_superuser(server, "SELECT pg_current_wal_flush_lsn()")
     answer = look(server)
     assert (answer.ok, answer.reason) == (True, "")
@@ -56,7 +56,7 @@ def test_what_it_notices_and_what_it_costs(server: Files) -> None:
     assert (look(server).ok, look(server).reason) == (False, "LoginFailed")
     as_superuser(server, "DROP DATABASE ada")
     assert (look(server).ok, look(server).reason) == (False, "LoginFailed")
-    assert bring(login(server)).ok
+    assert sync(login(server)).ok
     assert look(server).ok
     as_superuser(server, "ALTER ROLE ada PASSWORD 'another'")
     assert (look(server).ok, look(server).reason) == (False, "LoginFailed")
@@ -64,7 +64,7 @@ def test_what_it_notices_and_what_it_costs(server: Files) -> None:
     as_superuser(server, "DROP DATABASE ada")
     as_superuser(server, "DROP ROLE ada")
     assert (look(server).ok, look(server).reason) == (False, "LoginFailed")
-    assert bring(login(server)).ok
+    assert sync(login(server)).ok
     assert look(server).ok
 
 
@@ -77,7 +77,7 @@ def processes(server: Files) -> list[int]:
 
 def test_a_frozen_server_is_found_out_and_found_well_again(server: Files) -> None:
     """The kernel goes on to take its connections; what is asked gets no answer."""
-    assert bring(login(server)).ok
+    assert sync(login(server)).ok
     frozen = processes(server)
     for pid in frozen:
         os.kill(pid, signal.SIGSTOP)
@@ -116,7 +116,7 @@ def test_a_server_at_max_connections_serves_and_is_told_as_such(files: Files) ->
     files.configure({"max_connections": str(FREE + RESERVED)})
     with files.running():
         asked = login(files, parameters={"max_connections": str(FREE + RESERVED)})
-        assert bring(asked).ok
+        assert sync(asked).ok
         ada = {"user": "ada", "password": asked.password, "database": "ada"}
         kindling = {"user": "kindling", "password": SUPERUSER_PASSWORD, "database": "template1"}
         with connections(files, FREE, **ada):
@@ -124,14 +124,14 @@ def test_a_server_at_max_connections_serves_and_is_told_as_such(files: Files) ->
             assert (answer.ok, answer.reason, answer.facts["login"]) == (True, "TooManyConnections", True)
             assert "spec.parameters.max_connections" in answer.message
             # The superuser's reserve is there to make sure of the role, and a new password with it.
-            answer = bring(login(files, password="rotated", parameters=asked.parameters))
+            answer = sync(login(files, password="rotated", parameters=asked.parameters))
             assert (answer.ok, answer.reason) == (True, "TooManyConnections")
             assert answer.facts["version"]
             looked = login(files, password="rotated", provision=False, parameters=asked.parameters)
-            paused = bring(looked)
+            paused = sync(looked)
             assert (paused.ok, paused.reason, paused.facts["login"]) == (False, "TooManyConnections", True)
             with connections(files, RESERVED, **kindling):
-                answer = bring(login(files, password="again", parameters=asked.parameters))
+                answer = sync(login(files, password="again", parameters=asked.parameters))
                 assert (answer.ok, answer.reason) == (False, "TooManyConnections")
                 assert answer.facts["login"] is True
         time.sleep(0.2)
@@ -140,7 +140,7 @@ def test_a_server_at_max_connections_serves_and_is_told_as_such(files: Files) ->
 
 def test_a_roles_own_limit_is_told_the_same_way(server: Files) -> None:
     asked = login(server)
-    assert bring(asked).ok
+    assert sync(asked).ok
     as_superuser(server, "ALTER ROLE ada CONNECTION LIMIT 1")
     with connections(server, 1, user="ada", password=asked.password, database="ada"):
         assert (look(server).ok, look(server).reason) == (True, "TooManyConnections")

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from kindling.ports.prober import OwnProber
-from kindling.prober.pool import LOOK_SECONDS
+from kindling.prober.client import ChildProber
+from kindling.prober.pool import HEALTH_CHECK_SECONDS
 
 from tests.unit.operator.conftest import Files
 from tests.unit.operator.test_postgres_port import login
@@ -56,18 +56,18 @@ def hung(place: Path) -> Iterator[None]:
 def test_a_hung_disk_is_found_out_and_found_well_again(files: Files) -> None:
     """The server lets in and answers; what it commits does not get there."""
 
-    async def story(own: OwnProber) -> None:
+    async def story(own: ChildProber) -> None:
         asked = login(files)
-        assert (await own.ask(asked)).ok
+        assert (await own.sync(asked)).ok
         check = asked.health_check()
         with hung(files.mount):
             began = time.monotonic()
-            answer = await own.look(check)
+            answer = await own.check_health(check)
             took = time.monotonic() - began
         assert answer is not None
         assert (answer.ok, answer.reason) == (False, "NotResponding")
-        assert took < LOOK_SECONDS + MARGIN_SECONDS
-        answer = await own.look(check)
+        assert took < HEALTH_CHECK_SECONDS + MARGIN_SECONDS
+        answer = await own.check_health(check)
         assert answer is not None
         assert answer.ok
 

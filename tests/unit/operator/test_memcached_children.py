@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from kindling.engine.plan import Apply, Delete, plan
 from kindling.engine.quantity import quantity
-from kindling.kinds.contract import Child
+from kindling.kinds.base import Child
 from kindling.kinds.memcached import Memcached, spec
 from kindling.kube.resources import (
     DEPLOYMENT,

@@ -5,28 +5,28 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kindling.kinds.conditions import find
-from kindling.kinds.contract import After, Done, Findings, Outcome, Problem, Report
-from kindling.kinds.pods import PATIENCE_SECONDS
+from kindling.kinds.base import Done, Problem, RequeueAfter, Result, StatusReport, SyncResult
+from kindling.kinds.conditions import find_condition
+from kindling.kinds.pods import UNSCHEDULABLE_AFTER_SECONDS
 from kindling.kinds.progress import DEADLINE_SECONDS
 from kindling.kube.resources import POD, Object, Ref
 
 from tests.unit.operator.memcacheds import KIND, SPECS, deployment, memcached, observed, pod, running
 
-SETTLED = Findings(settled=True)
+SETTLED = SyncResult(in_sync=True)
 CONDITIONS = ("Ready", "Available", "Progressing", "Degraded")
 
 
-def report(children: dict[Ref, Object], cr: Object | None = None, findings: Findings = SETTLED) -> Report:
-    return KIND.status(cr or memcached(), observed(children), findings)
+def report(children: dict[Ref, Object], cr: Object | None = None, sync: SyncResult = SETTLED) -> StatusReport:
+    return KIND.status(cr or memcached(), observed(children), sync)
 
 
-def truths(made: Report) -> tuple[str, ...]:
-    return tuple(find(made.status, name)["status"] for name in CONDITIONS)
+def truths(made: StatusReport) -> tuple[str, ...]:
+    return tuple(find_condition(made.status, name)["status"] for name in CONDITIONS)
 
 
-def reason(made: Report) -> str:
-    return str(find(made.status, "Ready")["reason"])
+def reason(made: StatusReport) -> str:
+    return str(find_condition(made.status, "Ready")["reason"])
 
 
 def test_ready() -> None:
@@ -36,7 +36,7 @@ def test_ready() -> None:
     assert made.status["replicas"] == 2
     assert made.status["observedGeneration"] == 3
     assert {item["observedGeneration"] for item in made.status["conditions"]} == {3}
-    assert made.outcome == Done()
+    assert made.result == Done()
 
 
 def test_scale_subresource_finds_the_pods() -> None:
@@ -47,17 +47,17 @@ def test_scale_subresource_finds_the_pods() -> None:
 
 
 def test_nothing_there_yet_is_on_its_way() -> None:
-    made = report({}, findings=Findings(settled=False))
+    made = report({}, sync=SyncResult(in_sync=False))
     assert truths(made) == ("False", "False", "True", "False")
     assert (made.status["replicas"], made.status["serverList"]) == (0, [])
-    assert isinstance(made.outcome, After)
+    assert isinstance(made.result, RequeueAfter)
 
 
 @pytest.mark.parametrize("size", [1, 3])
 def test_announcing_and_starting_read_the_same(size: int) -> None:
     """Or each new resource would cost further writes while its Pods start."""
     cr = memcached(size=size)
-    announced = report({}, cr, Findings(settled=False)).status
+    announced = report({}, cr, SyncResult(in_sync=False)).status
     unseen = deployment(replicas=size, total=0, seen=0)
     started = deployment(replicas=size)
     for number in range(size):
@@ -82,7 +82,7 @@ def test_not_ready_while_the_deployment_moves(seen: dict[Ref, Object]) -> None:
 
 
 def test_not_ready_before_the_children_are_settled() -> None:
-    made = report(running(), memcached(generation=2), Findings(settled=False))
+    made = report(running(), memcached(generation=2), SyncResult(in_sync=False))
     assert truths(made) == ("False", "True", "True", "False")
 
 
@@ -90,8 +90,8 @@ def test_fewer_than_wanted_is_said_with_both_numbers() -> None:
     children = {**running(["10.0.0.1", "10.0.0.2"]), **pod("cache-2", ready=False), **deployment(replicas=3)}
     made = report(children, memcached(size=3))
     assert truths(made) == ("False", "True", "True", "False")
-    assert reason(made) == "ReplicasMissing"
-    assert "2, wanted: 3" in find(made.status, "Ready")["message"]
+    assert reason(made) == "MinimumReplicasUnavailable"
+    assert "2, wanted: 3" in find_condition(made.status, "Ready")["message"]
 
 
 def test_what_has_become_ready_is_told_once_the_deployment_counts_it() -> None:
@@ -161,7 +161,7 @@ def unschedulable(since: str) -> list[Object]:
     ("status", "expected"),
     [
         ({"containerStatuses": waiting("ImagePullBackOff")}, "ImagePullFailed"),
-        ({"containerStatuses": waiting("CrashLoopBackOff")}, "Crashing"),
+        ({"containerStatuses": waiting("CrashLoopBackOff")}, "CrashLoopBackOff"),
         ({"containerStatuses": waiting("CreateContainerError")}, "PodSetupFailed"),
         ({"containerStatuses": waiting("ContainerCreating")}, "Reconciling"),
         ({"conditions": unschedulable("2026-01-01T00:00:00Z")}, "Unschedulable"),
@@ -186,10 +186,10 @@ def test_trouble_beside_one_that_serves() -> None:
     [
         (
             {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota: pods"},
-            "PodsRefused",
+            "FailedCreate",
             "exceeded quota: pods",
         ),
-        ({"type": "ReplicaFailure", "status": "True", "message": "x" * 9000}, "PodsRefused", "Allow it"),
+        ({"type": "ReplicaFailure", "status": "True", "message": "x" * 9000}, "FailedCreate", "Allow it"),
         (
             {
                 "type": "Progressing",
@@ -197,7 +197,7 @@ def test_trouble_beside_one_that_serves() -> None:
                 "reason": "ReplicaSetCreateError",
                 "message": "policy",
             },
-            "PodsRefused",
+            "FailedCreate",
             "policy",
         ),
         ({"type": "Progressing", "status": "True", "reason": "NewReplicaSetCreated"}, "Reconciling", "wait"),
@@ -206,21 +206,21 @@ def test_trouble_beside_one_that_serves() -> None:
 def test_the_deployments_trouble_is_named(condition: Object, expected: str, word: str) -> None:
     made = report(deployment(replicas=1, total=0, conditions=[condition]))
     assert reason(made) == expected
-    assert word in find(made.status, "Ready")["message"]
-    assert len(find(made.status, "Ready")["message"]) <= 4096
+    assert word in find_condition(made.status, "Ready")["message"]
+    assert len(find_condition(made.status, "Ready")["message"]) <= 4096
 
 
 def test_a_conflict_is_no_matter_of_the_running_pods() -> None:
     problem = Problem(reason="NameConflict", message="Rename it.")
-    made = report(running(), findings=Findings(settled=False, problem=problem))
+    made = report(running(), sync=SyncResult(in_sync=False, problem=problem))
     assert truths(made) == ("False", "True", "False", "True")
     assert reason(made) == "NameConflict"
-    assert isinstance(made.outcome, After)
+    assert isinstance(made.result, RequeueAfter)
 
 
 def test_passing_obstacle_is_no_fault() -> None:
-    problem = Problem(reason="Terminating", message="Wait.", passing=True)
-    assert truths(report({}, findings=Findings(settled=False, problem=problem))) == (
+    problem = Problem(reason="Terminating", message="Wait.", transient=True)
+    assert truths(report({}, sync=SyncResult(in_sync=False, problem=problem))) == (
         "False", "False", "True", "False",
     )  # fmt: skip
 
@@ -228,30 +228,33 @@ def test_passing_obstacle_is_no_fault() -> None:
 @pytest.mark.parametrize(
     ("problem", "seconds"),
     [
-        (Problem(reason="Terminating", message="Wait.", passing=True), 5.0),
-        (Problem(reason="Refused", message="Mend it."), 30.0),
-        (None, PATIENCE_SECONDS),
+        (Problem(reason="Terminating", message="Wait.", transient=True), 5.0),
+        (Problem(reason="ApplyRejected", message="Mend it."), 30.0),
+        (None, UNSCHEDULABLE_AFTER_SECONDS),
     ],
 )
 def test_looks_again_the_sooner_the_sooner_it_may_change(problem: Problem | None, seconds: float) -> None:
-    made = report({}, findings=Findings(settled=False, problem=problem))
-    assert made.outcome == After(seconds)
+    made = report({}, sync=SyncResult(in_sync=False, problem=problem))
+    assert made.result == RequeueAfter(seconds)
 
 
 @pytest.mark.parametrize(
-    ("status", "outcome"),
+    ("status", "result"),
     [
-        ({}, After(DEADLINE_SECONDS)),
+        ({}, RequeueAfter(DEADLINE_SECONDS)),
         ({"containerStatuses": waiting("ImagePullBackOff")}, Done()),
-        ({"conditions": unschedulable("2026-01-01T00:00:59Z")}, After(PATIENCE_SECONDS - 1)),
+        (
+            {"conditions": unschedulable("2026-01-01T00:00:59Z")},
+            RequeueAfter(UNSCHEDULABLE_AFTER_SECONDS - 1),
+        ),
         ({"conditions": unschedulable("2026-01-01T00:00:40Z")}, Done()),
     ],
     ids=["on its way", "no image", "no node yet", "no node for long"],
 )
-def test_settled_it_is_looked_at_again_only_when_time_tells(status: Object, outcome: Outcome) -> None:
+def test_settled_it_is_looked_at_again_only_when_time_tells(status: Object, result: Result) -> None:
     """Of all else events tell: thousands that come up at once are not looked at every so often."""
     made = report({**deployment(replicas=1), **pod("cache-0", ready=False, **status)})
-    assert made.outcome == outcome
+    assert made.result == result
 
 
 def test_every_message_ends_and_every_reason_is_one_word() -> None:
@@ -267,5 +270,5 @@ def test_total(wanted: Object, status: Object | None, settled: bool) -> None:
     bare = pod("cache-0")
     bare[Ref(POD, "ns", "cache-0")]["status"] = status
     empty = {ref: {"metadata": {}, "spec": {}, "status": status} for ref in deployment(replicas=1)}
-    made = report({**bare, **empty}, memcached(**wanted), Findings(settled=settled))
+    made = report({**bare, **empty}, memcached(**wanted), SyncResult(in_sync=settled))
     assert truths(made)[:2] == ("False", "False")

@@ -12,13 +12,13 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from kindling.engine.answers import Answers
+from kindling.engine.dependencies import Dependencies
+from kindling.engine.external import ExternalSyncs
 from kindling.engine.metrics import Metrics
-from kindling.engine.ports import Ports
 from kindling.engine.queue import Queue
 from kindling.engine.store import Key, Store
 from kindling.engine.worker import Reconciler, work
-from kindling.kinds.contract import Answer
+from kindling.kinds.base import ExternalResult
 from kindling.kinds.mycustomresource import MyCustomResource
 from kindling.kube.resources import POD, Object, Ref, ResourceType
 
@@ -51,14 +51,16 @@ class World:
 
     def __init__(self) -> None:
         self.api = CountingApi()
-        self.store = Store([KIND.type], sights=KIND.sights, seeks={KIND.type.label: KIND.seeks})
+        self.store = Store(
+            [KIND.type], watches=KIND.watches, watched_objects={KIND.type.group_kind: KIND.watched_objects}
+        )
         self.queue: Queue[Key] = Queue()
         self.told: list[Object] = []
         self._seen = 0
 
     def deliver(self) -> None:
         for seen, type, obj in self.api.events[self._seen :]:
-            for key in (self.store.drop if seen == "DELETED" else self.store.put)(type, obj):
+            for key in (self.store.delete if seen == "DELETED" else self.store.upsert)(type, obj):
                 self.queue.add(key)
         self._seen = len(self.api.events)
 
@@ -86,7 +88,7 @@ class Faults(Metrics):
         super().__init__()
         self.errors: list[str] = []
 
-    def failed(self, error: str) -> None:
+    def failed(self, type: ResourceType, error: str) -> None:
         self.errors.append(error)
 
 
@@ -94,15 +96,17 @@ def in_world(story: Callable[[World], Any]) -> None:
     async def run() -> None:
         world = World()
 
-        async def ask(_: object) -> Answer:
+        async def ask(_: object) -> ExternalResult:
             raise AssertionError("nothing is to be asked")
 
-        def tell(type: ResourceType, cr: Object, before: Object, after: Object) -> None:
+        def status_changed(type: ResourceType, cr: Object, before: Object, after: Object) -> None:
             world.told.append(after)
 
-        answers = Answers(ask=ask, look=ask, name=world.queue.add)
-        ports = Ports(api=world.api, store=world.store, answers=answers, tell=tell)
-        reconciler = Reconciler(ports=ports, kinds={KIND.type.label: KIND})
+        external_syncs = ExternalSyncs(sync=ask, check_health=ask, requeue=world.queue.add)
+        dependencies = Dependencies(
+            api=world.api, store=world.store, external_syncs=external_syncs, status_changed=status_changed
+        )
+        reconciler = Reconciler(dependencies=dependencies, kinds={KIND.type.group_kind: KIND})
         metrics = Faults()
         workers = [asyncio.create_task(work(reconciler, world.queue, metrics)) for _ in range(8)]
         try:
@@ -111,7 +115,7 @@ def in_world(story: Callable[[World], Any]) -> None:
         finally:
             for worker in workers:
                 worker.cancel()
-            world.queue.close()
+            world.queue.shut_down()
 
     asyncio.run(run())
 
@@ -177,7 +181,7 @@ def test_a_thousand_resources_and_a_churn_of_pods_list_nothing() -> None:
 
         world.api.calls.clear()
         for number in range(resources):  # a resync, or a restart
-            world.queue.add(Key(KIND.type.label, "ns", f"r{number}"))
+            world.queue.add(Key(KIND.type.group_kind, "ns", f"r{number}"))
         await world.settle()
         assert not world.api.calls
 

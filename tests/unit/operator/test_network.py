@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from kindling.kinds.contract import Kind
+from kindling.kinds.base import Kind
 from kindling.kinds.network import OPERATOR_LABELS
 from kindling.kinds.registry import kinds
 from kindling.kube.resources import NETWORK_POLICY, Object
 
-from infra.components.operator import NAMESPACE, SELECTOR
+from infra.components.operator import SELECTOR
+from infra.project import OPERATOR_NAMESPACE as NAMESPACE
 from tests.unit.operator.networks import DEFAULT_PEERS
 from tests.unit.schema.worlds import AnyImage, nothing
 
@@ -31,7 +32,7 @@ def peers(kind: Kind, spec: Object) -> list[Object]:
     return found
 
 
-EACH_SERVER = pytest.mark.parametrize("kind", servers(), ids=lambda kind: kind.type.label)
+EACH_SERVER = pytest.mark.parametrize("kind", servers(), ids=lambda kind: kind.type.group_kind)
 
 
 @EACH_SERVER

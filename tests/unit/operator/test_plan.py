@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
 import pytest
-from kindling.engine.compare import ALL, APPLIED
-from kindling.engine.plan import Apply, Create, Delete, plan
-from kindling.kinds.contract import Child, labels_of, owner_of
+from kindling.engine.compare import ALL, LAST_APPLIED_HASH
+from kindling.engine.plan import Apply, Create, Delete, RestoreData, plan
+from kindling.kinds.base import Child
+from kindling.kinds.metadata import labels_of, owner_of
 from kindling.kube.resources import CONFIG_MAP, SECRET, SERVICE, Object, Ref, ResourceType
 
 TYPE = ResourceType("example.com", "v1", "Toy", "toys")
@@ -16,7 +18,12 @@ FOREIGN = {"apiVersion": "apps/v1", "kind": "Other", "name": "x", "uid": "else",
 
 
 def child(
-    name: str, *, type: ResourceType = SERVICE, once: bool = False, waits: bool = False, **spec: object
+    name: str,
+    *,
+    type: ResourceType = SERVICE,
+    create_only: bool = False,
+    blocked: bool = False,
+    **spec: object,
 ) -> Child:
     meta = {
         "namespace": "ns",
@@ -24,7 +31,7 @@ def child(
         "labels": labels_of(TYPE, CR),
         "ownerReferences": [owner_of(TYPE, CR)],
     }
-    return Child(type=type, body={"metadata": meta, "spec": spec}, once=once, waits=waits)
+    return Child(type=type, body={"metadata": meta, "spec": spec}, create_only=create_only, blocked=blocked)
 
 
 def stored(wanted: Child) -> dict[Ref, Object]:
@@ -71,8 +78,8 @@ def test_only_what_may_leave_fields_behind_is_reshaped() -> None:
     for wanted in (child("s", a=2, b=1), child("s", a=2), child("s", a=2, c=1)):
         (action,) = planned([wanted], observed)
         assert isinstance(action, Apply)
-        form = action.body["metadata"]["annotations"][APPLIED].partition(".")[2]
-        forms.append((action.reshaped, form == ALL))
+        form = action.body["metadata"]["annotations"][LAST_APPLIED_HASH].partition(".")[2]
+        forms.append((action.removes_fields, form == ALL))
         known = observed[Ref(SERVICE, "ns", "s")]
         observed = {
             Ref(SERVICE, "ns", "s"): {**action.body, "metadata": known["metadata"] | action.body["metadata"]}
@@ -84,21 +91,37 @@ def test_mark_of_an_earlier_operator_is_as_good() -> None:
     """It held no shape. Nothing is written for that; the first change looks at whose fields they are."""
     observed = stored(child("s", a=1))
     marks = observed[Ref(SERVICE, "ns", "s")]["metadata"]["annotations"]
-    marks[APPLIED] = marks[APPLIED].partition(".")[0]
+    marks[LAST_APPLIED_HASH] = marks[LAST_APPLIED_HASH].partition(".")[0]
     assert planned([child("s", a=1)], observed) == []
     (action,) = planned([child("s", a=2)], observed)
     assert isinstance(action, Apply)
-    assert action.reshaped
+    assert action.removes_fields
+
+
+def test_hash_under_its_old_name_is_written_once_under_the_new_one_and_is_no_drift() -> None:
+    """The old name was `kindling.dev/applied`. The apply leaves it out, so the server removes it."""
+    wanted = child("s", a=1)
+    observed = stored(wanted)
+    marks = observed[wanted.ref]["metadata"]["annotations"]
+    marks["kindling.dev/applied"] = marks.pop(LAST_APPLIED_HASH)
+    (action,) = planned([wanted], observed)
+    assert isinstance(action, Apply)
+    assert (action.new, action.drift, action.removes_fields) == (False, False, True)
+    assert action.body["spec"] == wanted.body["spec"]
+    assert set(action.body["metadata"]["annotations"]) == {LAST_APPLIED_HASH}
+    known = observed[wanted.ref]
+    meta = {**known["metadata"], "annotations": action.body["metadata"]["annotations"]}
+    assert planned([wanted], {wanted.ref: {**known, "metadata": meta}}) == []
 
 
 def test_mark_taken_off_comes_back() -> None:
     observed = stored(child("s", a=1))
-    del observed[Ref(SERVICE, "ns", "s")]["metadata"]["annotations"][APPLIED]
+    del observed[Ref(SERVICE, "ns", "s")]["metadata"]["annotations"][LAST_APPLIED_HASH]
     assert len(planned([child("s", a=1)], observed)) == 1
 
 
 def test_once_is_created_and_its_content_never_written() -> None:
-    wanted = child("s", type=SECRET, once=True, password="a")
+    wanted = child("s", type=SECRET, create_only=True, password="a")
     (action,) = planned([wanted], {})
     assert isinstance(action, Create)
     observed = stored(wanted)
@@ -111,10 +134,25 @@ def test_once_is_created_and_its_content_never_written() -> None:
     assert action.body["metadata"]["uid"] == "uid-s"
 
 
+def test_what_was_created_once_and_lost_its_content_is_filled_again() -> None:
+    wanted = replace(
+        child("s", type=SECRET, create_only=True), body={**child("s").body, "data": {"password": "YQ=="}}
+    )
+    observed = stored(wanted)
+    assert planned([wanted], observed) == []
+    observed[wanted.ref]["data"] = None
+    version = observed[wanted.ref]["metadata"]["resourceVersion"]
+    again = replace(wanted, restore_data=True)
+    patch = {"metadata": {"resourceVersion": version}, "data": {"password": "YQ=="}}
+    assert planned([again], observed) == [RestoreData(wanted.ref, patch)]
+    (action,) = planned([again], {})
+    assert isinstance(action, Create)
+
+
 def test_what_waits_holds_up_what_comes_after() -> None:
     names = [
         a.body["metadata"]["name"]
-        for a in planned([child("a"), child("b", waits=True), child("c")], {})
+        for a in planned([child("a"), child("b", blocked=True), child("c")], {})
         if isinstance(a, Apply)
     ]
     assert names == ["a"]
@@ -158,7 +196,7 @@ def test_strangers() -> None:
 @pytest.mark.parametrize(
     ("of", "words", "remedy"),
     [
-        ({}, "was not made by Kindling", "that Service"),
+        ({}, "was not created by Kindling", "that Service"),
         (
             {"labels": {"kindling.dev/kind": "toy.other.com"}},
             "belongs to the toy.other.com of this name",
@@ -166,7 +204,11 @@ def test_strangers() -> None:
         ),
         # Its controller would make it again.
         ({"labels": labels_of(TYPE, CR), "ownerReferences": [FOREIGN]}, "belongs to Other x", "that Other x"),
-        ({"ownerReferences": [{**FOREIGN, "controller": False}]}, "was not made by Kindling", "that Service"),
+        (
+            {"ownerReferences": [{**FOREIGN, "controller": False}]},
+            "was not created by Kindling",
+            "that Service",
+        ),
     ],
 )
 def test_a_conflict_says_whose_it_is_and_what_to_do(of: Object, words: str, remedy: str) -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from kindling.kinds.pods import PATIENCE_SECONDS, pod_ready, seconds_since, trouble
+from kindling.kinds.pods import UNSCHEDULABLE_AFTER_SECONDS, pod_problem, pod_ready, seconds_since
 from kindling.kube.resources import Object
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -29,12 +29,12 @@ def waiting(reason: str) -> list[Object]:
     [
         *((said, "ImagePullFailed") for said in NO_IMAGE),
         *((said, "PodSetupFailed") for said in NO_CONTAINER),
-        ("CrashLoopBackOff", "Crashing"),
+        ("CrashLoopBackOff", "CrashLoopBackOff"),
     ],
 )
 @pytest.mark.parametrize("of", ["initContainerStatuses", "containerStatuses"])
 def test_container_that_cannot_start_is_told_of(of: str, said: str, reason: str) -> None:
-    problem = trouble(pod(**{of: waiting(said)}), now=NOW)
+    problem = pod_problem(pod(**{of: waiting(said)}), now=NOW)
     assert problem is not None
     assert problem.reason == reason
     assert "-n ns" in problem.message
@@ -42,21 +42,23 @@ def test_container_that_cannot_start_is_told_of(of: str, said: str, reason: str)
 
 @pytest.mark.parametrize("said", STARTING)
 def test_container_on_its_way_is_no_trouble(said: str) -> None:
-    assert trouble(pod(containerStatuses=waiting(said)), now=NOW) is None
+    assert pod_problem(pod(containerStatuses=waiting(said)), now=NOW) is None
 
 
-@pytest.mark.parametrize(("waited", "told"), [(PATIENCE_SECONDS - 1, False), (PATIENCE_SECONDS, True)])
+@pytest.mark.parametrize(
+    ("waited", "told"), [(UNSCHEDULABLE_AFTER_SECONDS - 1, False), (UNSCHEDULABLE_AFTER_SECONDS, True)]
+)
 def test_pod_that_no_node_takes_has_its_time(waited: float, told: bool) -> None:
     since = (NOW - timedelta(seconds=waited)).isoformat()
     unscheduled = {"type": "PodScheduled", "status": "False", "lastTransitionTime": since, "message": "full"}
-    problem = trouble(pod(conditions=[unscheduled]), now=NOW)
+    problem = pod_problem(pod(conditions=[unscheduled]), now=NOW)
     assert (problem is not None and problem.reason == "Unschedulable" and "full" in problem.message) is told
 
 
 @pytest.mark.parametrize("status", [None, {}, {"conditions": None}, {"containerStatuses": [{"state": None}]}])
 def test_total_over_half_a_status(status: Object | None) -> None:
     half = {**pod(), "status": status}
-    assert trouble(half, now=NOW) is None
+    assert pod_problem(half, now=NOW) is None
     assert not pod_ready(half)
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import psycopg
 import pytest
-from kindling.kinds.conditions import find
-from kindling.kinds.contract import Answer, Findings
+from kindling.kinds.base import ExternalResult, SyncResult
+from kindling.kinds.conditions import find_condition
 from kindling.kinds.postgresql import defaults, workload
 from kindling.kinds.postgresql.initdb import INITDB
 from kindling.kinds.postgresql.spec import DEFAULT_SIZE
@@ -22,7 +22,7 @@ from kindling.kube.resources import POD, Object, Ref
 
 from tests.unit.operator.conftest import Files
 from tests.unit.operator.postgresqls import KIND, observed, postgresql, running
-from tests.unit.operator.test_postgres_port import as_superuser, bring, login
+from tests.unit.operator.test_postgres_port import as_superuser, login, sync
 
 MESSAGE_BYTES = 2048
 """What the kubelet keeps of a container's output when it ends."""
@@ -49,10 +49,10 @@ def fill(files: Files, *, but: int) -> Path:
     """Whatever room there is, but for so many KiB."""
     filler = files.mount / f"filler-{len(os.listdir(files.mount))}"
     found = os.statvfs(files.mount)
-    room = found.f_bavail * found.f_frsize - but * 1024
+    kind = found.f_bavail * found.f_frsize - but * 1024
     with filler.open("wb") as file:
-        if room > 0:
-            os.posix_fallocate(file.fileno(), 0, room)
+        if kind > 0:
+            os.posix_fallocate(file.fileno(), 0, kind)
     return filler
 
 
@@ -72,10 +72,10 @@ def output(files: Files, command: list[str]) -> tuple[int, str]:
 def said(status: Object, **answer: Any) -> tuple[str, str]:
     """Reason and message of a resource whose Pod's containers are in that state."""
     children = running(ready=bool(answer), **status)
-    found = Answer(ok=False, **answer) if answer else None
-    report = KIND.status(postgresql(), observed(children), Findings(settled=True, answer=found))
+    found = ExternalResult(ok=False, **answer) if answer else None
+    report = KIND.status(postgresql(), observed(children), SyncResult(in_sync=True, external=found))
     assert children[Ref(POD, "ns", "db-0")]
-    ready = find(report.status, "Ready")
+    ready = find_condition(report.status, "Ready")
     return ready["reason"], ready["message"]
 
 
@@ -120,11 +120,11 @@ def test_full_volume_is_said_and_what_was_there_comes_back_with_room(files: File
     files.configure(values)
     with volume_of(files, "128m"):
         with files.running():
-            assert bring(login(files, parameters=values)).ok
+            assert sync(login(files, parameters=values)).ok
             as_superuser(files, "CREATE TABLE kept AS SELECT generate_series(1, 1000) AS row")
             filler = fill(files, but=64)
             # The server runs on; a database more cannot be had.
-            answer = bring(login(files, user="eve", parameters=values))
+            answer = sync(login(files, user="eve", parameters=values))
             assert answer.reason == "DiskFull", answer
             reason, words = said({}, reason=answer.reason, message=answer.message)
             assert reason == "DiskFull"

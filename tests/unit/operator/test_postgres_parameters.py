@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from kindling.kinds.contract import Answer
+from kindling.kinds.base import ExternalResult
 
 from tests.unit.operator.conftest import Files
-from tests.unit.operator.test_postgres_port import as_superuser, bring, login
+from tests.unit.operator.test_postgres_port import as_superuser, login, sync
 
 
 class Database:
@@ -19,9 +19,9 @@ class Database:
     def __init__(self, files: Files) -> None:
         self.files = files
 
-    def ask(self, values: dict[str, str], **changes: Any) -> Answer:
+    def ask(self, values: dict[str, str], **changes: Any) -> ExternalResult:
         self.files.configure(values)  # the ConfigMap is written before anything is asked
-        return bring(login(self.files, parameters=values, **changes))
+        return sync(login(self.files, parameters=values, **changes))
 
     def shows(self, name: str) -> str:
         return str(as_superuser(self.files, f"SELECT current_setting('{name}')"))
@@ -44,7 +44,7 @@ def database(files: Files) -> Database:
     return Database(files)
 
 
-def pending(answer: Answer) -> tuple[str, list[str]]:
+def pending(answer: ExternalResult) -> tuple[str, list[str]]:
     return answer.reason, answer.facts.get("pending_restart", [])
 
 
@@ -306,7 +306,7 @@ def test_what_was_refused_before_there_were_defaults_restarts_nothing(database: 
     bad = {"max_connections": "3"}
     database.files.configure(bad)
     with database.container_starts():
-        assert bring(login(database.files, parameters=bad)).reason == "InvalidParameter"
+        assert sync(login(database.files, parameters=bad)).reason == "InvalidParameter"
         follow = {"max_wal_size": "204MB"}
-        later = bring(login(database.files, parameters=bad, defaults=follow))
+        later = sync(login(database.files, parameters=bad, defaults=follow))
         assert later.reason == "InvalidParameter"

@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from kindling.kinds.contract import Answer
+from kindling.kinds.base import ExternalResult
 from kindling.kinds.postgresql.login import Login
 from kindling.prober import postgres
 
@@ -25,13 +25,13 @@ def login(server: Files, **changes: Any) -> Login:
         "password": "lovelace-1815",
         "superuser": "kindling",
         "superuser_password": SUPERUSER_PASSWORD,
-        "memo": None,
+        "cache_key": None,
     }
     return Login(**{**values, **changes})
 
 
-def bring(login: Login) -> Answer:
-    return postgres.bring((login.host, login.port), login)
+def sync(login: Login) -> ExternalResult:
+    return postgres.sync((login.host, login.port), login)
 
 
 def sql(server: Files, query: str, *, user: str, password: str, database: str) -> Any:
@@ -67,29 +67,29 @@ def test_roles_passwords_and_every_half_done_state(server: Files) -> None:
         ("_x", "\u0627\u0031"),  # SASLprep forbids it, so it goes as it is
         ("u" * 63, "p" * 1024),
     ]:
-        assert bring(login(server, user=user, password=password)).ok, user
+        assert sync(login(server, user=user, password=password)).ok, user
         assert sql(server, OWNER, user=user, password=password, database=user) == user
     assert as_superuser(server, "SELECT rolsuper FROM pg_roles WHERE rolname = 'postgres'") is False
 
     # A changed password, and the old one no longer.
-    assert bring(login(server, password="second")).ok
+    assert sync(login(server, password="second")).ok
     with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
         sql(server, "SELECT 1", user="ada", password="lovelace-1815", database="ada")
 
     # Cut off between role and database; a database of another's; a role that may not log in.
     as_superuser(server, "DROP DATABASE ada")
-    assert bring(login(server)).ok
+    assert sync(login(server)).ok
     as_superuser(server, "ALTER DATABASE ada OWNER TO kindling")
-    assert bring(login(server)).ok
+    assert sync(login(server)).ok
     assert sql(server, OWNER, user="ada", password="lovelace-1815", database="ada") == "ada"
     as_superuser(server, "ALTER ROLE ada NOLOGIN VALID UNTIL '2000-01-01'")
-    assert bring(login(server)).ok
+    assert sync(login(server)).ok
 
     # With the login good already, the superuser is not needed at all.
-    assert bring(login(server, superuser_password=None)).ok
+    assert sync(login(server, superuser_password=None)).ok
 
     # A volume made under another superuser's password says so.
-    answer = bring(login(server, password="third", superuser_password="wrong"))
+    answer = sync(login(server, password="third", superuser_password="wrong"))
     assert (answer.ok, answer.reason) == (False, "SuperuserLoginFailed")
     assert "third" not in answer.message
 
@@ -104,31 +104,31 @@ def test_other_data_is_left_as_it_is(server: Files) -> None:
     mine = as_superuser(server, "SELECT system_identifier::text FROM pg_control_system()")
     roles = "SELECT count(*) FROM pg_roles"
     before = as_superuser(server, roles)
-    answer = bring(login(server, identifier="7"))
+    answer = sync(login(server, identifier="7"))
     assert (answer.ok, answer.reason, answer.facts) == (False, "DataLost", {"system_identifier": mine})
     assert as_superuser(server, roles) == before
     for identifier in (None, mine):
-        answer = bring(login(server, identifier=identifier))
+        answer = sync(login(server, identifier=identifier))
         assert (answer.ok, answer.facts["system_identifier"]) == (True, mine)
-    assert bring(login(server, identifier="7")).reason == "DataLost"
+    assert sync(login(server, identifier="7")).reason == "DataLost"
     as_superuser(server, "REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC")
-    assert bring(login(server, identifier=mine)).ok
+    assert sync(login(server, identifier=mine)).ok
     # A right is each database's own: this one's, and that of the user.
     revoke = "REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC"
     sql(server, revoke, user="kindling", password=SUPERUSER_PASSWORD, database="ada")
-    assert bring(login(server, identifier=mine)).ok
-    assert bring(login(server, identifier="7")).reason == "DataLost"
+    assert sync(login(server, identifier=mine)).ok
+    assert sync(login(server, identifier="7")).reason == "DataLost"
 
 
 def test_no_server_is_an_answer(files: Files) -> None:
-    answer = bring(login(files))
+    answer = sync(login(files))
     assert (answer.ok, answer.reason) == (False, "LoginFailed")
     assert str(files.port) in answer.message
 
 
 def test_the_version_is_what_the_server_itself_says(server: Files) -> None:
     said = as_superuser(server, "SHOW server_version")
-    answer = bring(login(server))
+    answer = sync(login(server))
     assert answer.facts["version"] == said.split()[0]
     assert "." in answer.facts["version"]
 
@@ -137,16 +137,16 @@ def test_the_version_is_what_the_server_itself_says(server: Files) -> None:
 def test_nothing_but_scram_is_ever_answered(sort: str) -> None:
     """Whoever may name an image may not have a Secret told to the server in it."""
     with hostile.hostile(sort) as there:
-        answer = bring(login(Files(Path(), there.port)))
+        answer = sync(login(Files(Path(), there.port)))
     assert (answer.ok, answer.reason) == (False, "UnsafeAuthentication"), answer
-    assert there.heard == []
+    assert there.last_result == []
     assert "SCRAM-SHA-256" in answer.message
 
 
 @pytest.mark.parametrize("sort", ["flood", "flood_of_errors", "garbage", "odd_version"])
 def test_whatever_a_server_says_is_an_answer(sort: str) -> None:
     with hostile.hostile(sort) as there:
-        answer = bring(login(Files(Path(), there.port)))
+        answer = sync(login(Files(Path(), there.port)))
     assert (answer.ok, answer.reason) == (False, "LoginFailed")
     assert "version" not in answer.facts
     assert len(answer.message) < 1000

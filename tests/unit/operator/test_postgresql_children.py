@@ -10,8 +10,8 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 from hypothesis import given
-from kindling.engine.plan import plan
-from kindling.kinds.contract import Child, Findings
+from kindling.engine.plan import Apply, Create, plan
+from kindling.kinds.base import Child, SyncResult
 from kindling.kinds.postgresql import Postgresql
 from kindling.kube.resources import SECRET, SERVICE, STATEFUL_SET, VOLUME_CLAIM, Object, Ref
 
@@ -58,9 +58,9 @@ def test_total_and_plan_comes_to_rest(spec: Object, name: str) -> None:
             decided = plan(type=KIND.type, cr=cr, desired=KIND.desired(cr, observed(known)), observed=known)
             assert decided.problem is None
             for action in decided.actions:
-                assert not hasattr(action, "uid")
+                assert isinstance(action, Apply | Create)
                 once = next(
-                    c.once
+                    c.create_only
                     for c in KIND.desired(cr, observed(known))
                     if c.type == action.type and c.body["metadata"]["name"] == action.body["metadata"]["name"]
                 )
@@ -115,9 +115,9 @@ def test_generated_password_is_kept_and_a_given_one_wins() -> None:
 
 
 def test_superuser_waits_for_the_volume_and_is_owned_by_it() -> None:
-    assert children(postgresql(), {Ref(VOLUME_CLAIM, "ns", "other"): {}})["db-superuser/Secret"].waits
+    assert children(postgresql(), {Ref(VOLUME_CLAIM, "ns", "other"): {}})["db-superuser/Secret"].blocked
     child = children(postgresql())["db-superuser/Secret"]
-    assert (child.waits, child.once) == (False, True)
+    assert (child.blocked, child.create_only) == (False, True)
     assert child.body["metadata"]["ownerReferences"][0]["uid"] == "volume-uid"
 
 
@@ -173,7 +173,7 @@ def test_password_is_in_the_binding_alone() -> None:
                 observed({Ref(SECRET, "ns", "b"): child.body}).secret(namespace="ns", name="b")["password"]
                 == canary
             )
-    assert canary not in repr(KIND.inquire(postgresql(password=canary), observed()))
+    assert canary not in repr(KIND.external_sync(postgresql(password=canary), observed()))
 
 
 def test_only_postgresqls_port_is_open_and_nothing_goes_out() -> None:
@@ -223,7 +223,7 @@ def test_mounts_have_their_volumes_and_probes_their_programs() -> None:
     ],
 )
 def test_refuses_by_field_and_value_never_the_password(name: str, spec: Object, words: list[str]) -> None:
-    problem = KIND.refuse(postgresql(name=name, **spec), observed())
+    problem = KIND.validate(postgresql(name=name, **spec), observed())
     assert problem is not None
     assert problem.reason == "InvalidSpec"
     assert "secret" not in problem.message
@@ -233,7 +233,7 @@ def test_refuses_by_field_and_value_never_the_password(name: str, spec: Object, 
 
 @pytest.mark.parametrize("user", ["a" * 63, "é" * 31 + "a", "Kindling", "pgadmin"])
 def test_takes_a_user_that_postgresql_can_have(user: str) -> None:
-    assert KIND.refuse(postgresql(defaultUser=user), observed()) is None
+    assert KIND.validate(postgresql(defaultUser=user), observed()) is None
 
 
 # What the strategy draws though the CRD's rules would not let it through, or the cluster lacks.
@@ -246,18 +246,18 @@ def test_refuses_nothing_the_door_admits(spec: Object, name: str) -> None:
     reserved = user in {"kindling", "public", "none", "template0", "template1"} or user.startswith("pg_")
     if not reserved and "\0" not in spec.get("password", ""):
         admitted = {field: value for field, value in spec.items() if field not in BEYOND}
-        assert KIND.refuse(postgresql(name=name, **admitted), observed()) is None
+        assert KIND.validate(postgresql(name=name, **admitted), observed()) is None
 
 
 @given(SPECS, NAMES)
 def test_every_refusal_and_status_can_be_told(spec: Object, name: str) -> None:
     cr = postgresql(name=name, **spec)
-    problem = KIND.refuse(cr, observed(running()))
-    for findings in (
-        Findings(settled=problem is None, problem=problem),
-        Findings(settled=False, paused=True),
+    problem = KIND.validate(cr, observed(running()))
+    for sync in (
+        SyncResult(in_sync=problem is None, problem=problem),
+        SyncResult(in_sync=False, paused=True),
     ):
-        for item in KIND.status(cr, observed(running()), findings).status["conditions"]:
+        for item in KIND.status(cr, observed(running()), sync).status["conditions"]:
             assert re.fullmatch(r"[A-Z][A-Za-z]{0,62}", item["reason"])
             assert 0 < len(item["message"]) <= 4096
 

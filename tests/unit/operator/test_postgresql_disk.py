@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from kindling.kinds.conditions import find
-from kindling.kinds.contract import After, Answer, Done, Findings, Report
+from kindling.kinds.base import Done, ExternalResult, RequeueAfter, StatusReport, SyncResult
+from kindling.kinds.conditions import find_condition
 from kindling.kube.resources import Object
 
 from tests.unit.operator.postgresqls import KIND, observed, postgresql, running
@@ -21,13 +21,13 @@ def ended(message: str, *, code: int = 1) -> Object:
     return {"terminated": {"exitCode": code, "message": message}}
 
 
-def report(status: Object, *, answer: Answer | None = None, **spec: Any) -> Report:
+def report(status: Object, *, answer: ExternalResult | None = None, **spec: Any) -> StatusReport:
     children = running(ready=answer is not None, **status)
-    return KIND.status(postgresql(**spec), observed(children), Findings(settled=True, answer=answer))
+    return KIND.status(postgresql(**spec), observed(children), SyncResult(in_sync=True, external=answer))
 
 
-def ready(made: Report) -> tuple[str, str]:
-    found = find(made.status, "Ready")
+def ready(made: StatusReport) -> tuple[str, str]:
+    found = find_condition(made.status, "Ready")
     return found["reason"], found["message"]
 
 
@@ -47,7 +47,7 @@ def test_server_that_ended_for_want_of_room(words: str) -> None:
         assert "spec.storage.size ('2Gi')" in message
         assert words.splitlines()[0].partition(":  ")[2] in message
         assert made.status["pgPhase"] == "Failed"
-        assert made.outcome == Done()  # an event tells of the end of it
+        assert made.result == Done()  # an event tells of the end of it
 
 
 def test_volume_too_small_for_a_new_database() -> None:
@@ -59,13 +59,19 @@ def test_volume_too_small_for_a_new_database() -> None:
 @pytest.mark.parametrize(
     ("status", "reason"),
     [
-        (postgres(BACK_OFF, ended("[9] PANIC:  could not locate a valid checkpoint record")), "Crashing"),
-        (postgres(BACK_OFF, ended("[9] ERROR:  could not extend file: No space left on device")), "Crashing"),
+        (
+            postgres(BACK_OFF, ended("[9] PANIC:  could not locate a valid checkpoint record")),
+            "CrashLoopBackOff",
+        ),
+        (
+            postgres(BACK_OFF, ended("[9] ERROR:  could not extend file: No space left on device")),
+            "CrashLoopBackOff",
+        ),
         (
             postgres(BACK_OFF, ended("[9] FATAL:  could not resize shared memory: No space left on device")),
-            "Crashing",
+            "CrashLoopBackOff",
         ),
-        (postgres(BACK_OFF), "Crashing"),
+        (postgres(BACK_OFF), "CrashLoopBackOff"),
         # It runs again: the volume may have grown since.
         (postgres({"running": {}}, ended(WAL)), "Reconciling"),
         (postgres({}), "Reconciling"),
@@ -77,16 +83,16 @@ def test_what_is_no_full_volume(status: Object, reason: str) -> None:
 
 def test_server_that_says_so_itself() -> None:
     said = 'could not extend file "base/1": No space left on device'
-    made = report({}, answer=Answer(ok=False, reason="DiskFull", message=said, facts={"login": True}))
+    made = report({}, answer=ExternalResult(ok=False, reason="DiskFull", message=said, facts={"login": True}))
     reason, message = ready(made)
     assert (reason, said in message, "db-data" in message) == ("DiskFull", True, True)
-    assert find(made.status, "Available")["status"] == "True"
-    assert isinstance(made.outcome, After)
+    assert find_condition(made.status, "Available")["status"] == "True"
+    assert isinstance(made.result, RequeueAfter)
 
 
 def test_without_a_volume_it_is_the_nodes_disk() -> None:
     _, message = ready(report(postgres(BACK_OFF, ended(WAL)), storage={"ephemeral": True}))
-    assert "free room on the node" in message
+    assert "free space on the node" in message
     assert "db-data" not in message
 
 

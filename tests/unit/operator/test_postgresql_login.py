@@ -12,7 +12,7 @@ from tests.unit.operator.postgresqls import KIND, observed, postgresql, running,
 
 
 def login(children: dict[Ref, Object] | None = None, **spec: Any) -> Login:
-    found = KIND.inquire(postgresql(**spec), observed(running() if children is None else children))
+    found = KIND.external_sync(postgresql(**spec), observed(running() if children is None else children))
     assert found is not None
     return found
 

@@ -63,7 +63,7 @@ def test_file_goes_into_the_config_map_and_quotes() -> None:
 
 
 def refused(spec: Object) -> str | None:
-    problem = KIND.refuse(postgresql(**spec), observed())
+    problem = KIND.validate(postgresql(**spec), observed())
     assert problem is None or problem.reason == "InvalidSpec"
     return problem.message if problem else None
 

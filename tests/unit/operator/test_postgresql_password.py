@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from kindling.kinds.conditions import find
-from kindling.kinds.contract import Answer, Findings, Sought
+from kindling.kinds.base import ExternalResult, SyncResult, WatchedObject
+from kindling.kinds.conditions import find_condition
 from kindling.kinds.postgresql.password import password_of
 from kindling.kube.resources import SECRET, Object, Ref
 
@@ -29,9 +29,9 @@ def test_each_source_and_which_one_wins() -> None:
 
 
 def test_secret_referred_to_is_watched_and_read_in_its_namespace() -> None:
-    assert list(KIND.seeks(postgresql(**REFERRING))) == [Sought(SECRET, "ours", "ns")]
+    assert list(KIND.watched_objects(postgresql(**REFERRING))) == [WatchedObject(SECRET, "ours", "ns")]
     assert set(KIND.secrets(postgresql(**REFERRING))) == {"db-superuser", "db-binding", "ours"}
-    assert list(KIND.seeks(postgresql())) == []
+    assert list(KIND.watched_objects(postgresql())) == []
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_what_gives_no_password_is_told_without_showing_it(
 ) -> None:
     known = {OURS: content} if content is not None else {}
     cr = postgresql(**REFERRING)
-    problem = KIND.refuse(cr, observed(known))
+    problem = KIND.validate(cr, observed(known))
     assert (problem.reason if problem else None) == reason
     KIND.desired(cr, observed(known))  # never raises, asked for or not
     if problem is not None:
@@ -64,13 +64,13 @@ def test_what_gives_no_password_is_told_without_showing_it(
 
 @pytest.mark.parametrize("name", ["db-binding", "db-superuser", "db-superuser-ephemeral"])
 def test_secret_made_from_the_resource_is_no_source(name: str) -> None:
-    problem = KIND.refuse(postgresql(passwordSecretRef={"name": name}), observed(running()))
+    problem = KIND.validate(postgresql(passwordSecretRef={"name": name}), observed(running()))
     assert problem is not None
     assert (problem.reason, name in problem.message) == ("InvalidSpec", True)
 
 
 def test_one_source_at_a_time() -> None:
-    problem = KIND.refuse(postgresql(password="canary", **REFERRING), observed())
+    problem = KIND.validate(postgresql(password="canary", **REFERRING), observed())
     assert problem is not None
     assert "spec.passwordSecretRef" in problem.message
     assert "canary" not in problem.message
@@ -84,24 +84,26 @@ def test_referred_password_goes_into_the_binding_and_the_login_alone() -> None:
         if child.ref.name == "db-binding":
             values = observed({child.ref: child.body}).secret(namespace="ns", name="db-binding")
             assert values["password"] == "canary-5e"
-    login = KIND.inquire(cr, observed(known))
+    login = KIND.external_sync(cr, observed(known))
     assert login is not None
     assert login.password == "canary-5e"
     assert "canary" not in repr(login)
 
 
 def test_another_password_in_the_secret_calls_for_another_login() -> None:
-    def memo(password: str) -> object:
-        found = KIND.inquire(
+    def cache_key(password: str) -> object:
+        found = KIND.external_sync(
             postgresql(**REFERRING), observed({**running(), OURS: secret(password=password)})
         )
         assert found is not None
-        return found.memo
+        return found.cache_key
 
-    assert memo("one") == memo("one") != memo("two")
+    assert cache_key("one") == cache_key("one") != cache_key("two")
 
 
 def test_only_a_password_in_the_spec_is_flagged() -> None:
     known = observed({**running(), OURS: secret(password="x")})
-    made = KIND.status(postgresql(**REFERRING), known, Findings(settled=True, answer=Answer(ok=True)))
-    assert find(made.status, "PlaintextPassword") == {}
+    made = KIND.status(
+        postgresql(**REFERRING), known, SyncResult(in_sync=True, external=ExternalResult(ok=True))
+    )
+    assert find_condition(made.status, "PlaintextPassword") == {}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from kindling.kinds.postgresql.parameters import fingerprint
-from kindling.kinds.postgresql.restart import mark
+from kindling.kinds.postgresql.restart import restart_token
 from kindling.kinds.postgresql.workload import PARAMETERS_HASH
 from kindling.kube.resources import POD, STATEFUL_SET, Object, Ref
 
@@ -24,7 +24,7 @@ def started_for(annotation: str, **changes: Any) -> dict[Ref, Object]:
 
 
 def asked(known: dict[Ref, Object], wanted: dict[str, str], **status: Any) -> str:
-    return mark(postgresql(generation=3, status=status), observed(known), wanted)
+    return restart_token(postgresql(generation=3, status=status), observed(known), wanted)
 
 
 PENDING = {"pendingRestart": ["max_connections"], "observedGeneration": 3, "active": {"uid": "pod-uid"}}

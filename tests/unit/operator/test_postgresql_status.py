@@ -5,30 +5,41 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from kindling.kinds.conditions import find
-from kindling.kinds.contract import After, Answer, Done, Findings, Invalid, Outcome, Problem, Report
+from kindling.kinds.base import (
+    Done,
+    ExternalResult,
+    Problem,
+    RequeueAfter,
+    Result,
+    StatusReport,
+    SyncResult,
+    Terminal,
+)
+from kindling.kinds.conditions import find_condition
 from kindling.kinds.postgresql.login import Login
 from kindling.kinds.progress import DEADLINE_SECONDS
 from kindling.kube.resources import POD, SECRET, STATEFUL_SET, Object, Ref
 
 from tests.unit.operator.postgresqls import KIND, THEN, observed, postgresql, running, secret
 
-GOOD = Findings(settled=True, answer=Answer(ok=True))
+GOOD = SyncResult(in_sync=True, external=ExternalResult(ok=True))
 POD_REF = Ref(POD, "ns", "db-0")
 LONG_AGO = "2025-12-31T00:00:00Z"
 CONDITIONS = ("Ready", "Available", "Progressing", "Degraded")
 
 
-def report(findings: Findings, children: dict[Ref, Object] | None = None, cr: Object | None = None) -> Report:
-    return KIND.status(cr or postgresql(), observed(running() if children is None else children), findings)
+def report(
+    sync: SyncResult, children: dict[Ref, Object] | None = None, cr: Object | None = None
+) -> StatusReport:
+    return KIND.status(cr or postgresql(), observed(running() if children is None else children), sync)
 
 
-def truths(made: Report) -> tuple[str, ...]:
-    return tuple(find(made.status, name)["status"] for name in CONDITIONS)
+def truths(made: StatusReport) -> tuple[str, ...]:
+    return tuple(find_condition(made.status, name)["status"] for name in CONDITIONS)
 
 
 def inquiry(children: dict[Ref, Object], **spec: Any) -> Login | None:
-    return KIND.inquire(postgresql(**spec), observed(children))
+    return KIND.external_sync(postgresql(**spec), observed(children))
 
 
 def test_up() -> None:
@@ -41,25 +52,29 @@ def test_up() -> None:
         "apiVersion": "v1", "kind": "Pod", "namespace": "ns", "name": "db-0", "uid": "pod-uid",
     }  # fmt: skip
     assert made.status["binding"] == {"name": "db-binding"}
-    assert made.outcome == Done()
+    assert made.result == Done()
 
 
 @pytest.mark.parametrize(
-    "findings",
+    "sync",
     [
-        Findings(settled=False),
-        Findings(settled=True),
-        Findings(settled=True, answer=Answer(ok=False, reason="LoginFailed", message="m")),
-        Findings(settled=False, answer=Answer(ok=True)),
-        Findings(settled=True, answer=Answer(ok=True), problem=Problem(reason="Refused", message="m")),
+        SyncResult(in_sync=False),
+        SyncResult(in_sync=True),
+        SyncResult(in_sync=True, external=ExternalResult(ok=False, reason="LoginFailed", message="m")),
+        SyncResult(in_sync=False, external=ExternalResult(ok=True)),
+        SyncResult(
+            in_sync=True,
+            external=ExternalResult(ok=True),
+            problem=Problem(reason="ApplyRejected", message="m"),
+        ),
     ],
 )
-def test_not_ready_without_a_login_for_what_is_settled(findings: Findings) -> None:
-    assert find(report(findings).status, "Ready")["status"] == "False"
+def test_not_ready_without_a_login_for_what_is_settled(sync: SyncResult) -> None:
+    assert find_condition(report(sync).status, "Ready")["status"] == "False"
 
 
 def test_nothing_there_yet_is_pending() -> None:
-    made = report(Findings(settled=False), {})
+    made = report(SyncResult(in_sync=False), {})
     assert truths(made) == ("False", "False", "True", "False")
     assert made.status["pgPhase"] == "pending"
     assert "active" not in made.status
@@ -69,57 +84,57 @@ def test_nothing_there_yet_is_pending() -> None:
 def test_announcing_and_starting_read_the_same() -> None:
     """Or each new resource would cost another write while its Pod starts."""
     starting = running(ready=False)
-    assert report(Findings(settled=False), {}).status == report(Findings(settled=True), starting).status
+    assert report(SyncResult(in_sync=False), {}).status == report(SyncResult(in_sync=True), starting).status
 
 
 def test_available_is_what_was_last_found_out() -> None:
-    failed = Findings(settled=True, answer=Answer(ok=False, reason="LoginFailed", message="m"))
+    failed = SyncResult(in_sync=True, external=ExternalResult(ok=False, reason="LoginFailed", message="m"))
     once = postgresql(status={"conditions": [{"type": "Available", "status": "True"}]})
-    assert find(report(failed, cr=once).status, "Available")["status"] == "False"
-    assert find(report(Findings(settled=False)).status, "Available")["status"] == "False"
-    assert find(report(GOOD, running(ready=False), once).status, "Available")["status"] == "False"
+    assert find_condition(report(failed, cr=once).status, "Available")["status"] == "False"
+    assert find_condition(report(SyncResult(in_sync=False)).status, "Available")["status"] == "False"
+    assert find_condition(report(GOOD, running(ready=False), once).status, "Available")["status"] == "False"
 
 
 def test_edit_being_taken_up_keeps_what_serves() -> None:
     before = {"conditions": [{"type": "Available", "status": "True"}], "binding": {"name": "db-binding"}}
-    made = report(Findings(settled=False), cr=postgresql(generation=2, status=before))
+    made = report(SyncResult(in_sync=False), cr=postgresql(generation=2, status=before))
     assert truths(made) == ("False", "True", "True", "False")
     assert made.status["pgPhase"] == "up"
     assert made.status["binding"] == {"name": "db-binding"}
 
 
 def test_invalid_waits_for_an_edit_alone() -> None:
-    made = report(Findings(settled=False, problem=Problem(reason="InvalidSpec", message="m")), {})
-    assert made.outcome == Invalid("InvalidSpec")
+    made = report(SyncResult(in_sync=False, problem=Problem(reason="InvalidSpec", message="m")), {})
+    assert made.result == Terminal("InvalidSpec")
     assert made.status["pgPhase"] == "Failed"
     assert truths(made) == ("False", "False", "False", "True")
 
 
 def test_passing_obstacle_is_no_fault() -> None:
     made = report(
-        Findings(settled=False, problem=Problem(reason="Terminating", message="m", passing=True)), {}
+        SyncResult(in_sync=False, problem=Problem(reason="Terminating", message="m", transient=True)), {}
     )
     assert truths(made) == ("False", "False", "True", "False")
     assert made.status["pgPhase"] == "pending"
-    assert isinstance(made.outcome, After)
+    assert isinstance(made.result, RequeueAfter)
 
 
 @pytest.mark.parametrize(
     ("answer", "since", "reason"),
     [
-        (Answer(ok=False, reason="LoginFailed", message="m"), "2026-01-01T00:00:50Z", "Reconciling"),
-        (Answer(ok=False, reason="LoginFailed", message="m"), "2025-12-31T00:00:00Z", "LoginFailed"),
+        (ExternalResult(ok=False, reason="LoginFailed", message="m"), "2026-01-01T00:00:50Z", "Reconciling"),
+        (ExternalResult(ok=False, reason="LoginFailed", message="m"), "2025-12-31T00:00:00Z", "LoginFailed"),
         (
-            Answer(ok=False, reason="SuperuserLoginFailed", message="m"),
+            ExternalResult(ok=False, reason="SuperuserLoginFailed", message="m"),
             "2026-01-01T00:00:50Z",
             "SuperuserLoginFailed",
         ),
     ],
 )
-def test_login_has_its_time(answer: Answer, since: str, reason: str) -> None:
-    made = report(Findings(settled=True, answer=answer), running(since=since))
-    assert find(made.status, "Ready")["reason"] == reason
-    assert isinstance(made.outcome, After)
+def test_login_has_its_time(answer: ExternalResult, since: str, reason: str) -> None:
+    made = report(SyncResult(in_sync=True, external=answer), running(since=since))
+    assert find_condition(made.status, "Ready")["reason"] == reason
+    assert isinstance(made.result, RequeueAfter)
 
 
 def unschedulable(since: str | None) -> list[Object]:
@@ -135,7 +150,7 @@ def waiting(reason: str) -> list[Object]:
     [
         ({"containerStatuses": waiting("ImagePullBackOff")}, "ImagePullFailed"),
         ({"containerStatuses": waiting("ErrImagePull")}, "ImagePullFailed"),
-        ({"initContainerStatuses": waiting("CrashLoopBackOff")}, "Crashing"),
+        ({"initContainerStatuses": waiting("CrashLoopBackOff")}, "CrashLoopBackOff"),
         ({"containerStatuses": waiting("CreateContainerConfigError")}, "PodSetupFailed"),
         ({"containerStatuses": waiting("ContainerCreating")}, "Reconciling"),
         (
@@ -154,22 +169,25 @@ def waiting(reason: str) -> list[Object]:
     ],
 )
 def test_pods_trouble_is_named(status: Object, reason: str) -> None:
-    made = report(Findings(settled=True), running(ready=False, **status))
-    ready = find(made.status, "Ready")
+    made = report(SyncResult(in_sync=True), running(ready=False, **status))
+    ready = find_condition(made.status, "Ready")
     assert ready["reason"] == reason
     assert (made.status["pgPhase"] == "Failed") is (reason != "Reconciling")
 
 
 def test_plaintext_password_is_flagged_and_only_then() -> None:
-    assert find(report(GOOD, cr=postgresql(password="x")).status, "PlaintextPassword")["status"] == "True"
-    assert find(report(GOOD).status, "PlaintextPassword") == {}
+    assert (
+        find_condition(report(GOOD, cr=postgresql(password="x")).status, "PlaintextPassword")["status"]
+        == "True"
+    )
+    assert find_condition(report(GOOD).status, "PlaintextPassword") == {}
 
 
 @pytest.mark.parametrize(
-    "findings", [GOOD, Findings(settled=False), Findings(settled=True, paused=True)], ids=repr
+    "sync", [GOOD, SyncResult(in_sync=False), SyncResult(in_sync=True, paused=True)], ids=repr
 )
-def test_every_message_ends_and_every_reason_is_one_word(findings: Findings) -> None:
-    for item in report(findings, cr=postgresql(password="x")).status["conditions"]:
+def test_every_message_ends_and_every_reason_is_one_word(sync: SyncResult) -> None:
+    for item in report(sync, cr=postgresql(password="x")).status["conditions"]:
         assert item["reason"].isalpha()
         assert item["message"].endswith(".")
 
@@ -190,25 +208,27 @@ def test_asks_a_ready_pod_of_the_current_revision_alone() -> None:
 
 
 def test_memo_changes_with_all_that_calls_for_a_new_login() -> None:
-    def memo(children: dict[Ref, Object], **spec: Any) -> object:
+    def cache_key(children: dict[Ref, Object], **spec: Any) -> object:
         found = inquiry(children, **spec)
         assert found is not None
-        return found.memo
+        return found.cache_key
 
-    base = memo(running())
-    assert memo(running()) == base
+    base = cache_key(running())
+    assert cache_key(running()) == base
     restarted = running(containerStatuses=[{"name": "postgres", "restartCount": 1}])
     other_pod = running()
     other_pod[POD_REF]["metadata"]["uid"] = "next"
     other_password = {**running(), Ref(SECRET, "ns", "db-binding"): secret(password="edited")}
     for different in (restarted, other_pod, other_password):
-        assert memo(different) != base
-    assert memo(running(), defaultUser="ada") != base
+        assert cache_key(different) != base
+    assert cache_key(running(), defaultUser="ada") != base
     assert "made" not in repr(base)
 
 
-def answered(reason: str, **facts: Any) -> Findings:
-    return Findings(settled=True, answer=Answer(ok=False, reason=reason, message="m", facts=facts))
+def answered(reason: str, **facts: Any) -> SyncResult:
+    return SyncResult(
+        in_sync=True, external=ExternalResult(ok=False, reason=reason, message="m", facts=facts)
+    )
 
 
 @pytest.mark.parametrize(
@@ -225,7 +245,7 @@ def test_server_that_lets_the_user_in_is_available_whatever_else_fails(
 ) -> None:
     made = report(answered(reason, login=True))
     assert truths(made) == truth
-    assert find(made.status, "Ready")["reason"] == reason
+    assert find_condition(made.status, "Ready")["reason"] == reason
     assert made.status["pgPhase"] == "up"
     assert truths(report(answered(reason)))[1] == "False"
 
@@ -242,75 +262,77 @@ def test_server_that_lets_the_user_in_is_available_whatever_else_fails(
     ],
 )
 def test_what_only_an_edit_mends_waits_for_one(reason: str) -> None:
-    assert report(answered(reason, login=True)).outcome == Invalid(reason)
-    problem = Findings(settled=False, problem=Problem(reason=reason, message="m"))
-    assert report(problem).outcome == Invalid(reason)
+    assert report(answered(reason, login=True)).result == Terminal(reason)
+    problem = SyncResult(in_sync=False, problem=Problem(reason=reason, message="m"))
+    assert report(problem).result == Terminal(reason)
 
 
 @pytest.mark.parametrize(
-    ("findings", "since", "seconds"),
+    ("sync", "since", "seconds"),
     [
-        (Findings(settled=False, problem=Problem(reason="Refused", message="m")), THEN, 30.0),
+        (SyncResult(in_sync=False, problem=Problem(reason="ApplyRejected", message="m")), THEN, 30.0),
         (
-            Findings(settled=False, problem=Problem(reason="Terminating", message="m", passing=True)),
+            SyncResult(in_sync=False, problem=Problem(reason="Terminating", message="m", transient=True)),
             THEN,
             5.0,
         ),
         (answered("LoginFailed"), THEN, 0.5),
         (answered("LoginFailed"), LONG_AGO, 10.0),
         (answered("RestartPending", login=True), LONG_AGO, 10.0),
-        (Findings(settled=True), THEN, 20.0),
+        (SyncResult(in_sync=True), THEN, 20.0),
     ],
 )
 def test_looks_again_the_sooner_the_sooner_it_may_change(
-    findings: Findings, since: str, seconds: float
+    sync: SyncResult, since: str, seconds: float
 ) -> None:
-    assert report(findings, running(since=since)).outcome == After(seconds)
+    assert report(sync, running(since=since)).result == RequeueAfter(seconds)
 
 
 @pytest.mark.parametrize(
-    ("status", "outcome"),
+    ("status", "result"),
     [
-        ({}, After(DEADLINE_SECONDS)),
-        ({"conditions": unschedulable("2026-01-01T00:00:59Z")}, After(19.0)),
+        ({}, RequeueAfter(DEADLINE_SECONDS)),
+        ({"conditions": unschedulable("2026-01-01T00:00:59Z")}, RequeueAfter(19.0)),
         ({"conditions": unschedulable("2026-01-01T00:00:00Z")}, Done()),
     ],
     ids=["on its way", "no node yet", "no node for long"],
 )
 def test_while_its_pod_starts_it_is_looked_at_again_only_when_time_tells(
-    status: Object, outcome: Outcome
+    status: Object, result: Result
 ) -> None:
-    assert report(Findings(settled=True), running(ready=False, **status)).outcome == outcome
+    assert report(SyncResult(in_sync=True), running(ready=False, **status)).result == result
 
 
 def test_pending_restart_is_shown_until_another_pod_is_there() -> None:
     made = report(answered("RestartPending", login=True, pending_restart=["a", "b"]))
     assert made.status["pendingRestart"] == ["a", "b"]
     before = {**made.status, "observedGeneration": 1}
-    after = report(Findings(settled=True), running(ready=False), postgresql(status=before))
+    after = report(SyncResult(in_sync=True), running(ready=False), postgresql(status=before))
     assert after.status["pendingRestart"] == ["a", "b"]
-    assert find(after.status, "Ready")["reason"] == "RestartPending"
-    unasked = report(Findings(settled=False), cr=postgresql(status=before))
+    assert find_condition(after.status, "Ready")["reason"] == "RestartPending"
+    unasked = report(SyncResult(in_sync=False), cr=postgresql(status=before))
     assert unasked.status["pendingRestart"] == ["a", "b"]
     replaced = running()
     replaced[POD_REF]["metadata"]["uid"] = "next"
-    assert "pendingRestart" not in report(Findings(settled=True), replaced, postgresql(status=before)).status
+    assert (
+        "pendingRestart" not in report(SyncResult(in_sync=True), replaced, postgresql(status=before)).status
+    )
     edited = postgresql(generation=2, status=before)
-    assert "pendingRestart" not in report(Findings(settled=False), cr=edited).status
+    assert "pendingRestart" not in report(SyncResult(in_sync=False), cr=edited).status
     assert "pendingRestart" not in report(GOOD, cr=postgresql(status=before)).status
     many = report(answered("RestartPending", pending_restart=[f"p{n}" for n in range(99)]))
     assert len(many.status["pendingRestart"]) == 64
 
 
 def test_paused_says_so_and_judges_by_what_is_there() -> None:
-    made = report(Findings(settled=True, answer=Answer(ok=True), paused=True))
+    made = report(SyncResult(in_sync=True, external=ExternalResult(ok=True), paused=True))
     assert truths(made) == ("True", "True", "False", "False")
-    assert find(made.status, "Paused")["status"] == "True"
-    differing = report(Findings(settled=False, paused=True))
+    assert find_condition(made.status, "Paused")["status"] == "True"
+    differing = report(SyncResult(in_sync=False, paused=True))
     assert truths(differing) == ("False", "False", "False", "False")
-    assert find(differing.status, "Ready")["reason"] == "Paused"
-    assert "spec.paused" in find(differing.status, "Ready")["message"]
-    assert find(report(GOOD).status, "Paused") == {}
+    assert find_condition(differing.status, "Ready")["reason"] == "Paused"
+    assert "spec.paused" in find_condition(differing.status, "Ready")["message"]
+    assert find_condition(report(GOOD).status, "Paused") == {}
 
 
 FULL = "TooManyConnections"
@@ -321,11 +343,13 @@ FULL = "TooManyConnections"
     [(True, ("True", "True", "False", "False")), (False, ("False", "True", "True", "False"))],
 )
 def test_a_server_that_is_full_serves(ok: bool, expected: tuple[str, ...]) -> None:
-    answer = Answer(ok=ok, reason=FULL, message="close some", facts={"login": True, "version": "17.5"})
-    made = report(Findings(settled=True, answer=answer))
+    answer = ExternalResult(
+        ok=ok, reason=FULL, message="close some", facts={"login": True, "version": "17.5"}
+    )
+    made = report(SyncResult(in_sync=True, external=answer))
     assert truths(made) == expected
     assert made.status["pgPhase"] == "up"
-    ready = find(made.status, "Ready")
+    ready = find_condition(made.status, "Ready")
     assert (ready["reason"], ready["message"]) == (FULL, "close some")
 
 
@@ -341,14 +365,14 @@ def test_a_server_that_is_full_serves(ok: bool, expected: tuple[str, ...]) -> No
 def test_a_server_that_does_not_respond_has_failed_unless_its_pod_has_only_just_come(
     was: str, told: str, ready_since: str | None, phase: str
 ) -> None:
-    answer = Answer(ok=False, reason="NotResponding", message="see its node")
+    answer = ExternalResult(ok=False, reason="NotResponding", message="see its node")
     cr = postgresql()
     ready = {"type": "Ready", "status": was, "reason": told}
     cr["status"] = {"conditions": [ready, {"type": "Available", "status": was}]}
     children = running(since=ready_since) if ready_since else running()
-    made = report(Findings(settled=True, answer=answer), children, cr)
+    made = report(SyncResult(in_sync=True, external=answer), children, cr)
     assert made.status["pgPhase"] == phase
-    assert find(made.status, "Available")["status"] == "False"
-    assert find(made.status, "Ready")["status"] == "False"
+    assert find_condition(made.status, "Available")["status"] == "False"
+    assert find_condition(made.status, "Ready")["status"] == "False"
     if phase == "Failed":
-        assert find(made.status, "Ready")["reason"] == "NotResponding"
+        assert find_condition(made.status, "Ready")["reason"] == "NotResponding"

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from kindling.kinds.conditions import find
-from kindling.kinds.contract import Answer, Findings, Invalid
+from kindling.kinds.base import ExternalResult, SyncResult, Terminal
+from kindling.kinds.conditions import find_condition
 from kindling.kinds.postgresql import version
 from kindling.kinds.postgresql.volume import VERSION_LABEL
 from kindling.kube.resources import VOLUME_CLAIM, Object, Ref
@@ -32,7 +32,7 @@ def recorded(cr: Object, known: dict[Ref, Object]) -> str | None:
 
 def test_constant_is_what_the_image_installs() -> None:
     containerfile = Path(__file__).parents[3] / "operator/images/postgres/Containerfile"
-    assert re.findall(r'"postgresql-(\d+)"', containerfile.read_text()) == [version.OWN]
+    assert re.findall(r'"postgresql-(\d+)"', containerfile.read_text()) == [version.BUNDLED]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_volume_remembers_what_it_was_made_for(spec: Object, there: str | None, 
     ],
 )
 def test_conflicts_are_told(spec: Object, there: str | None, reason: str | None, words: list[str]) -> None:
-    problem = KIND.refuse(postgresql(**spec), observed(data_of(there)))
+    problem = KIND.validate(postgresql(**spec), observed(data_of(there)))
     assert (problem.reason if problem else None) == reason
     if problem is not None:
         assert [word for word in words if word not in problem.message] == []
@@ -74,25 +74,25 @@ def test_conflicts_are_told(spec: Object, there: str | None, reason: str | None,
 
 def test_what_the_server_said_counts_where_the_volume_says_nothing() -> None:
     cr = postgresql(status={"version": "16.9"})
-    problem = KIND.refuse(cr, observed(data_of(None)))
+    problem = KIND.validate(cr, observed(data_of(None)))
     assert problem is not None
     assert problem.reason == "VersionUnavailable"
-    assert KIND.refuse(cr, observed()) is None  # no data, no conflict
+    assert KIND.validate(cr, observed()) is None  # no data, no conflict
 
 
 @pytest.mark.parametrize(
     ("asked", "reason"), [("16", "VersionMismatch"), ("17", "LoginSucceeded"), (None, "LoginSucceeded")]
 )
 def test_server_of_another_version_is_not_ready(asked: str | None, reason: str) -> None:
-    answer = Answer(ok=True, facts={"login": True, "version": "17.5"})
+    answer = ExternalResult(ok=True, facts={"login": True, "version": "17.5"})
     cr = postgresql(image="mine", version=asked)
-    made = KIND.status(cr, observed(running()), Findings(settled=True, answer=answer))
-    assert find(made.status, "Ready")["reason"] == reason
+    made = KIND.status(cr, observed(running()), SyncResult(in_sync=True, external=answer))
+    assert find_condition(made.status, "Ready")["reason"] == reason
     assert made.status["version"] == "17.5"
-    assert find(made.status, "Available")["status"] == "True"
-    assert (made.outcome == Invalid(reason)) is (reason == "VersionMismatch")
+    assert find_condition(made.status, "Available")["status"] == "True"
+    assert (made.result == Terminal(reason)) is (reason == "VersionMismatch")
 
 
 def test_version_is_kept_while_the_server_cannot_be_asked() -> None:
-    made = KIND.status(postgresql(status={"version": "17.5"}), observed(), Findings(settled=False))
+    made = KIND.status(postgresql(status={"version": "17.5"}), observed(), SyncResult(in_sync=False))
     assert made.status["version"] == "17.5"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from kindling.kinds.conditions import find
-from kindling.kinds.contract import Answer, Findings, Problem
+from kindling.kinds.base import ExternalResult, Problem, SyncResult
+from kindling.kinds.conditions import find_condition
 from kindling.kube.resources import SECRET, VOLUME_CLAIM, Object, Ref
 
 from tests.unit.operator.postgresqls import KIND, observed, postgresql, running, volume
 
-GOOD = Findings(settled=True, answer=Answer(ok=True))
+GOOD = SyncResult(in_sync=True, external=ExternalResult(ok=True))
 
 
 def desired(cr: Object, known: dict[Ref, Object]) -> dict[Ref, Object]:
@@ -26,7 +26,7 @@ def source(children: dict[Ref, Object]) -> Object:
 
 def test_ephemeral_data_needs_no_claim_and_its_secret_goes_with_the_resource() -> None:
     children = KIND.desired(postgresql(storage={"ephemeral": True, "size": "2Gi"}), observed())
-    assert not any(child.waits for child in children)
+    assert not any(child.blocked for child in children)
     made = {child.ref: child.body for child in children}
     assert not [ref for ref in made if ref.type == VOLUME_CLAIM]
     assert source(made) == {"emptyDir": {"sizeLimit": "2Gi"}}
@@ -57,14 +57,14 @@ def test_growing_is_told_while_it_lasts_and_does_not_make_it_unready(step: str) 
         "conditions": [{"type": step, "status": "True"}],
     }
     status = KIND.status(postgresql(), observed(known), GOOD).status
-    assert find(status, "Ready")["status"] == "True"
-    progressing = find(status, "Progressing")
+    assert find_condition(status, "Ready")["status"] == "True"
+    progressing = find_condition(status, "Progressing")
     assert (progressing["status"], progressing["reason"]) == ("True", "Resizing")
     assert "from 1Gi to 5Gi" in progressing["message"]
     for over in (None, [], [{"type": step, "status": "False"}]):
         claim["status"]["conditions"] = over
         status = KIND.status(postgresql(), observed(known), GOOD).status
-        assert find(status, "Progressing")["status"] == "False"
+        assert find_condition(status, "Progressing")["status"] == "False"
 
 
 @pytest.mark.parametrize(
@@ -99,10 +99,10 @@ def test_a_volume_that_stays_larger_is_told_and_ready(
     status = KIND.status(
         postgresql(storage={"size": size}), observed({**running(), **volume(asks, has=has)}), GOOD
     ).status
-    said = find(status, "VolumeLarger")
+    said = find_condition(status, "VolumeLarger")
     assert (said["status"], said["reason"]) == ("True", "CannotShrink")
     assert all(word in said["message"] for word in words)
-    assert find(status, "Ready")["status"] == "True"
+    assert find_condition(status, "Ready")["status"] == "True"
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_a_volume_that_is_as_asked_is_not_called_larger(storage: Object, asks: s
     status = KIND.status(
         postgresql(storage=storage), observed({**running(), **volume(asks, has=has)}), GOOD
     ).status
-    assert find(status, "VolumeLarger") == {}
+    assert find_condition(status, "VolumeLarger") == {}
 
 
 @pytest.mark.parametrize(
@@ -126,9 +126,9 @@ def test_a_volume_that_is_as_asked_is_not_called_larger(storage: Object, asks: s
     [("100Gi", "1Gi", "to '1Gi'"), ("5Gi", "10Gi", "to '10Gi'"), ("1Gi", "1Gi", None)],
 )
 def test_a_refused_size_says_to_which_to_return(size: str, asks: str, back: str | None) -> None:
-    refused = Findings(settled=False, problem=Problem(reason="Refused", message="It says no."))
+    refused = SyncResult(in_sync=False, problem=Problem(reason="ApplyRejected", message="It says no."))
     known = {**running(), **volume(asks, has="1Gi")}
     status = KIND.status(postgresql(storage={"size": size}), observed(known), refused).status
-    message = find(status, "Ready")["message"]
+    message = find_condition(status, "Ready")["message"]
     assert message.startswith("It says no.")
     assert (f"set spec.storage.size {back}" in message) if back else message == "It says no."

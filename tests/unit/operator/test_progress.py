@@ -10,16 +10,26 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from kindling.kinds.conditions import dated, find, stamp, whole
-from kindling.kinds.contract import After, Answer, Done, Findings, Invalid, Kind, Observed, Problem, Said
-from kindling.kinds.pods import PATIENCE_SECONDS
+from kindling.kinds.base import (
+    Done,
+    ExternalResult,
+    Kind,
+    Observed,
+    Problem,
+    RequeueAfter,
+    SyncResult,
+    Terminal,
+    WarningEvent,
+)
+from kindling.kinds.conditions import find_condition, rfc3339, with_stalled, with_transition_times
+from kindling.kinds.pods import UNSCHEDULABLE_AFTER_SECONDS
 from kindling.kinds.progress import DEADLINE_SECONDS
 from kindling.kube.resources import DEPLOYMENT, POD, STATEFUL_SET, Object, Ref
 
 from tests.unit.operator import memcacheds, postgresqls, pulsarconsumers
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
-SETTLED = Findings(settled=True)
+SETTLED = SyncResult(in_sync=True)
 WORKLOAD, DB = Ref(STATEFUL_SET, "ns", "db"), Ref(POD, "ns", "db-0")
 QUOTA = 'create Pod db-0 in StatefulSet db failed error: pods "db-0" is forbidden: exceeded quota: few'
 MULTI_ATTACH = 'Multi-Attach error for volume "pvc-1" Volume is already exclusively attached to one node'
@@ -32,8 +42,8 @@ def at(seconds: float) -> datetime:
 def status_at(seconds: float, *, kind: Kind = postgresqls.KIND, cr: Object | None = None) -> Object:
     """That of a resource that began to be on its way so many seconds after the start."""
     new = cr or postgresqls.postgresql()
-    report = kind.status(new, Observed(children={}, now=at(seconds), entropy=b""), Findings(settled=False))
-    return dated(report.status, known={}, now=at(seconds))
+    report = kind.status(new, Observed(objects={}, now=at(seconds), entropy=b""), SyncResult(in_sync=False))
+    return with_transition_times(report.status, known={}, now=at(seconds))
 
 
 def workload(*, seen: int = 1) -> dict[Ref, Object]:
@@ -46,15 +56,15 @@ def pod(state: Object | None = None, *, made: float = 0, ending: bool = False, *
     conditions = {"PodScheduled": "True", **truths}
     container = {"name": "postgres", "restartCount": 0, "started": False, **(state or {})}
     meta: Object = {
-        "namespace": "ns", "name": "db-0", "uid": "pod-uid", "creationTimestamp": stamp(at(made)),
+        "namespace": "ns", "name": "db-0", "uid": "pod-uid", "creationTimestamp": rfc3339(at(made)),
         "labels": {"controller-revision-hash": "r1"},
     }  # fmt: skip
     if ending:
-        meta["deletionTimestamp"] = stamp(at(made + 30))
+        meta["deletionTimestamp"] = rfc3339(at(made + 30))
     status = {
         "phase": "Pending",
         "conditions": [
-            {"type": type, "status": truth, "lastTransitionTime": stamp(at(made))}
+            {"type": type, "status": truth, "lastTransitionTime": rfc3339(at(made))}
             for type, truth in conditions.items()
         ],
         "containerStatuses": [container],
@@ -63,10 +73,10 @@ def pod(state: Object | None = None, *, made: float = 0, ending: bool = False, *
 
 
 CREATING = pod({"state": {"waiting": {"reason": "ContainerCreating"}}}, PodReadyToStartContainers="False")
-STARTING = pod({"state": {"running": {"startedAt": stamp(at(0))}}}, Ready="False", ContainersReady="False")
+STARTING = pod({"state": {"running": {"startedAt": rfc3339(at(0))}}}, Ready="False", ContainersReady="False")
 # Its node is not heard of any more: the node controller says that it is not ready, and nothing else.
 UNHEARD = pod(
-    {"ready": True, "started": True, "state": {"running": {"startedAt": stamp(at(0))}}},
+    {"ready": True, "started": True, "state": {"running": {"startedAt": rfc3339(at(0))}}},
     Initialized="True",
     ContainersReady="True",
     Ready="False",
@@ -78,30 +88,30 @@ EVICTED["status"]["conditions"].append(
 
 
 def judged(
-    seconds: float, found: Object | None, *, said: Said | None = None, **spec: Any
+    seconds: float, found: Object | None, *, said: WarningEvent | None = None, **spec: Any
 ) -> tuple[str, str, float | None]:
     """Ready's reason, whether it is a fault, and in how many seconds time tells more."""
     cr = postgresqls.postgresql(status=status_at(0), **spec)
     children = {**workload(), **({DB: found} if found is not None else {})}
-    observed = Observed(children=children, now=at(seconds), entropy=b"")
+    observed = Observed(objects=children, now=at(seconds), entropy=b"")
     asked = postgresqls.KIND.warnings(cr, observed)
     observed = replace(observed, warnings=dict.fromkeys(asked, said) if said else {})
     report = postgresqls.KIND.status(cr, observed, SETTLED)
-    left = report.outcome.seconds if isinstance(report.outcome, After) else None
-    degraded = find(report.status, "Degraded")["status"]
-    assert (find(report.status, "Progressing")["status"] == "True") is (degraded == "False")
+    left = report.result.seconds if isinstance(report.result, RequeueAfter) else None
+    degraded = find_condition(report.status, "Degraded")["status"]
+    assert (find_condition(report.status, "Progressing")["status"] == "True") is (degraded == "False")
     assert report.status["pgPhase"] == ("Failed" if degraded == "True" else "pending")
-    return find(report.status, "Ready")["reason"], degraded, left
+    return find_condition(report.status, "Ready")["reason"], degraded, left
 
 
-def refusal(seconds: float, reason: str = "FailedCreate") -> Said:
-    return Said(reason, QUOTA, stamp(at(seconds)))
+def refusal(seconds: float, reason: str = "FailedCreate") -> WarningEvent:
+    return WarningEvent(reason, QUOTA, rfc3339(at(seconds)))
 
 
 @pytest.mark.parametrize(
     ("seconds", "found", "said", "expected"),
     [
-        (0, None, None, ("Reconciling", "False", PATIENCE_SECONDS)),
+        (0, None, None, ("Reconciling", "False", UNSCHEDULABLE_AFTER_SECONDS)),
         (20, None, None, ("Reconciling", "False", 580.0)),
         (20, None, refusal(5), ("PodMissing", "False", 580.0)),
         # What was said before it began, and what is no refusal, is not of now.
@@ -114,24 +124,34 @@ def refusal(seconds: float, reason: str = "FailedCreate") -> Said:
         (
             600,
             CREATING,
-            Said("FailedAttachVolume", MULTI_ATTACH, stamp(at(9))),
+            WarningEvent("FailedAttachVolume", MULTI_ATTACH, rfc3339(at(9))),
             ("VolumeNotMounted", "True", None),
         ),
-        (600, CREATING, Said("FailedMount", "timed out", stamp(at(9))), ("VolumeNotMounted", "True", None)),
-        (600, CREATING, Said("FailedCreatePodSandBox", "no", ""), ("ProgressDeadlineExceeded", "True", None)),
-        (600, STARTING, Said("FailedMount", "once", ""), ("Recovering", "True", None)),
+        (
+            600,
+            CREATING,
+            WarningEvent("FailedMount", "timed out", rfc3339(at(9))),
+            ("VolumeNotMounted", "True", None),
+        ),
+        (
+            600,
+            CREATING,
+            WarningEvent("FailedCreatePodSandBox", "no", ""),
+            ("ProgressDeadlineExceeded", "True", None),
+        ),
+        (600, STARTING, WarningEvent("FailedMount", "once", ""), ("Recovering", "True", None)),
         (29, STARTING, None, ("Reconciling", "False", 1.0)),
         (30, STARTING, None, ("Recovering", "False", 570.0)),
         (30, UNHEARD, None, ("NodeLost", "False", 570.0)),
         (600, UNHEARD, None, ("NodeLost", "True", None)),
         # It was not ready before either.
-        (600, CREATING, Said("NodeNotReady", "Node is not ready", ""), ("NodeLost", "True", None)),
+        (600, CREATING, WarningEvent("NodeNotReady", "Node is not ready", ""), ("NodeLost", "True", None)),
         (600, EVICTED, None, ("NodeLost", "True", None)),
         (600, pod({}, ending=True), None, ("ProgressDeadlineExceeded", "True", None)),
     ],
 )
 def test_what_holds_a_database_up_and_when_that_is_a_fault(
-    seconds: float, found: Object | None, said: Said | None, expected: tuple[str, str, float | None]
+    seconds: float, found: Object | None, said: WarningEvent | None, expected: tuple[str, str, float | None]
 ) -> None:
     assert judged(seconds, found, said=said) == expected
 
@@ -145,8 +165,8 @@ def test_the_deadline_is_the_specs() -> None:
 def test_a_pod_that_comes_further_begins_it_anew(step: str) -> None:
     moved = pod({"state": {"waiting": {"reason": "PodInitializing"}}})
     moved["status"]["conditions"] = [
-        {"type": step, "status": "True", "lastTransitionTime": stamp(at(590))},
-        {"type": "Ready", "status": "False", "lastTransitionTime": stamp(at(595))},
+        {"type": step, "status": "True", "lastTransitionTime": rfc3339(at(590))},
+        {"type": "Ready", "status": "False", "lastTransitionTime": rfc3339(at(595))},
     ]
     assert judged(600, moved) == ("Reconciling", "False", 590.0)
     assert judged(600, pod({"state": {"waiting": {}}}, made=550)) == ("Reconciling", "False", 550.0)
@@ -156,50 +176,54 @@ def test_once_past_it_stays_past_until_something_moves() -> None:
     cr = postgresqls.postgresql(status=status_at(0))
     children = {**workload(), DB: CREATING}
     for seconds in (600, 601, 6000):
-        observed = Observed(children=children, now=at(seconds), entropy=b"")
+        observed = Observed(objects=children, now=at(seconds), entropy=b"")
         report = postgresqls.KIND.status(cr, observed, SETTLED)
-        assert find(report.status, "Ready")["reason"] == "ProgressDeadlineExceeded"
-        cr["status"] = dated(report.status, known=cr["status"], now=at(seconds))
+        assert find_condition(report.status, "Ready")["reason"] == "ProgressDeadlineExceeded"
+        cr["status"] = with_transition_times(report.status, known=cr["status"], now=at(seconds))
     edited = {**cr, "metadata": {**cr["metadata"], "generation": 2}}
     anew = postgresqls.KIND.status(edited, observed, SETTLED)
-    assert find(anew.status, "Progressing")["status"] == "True"
-    assert anew.outcome == After(DEADLINE_SECONDS)
+    assert find_condition(anew.status, "Progressing")["status"] == "True"
+    assert anew.result == RequeueAfter(DEADLINE_SECONDS)
 
 
 def test_another_fault_that_ends_begins_it_anew() -> None:
     status = status_at(0)
     for type, truth in (("Degraded", "True"), ("Progressing", "False")):
-        find(status, type).update(status=truth, reason="Crashing")
+        find_condition(status, type).update(status=truth, reason="CrashLoopBackOff")
     cr = postgresqls.postgresql(status=status)
-    observed = Observed(children={**workload(), DB: CREATING}, now=at(3600), entropy=b"")
+    observed = Observed(objects={**workload(), DB: CREATING}, now=at(3600), entropy=b"")
     report = postgresqls.KIND.status(cr, observed, SETTLED)
-    assert find(report.status, "Ready")["reason"] == "Reconciling"
+    assert find_condition(report.status, "Ready")["reason"] == "Reconciling"
 
 
 def test_a_volume_that_grew_for_long_is_not_counted() -> None:
     """Progressing was True all the while, Ready only now turned False."""
     status = status_at(0)
-    find(status, "Ready")["lastTransitionTime"] = stamp(at(5000))
+    find_condition(status, "Ready")["lastTransitionTime"] = rfc3339(at(5000))
     cr = postgresqls.postgresql(status=status)
-    observed = Observed(children=workload(), now=at(5001), entropy=b"")
-    assert find(postgresqls.KIND.status(cr, observed, SETTLED).status, "Degraded")["status"] == "False"
+    observed = Observed(objects=workload(), now=at(5001), entropy=b"")
+    assert (
+        find_condition(postgresqls.KIND.status(cr, observed, SETTLED).status, "Degraded")["status"] == "False"
+    )
 
 
 def test_paused_is_no_reason_to_keep_silent_but_what_differs_by_wish_is() -> None:
     paused = postgresqls.postgresql(paused=True, status=status_at(0))
-    by_wish = Findings(settled=False, paused=True)
-    silent = Findings(settled=True, paused=True)
-    observed = Observed(children=workload(), now=at(601), entropy=b"")
+    by_wish = SyncResult(in_sync=False, paused=True)
+    silent = SyncResult(in_sync=True, paused=True)
+    observed = Observed(objects=workload(), now=at(601), entropy=b"")
     report = postgresqls.KIND.status(paused, observed, by_wish)
-    assert find(report.status, "Ready")["reason"] == "Paused"
-    assert find(report.status, "Degraded")["status"] == "False"
-    paused["status"] = dated(report.status, known=paused["status"], now=at(601))
+    assert find_condition(report.status, "Ready")["reason"] == "Paused"
+    assert find_condition(report.status, "Degraded")["status"] == "False"
+    paused["status"] = with_transition_times(report.status, known=paused["status"], now=at(601))
     report = postgresqls.KIND.status(paused, observed, silent)
-    assert find(report.status, "Ready")["reason"] == "PodMissing"
-    differs = Findings(settled=True, paused=True, answer=Answer(ok=False, reason="Paused", message="m"))
+    assert find_condition(report.status, "Ready")["reason"] == "PodMissing"
+    differs = SyncResult(
+        in_sync=True, paused=True, external=ExternalResult(ok=False, reason="Paused", message="m")
+    )
     ready = {**postgresqls.running(), **workload()}
-    report = postgresqls.KIND.status(paused, replace(observed, children=ready), differs)
-    assert find(report.status, "Ready")["reason"] == "Paused"
+    report = postgresqls.KIND.status(paused, replace(observed, objects=ready), differs)
+    assert find_condition(report.status, "Ready")["reason"] == "Paused"
 
 
 @pytest.mark.parametrize("reason", ["Terminating", "ServerError"])
@@ -212,22 +236,22 @@ def test_paused_is_no_reason_to_keep_silent_but_what_differs_by_wish_is() -> Non
     ],
 )
 def test_what_should_mend_itself_and_does_not_is_a_fault(kind: Kind, cr: Object, reason: str) -> None:
-    findings = Findings(settled=False, problem=Problem(reason=reason, message="m.", passing=True))
+    sync = SyncResult(in_sync=False, problem=Problem(reason=reason, message="m.", transient=True))
     cr = {**cr, "status": status_at(0, kind=kind, cr=cr)}
     for seconds, broken in ((599, "False"), (600, "True"), (9000, "True")):
-        observed = Observed(children={}, now=at(seconds), entropy=b"")
-        report = kind.status(cr, observed, findings)
-        assert find(report.status, "Degraded")["status"] == broken
-        assert find(report.status, "Ready")["reason"] == reason
-        assert report.outcome == After(5.0)
-        cr["status"] = dated(report.status, known=cr["status"], now=at(seconds))
+        observed = Observed(objects={}, now=at(seconds), entropy=b"")
+        report = kind.status(cr, observed, sync)
+        assert find_condition(report.status, "Degraded")["status"] == broken
+        assert find_condition(report.status, "Ready")["reason"] == reason
+        assert report.result == RequeueAfter(5.0)
+        cr["status"] = with_transition_times(report.status, known=cr["status"], now=at(seconds))
 
 
 def replica(kind: Kind, instance: str, **truths: Any) -> dict[Ref, Object]:
     found = pod({"state": {"waiting": {"reason": "ContainerCreating"}}}, **truths)
     meta = {
         **found["metadata"], "name": "one",
-        "labels": {"app.kubernetes.io/instance": instance, "kindling.dev/kind": kind.type.label},
+        "labels": {"app.kubernetes.io/instance": instance, "kindling.dev/kind": kind.type.group_kind},
     }  # fmt: skip
     return {Ref(POD, "ns", "one"): {**found, "metadata": meta}}
 
@@ -243,35 +267,35 @@ def replica(kind: Kind, instance: str, **truths: Any) -> dict[Ref, Object]:
 def test_what_runs_in_a_deployment_has_the_same_deadline(
     kind: Kind, cr: Object, workload: dict[Ref, Object]
 ) -> None:
-    maker = next(ref for ref in workload if ref.type == DEPLOYMENT)
+    owner = next(ref for ref in workload if ref.type == DEPLOYMENT)
     waiting = Ref(POD, "ns", "one")
     name = cr["metadata"]["name"]
     cr = {**cr, "status": status_at(0, kind=kind, cr=cr)}
     cases: list[tuple[float, dict[Ref, Object], list[Ref], str, str]] = [
         (599, {}, [], "Reconciling", "False"),
-        (600, {}, [maker], "PodMissing", "True"),
+        (600, {}, [owner], "PodMissing", "True"),
         (599, replica(kind, name), [], "Reconciling", "False"),
         (600, replica(kind, name), [waiting], "VolumeNotMounted", "True"),
         (60, replica(kind, name, Ready="False", ContainersReady="True"), [], "NodeLost", "False"),
         (600, replica(kind, name, Ready="False", ContainersReady="True"), [], "NodeLost", "True"),
     ]
     for seconds, pods, asked, reason, broken in cases:
-        observed = Observed(children={**workload, **pods}, now=at(seconds), entropy=b"")
+        observed = Observed(objects={**workload, **pods}, now=at(seconds), entropy=b"")
         assert list(kind.warnings(cr, observed)) == asked
-        said = {waiting: Said("FailedMount", "no such Secret", "")}
+        said = {waiting: WarningEvent("FailedMount", "no such Secret", "")}
         report = kind.status(cr, replace(observed, warnings=said), SETTLED)
-        assert find(report.status, "Ready")["reason"] == reason
-        assert find(report.status, "Degraded")["status"] == broken
-        assert report.outcome == (After(600 - seconds) if broken == "False" else Done())
+        assert find_condition(report.status, "Ready")["reason"] == reason
+        assert find_condition(report.status, "Degraded")["status"] == broken
+        assert report.result == (RequeueAfter(600 - seconds) if broken == "False" else Done())
 
 
 def test_the_message_has_the_words_and_the_next_step() -> None:
     cr = postgresqls.postgresql(status=status_at(0))
     for said, children, words in (
-        (refusal(5), workload(), [QUOTA, "Allow it, or ask for less", "`kubectl describe statefulset db"]),
+        (refusal(5), workload(), [QUOTA, "Allow it, or request less", "`kubectl describe statefulset db"]),
         (None, workload(), ["no Event says why", "`kubectl describe statefulset db -n ns`"]),
         (
-            Said("FailedMount", MULTI_ATTACH, ""),
+            WarningEvent("FailedMount", MULTI_ATTACH, ""),
             {**workload(), DB: CREATING},
             [MULTI_ATTACH, "Free the volume"],
         ),
@@ -282,11 +306,11 @@ def test_the_message_has_the_words_and_the_next_step() -> None:
             ["since 2026-01-01T00:00:00Z", "`kubectl logs db-0"],
         ),
     ):
-        observed = Observed(children=children, now=at(700), entropy=b"")
+        observed = Observed(objects=children, now=at(700), entropy=b"")
         warnings = dict.fromkeys(postgresqls.KIND.warnings(cr, observed), said) if said else {}
         report = postgresqls.KIND.status(cr, replace(observed, warnings=warnings), SETTLED)
-        message = find(report.status, "Ready")["message"]
+        message = find_condition(report.status, "Ready")["message"]
         assert [word for word in words if word not in message] == [], message
         assert message.endswith((".", ")."))
-        assert not isinstance(report.outcome, Invalid)
-        assert find(whole(report), "Stalled") == {}
+        assert not isinstance(report.result, Terminal)
+        assert find_condition(with_stalled(report), "Stalled") == {}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from kindling.engine.compare import holds
+from kindling.engine.compare import satisfies
 from kindling.engine.plan import plan
 from kindling.kube.resources import DEPLOYMENT, NETWORK_POLICY, SECRET, Object, Ref
 
@@ -52,7 +52,7 @@ def test_total_and_plan_comes_to_rest(spec: Object, name: str) -> None:
         writes = 0
         for _ in range(3):
             seen = observed({**api.objects, **token(token="t", jwt="t")})
-            assert LOCAL.refuse(cr, seen) is None
+            assert LOCAL.validate(cr, seen) is None
             decided = plan(type=LOCAL.type, cr=cr, desired=LOCAL.desired(cr, seen), observed=api.objects)
             assert decided.problem is None
             for action in decided.actions:
@@ -127,7 +127,7 @@ def test_token_is_a_file_that_follows_its_secret() -> None:
 def test_token_itself_is_in_no_child() -> None:
     canary = "canary-93b1"
     cr, known = consumer(auth=TOKEN), token(token=canary)
-    assert KIND.refuse(cr, observed(known)) is None
+    assert KIND.validate(cr, observed(known)) is None
     for child in KIND.desired(cr, observed(known)):
         assert canary not in json.dumps(child.body)
 
@@ -135,14 +135,14 @@ def test_token_itself_is_in_no_child() -> None:
 @pytest.mark.parametrize(
     ("known", "words"),
     [
-        ({}, ["'pulsar-token'", "'ns'", "spec.auth.tokenSecretRef", "make it"]),
+        ({}, ["'pulsar-token'", "'ns'", "spec.auth.tokenSecretRef", "create it"]),
         (token(other="canary"), ["'pulsar-token'", "no key 'token'"]),
         (token(token=""), ["no key 'token'"]),
         (token(), ["no key 'token'"]),
     ],
 )
 def test_missing_token_is_refused_by_name(known: dict[Ref, Object], words: list[str]) -> None:
-    problem = KIND.refuse(consumer(auth=TOKEN), observed(known))
+    problem = KIND.validate(consumer(auth=TOKEN), observed(known))
     assert problem is not None
     assert problem.reason == "SecretNotFound"
     assert [word for word in words if word not in problem.message] == []
@@ -150,10 +150,10 @@ def test_missing_token_is_refused_by_name(known: dict[Ref, Object], words: list[
 
 
 def test_looks_at_the_tokens_secret_and_at_no_other() -> None:
-    [sought] = KIND.seeks(consumer(auth=TOKEN))
-    assert (sought.type, sought.name, sought.namespace) == (SECRET, "pulsar-token", "ns")
-    assert KIND.seeks(consumer()) == []
-    assert KIND.sights == (SECRET,)
+    [watched] = KIND.watched_objects(consumer(auth=TOKEN))
+    assert (watched.type, watched.name, watched.namespace) == (SECRET, "pulsar-token", "ns")
+    assert KIND.watched_objects(consumer()) == []
+    assert KIND.watches == (SECRET,)
 
 
 def running(subscription_type: str, *, strategy: str, done: bool) -> dict[Ref, Object]:
@@ -248,5 +248,5 @@ def test_own_image_is_the_default() -> None:
 def test_edit_of_the_strategy_is_seen() -> None:
     """The part that is left out under Recreate counts as a field of ours: it must be absent."""
     recreate = deployment(subscriptionType="Exclusive")["spec"]["strategy"]
-    assert holds(recreate, {"type": "Recreate"})
-    assert not holds(recreate, {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%"}})
+    assert satisfies(recreate, {"type": "Recreate"})
+    assert not satisfies(recreate, {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%"}})

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kindling.kinds.conditions import find
-from kindling.kinds.contract import After, Done, Findings, Invalid, Outcome, Problem, Report
+from kindling.kinds.base import Done, Problem, RequeueAfter, Result, StatusReport, SyncResult, Terminal
+from kindling.kinds.conditions import find_condition
 from kindling.kinds.progress import DEADLINE_SECONDS
 from kindling.kinds.pulsarconsumer import PulsarConsumer
-from kindling.kinds.pulsarconsumer.status import CONNECT_PATIENCE_SECONDS, NEXT_STEPS
+from kindling.kinds.pulsarconsumer.status import CONNECT_GRACE_SECONDS, NEXT_STEPS
 from kindling.kube.resources import DEPLOYMENT, Object, Ref
 from pulsar_consumer import client as consumers
 
@@ -29,7 +29,7 @@ from tests.unit.operator.pulsarconsumers import (
 )
 
 GUIDE = Path(__file__).resolve().parents[3] / "docs" / "guides" / "pulsarconsumer.md"
-SETTLED = Findings(settled=True)
+SETTLED = SyncResult(in_sync=True)
 CONDITIONS = ("Ready", "Available", "Progressing", "Degraded")
 UNCONNECTED = {**rolled_out(1, available=0), **pod(ready=False)}
 
@@ -37,30 +37,30 @@ UNCONNECTED = {**rolled_out(1, available=0), **pod(ready=False)}
 def report(
     children: dict[Ref, Object],
     *,
-    findings: Findings = SETTLED,
+    sync: SyncResult = SETTLED,
     cr: Object | None = None,
     kind: PulsarConsumer = KIND,
-) -> Report:
-    return kind.status(cr or consumer(), observed(children), findings)
+) -> StatusReport:
+    return kind.status(cr or consumer(), observed(children), sync)
 
 
-def truths(made: Report) -> tuple[str, ...]:
-    return tuple(find(made.status, name)["status"] for name in CONDITIONS)
+def truths(made: StatusReport) -> tuple[str, ...]:
+    return tuple(find_condition(made.status, name)["status"] for name in CONDITIONS)
 
 
-def reason(made: Report) -> str:
-    return str(find(made.status, "Ready")["reason"])
+def reason(made: StatusReport) -> str:
+    return str(find_condition(made.status, "Ready")["reason"])
 
 
-def message(made: Report) -> str:
-    return str(find(made.status, "Ready")["message"])
+def message(made: StatusReport) -> str:
+    return str(find_condition(made.status, "Ready")["message"])
 
 
 def test_connected() -> None:
     made = report({**rolled_out(), **pod()}, cr=consumer(generation=3))
     assert truths(made) == ("True", "True", "False", "False")
     assert reason(made) == "Connected"
-    assert made.outcome == Done()
+    assert made.result == Done()
     assert {item["observedGeneration"] for item in made.status["conditions"]} == {3}
     del made.status["conditions"]
     assert made.status == {
@@ -68,7 +68,7 @@ def test_connected() -> None:
         "topic": "orders",
         "subscription": "printers",
         "replicas": 1,
-        "selector": f"app.kubernetes.io/instance=printer,kindling.dev/kind={KIND.type.label}",
+        "selector": f"app.kubernetes.io/instance=printer,kindling.dev/kind={KIND.type.group_kind}",
         "observedGeneration": 3,
     }
 
@@ -102,16 +102,19 @@ def test_not_ready_before_all_of_this_generation_are_connected(children: dict[Re
 
 
 @pytest.mark.parametrize(
-    "findings",
-    [Findings(settled=False), Findings(settled=True, problem=Problem(reason="Refused", message="m."))],
+    "sync",
+    [
+        SyncResult(in_sync=False),
+        SyncResult(in_sync=True, problem=Problem(reason="ApplyRejected", message="m.")),
+    ],
 )
-def test_not_ready_before_children_are_settled(findings: Findings) -> None:
-    assert truths(report({**rolled_out(), **pod()}, findings=findings))[0] == "False"
+def test_not_ready_before_children_are_settled(sync: SyncResult) -> None:
+    assert truths(report({**rolled_out(), **pod()}, sync=sync))[0] == "False"
 
 
 def test_announcing_and_starting_read_the_same() -> None:
     """Or each new resource would cost another write while its Pods start."""
-    announced = report({}, findings=Findings(settled=False)).status
+    announced = report({}, sync=SyncResult(in_sync=False)).status
     starting = {**rolled_out(1, available=0), **pod(ready=False, since=JUST_NOW)}
     cr = consumer(status=announced)
     assert report(starting, cr=cr).status == report({}, cr=cr).status == announced
@@ -123,7 +126,7 @@ def test_edit_being_taken_up_keeps_what_consumes() -> None:
     made = report(
         {**rolled_out(), **pod()},
         cr=consumer(generation=2, status=known),
-        findings=Findings(settled=False),
+        sync=SyncResult(in_sync=False),
     )
     assert truths(made) == ("False", "True", "True", "False")
     assert (made.status["topic"], made.status["replicas"]) == ("orders", 1)
@@ -132,14 +135,14 @@ def test_edit_being_taken_up_keeps_what_consumes() -> None:
 def test_held_back_the_status_tells_of_what_goes_on() -> None:
     problem = Problem(reason="SecretNotFound", message="m.")
     known = {"server": "pulsar://old:6650", "topic": "old", "subscription": "old", "replicas": 1}
-    held = Findings(settled=False, problem=problem)
-    made = report({**rolled_out(), **pod()}, cr=consumer(status=known), findings=held)
+    held = SyncResult(in_sync=False, problem=problem)
+    made = report({**rolled_out(), **pod()}, cr=consumer(status=known), sync=held)
     assert (made.status["server"], made.status["topic"], made.status["subscription"]) == (
         "pulsar://old:6650", "old", "old",
     )  # fmt: skip
     assert truths(made) == ("False", "True", "False", "True")
-    assert isinstance(made.outcome, After)
-    assert "server" not in report({}, findings=held).status
+    assert isinstance(made.result, RequeueAfter)
+    assert "server" not in report({}, sync=held).status
 
 
 @pytest.mark.parametrize(
@@ -154,51 +157,51 @@ def test_held_back_the_status_tells_of_what_goes_on() -> None:
 )
 def test_what_only_an_edit_mends_is_not_tried_again(said: str, updated: int, for_an_edit: bool) -> None:
     made = report({**rolled_out(1, available=0, updatedReplicas=updated), **pod(ready=False, said=said)})
-    assert find(made.status, "Ready")["reason"] == said.partition(":")[0]
-    assert isinstance(made.outcome, Invalid) is for_an_edit
+    assert find_condition(made.status, "Ready")["reason"] == said.partition(":")[0]
+    assert isinstance(made.result, Terminal) is for_an_edit
 
 
 def test_somebody_elses_deployment_is_not_counted() -> None:
     theirs = rolled_out(7)
     theirs[Ref(DEPLOYMENT, "ns", "printer-deployment")]["metadata"]["ownerReferences"] = [{"uid": "theirs"}]
-    conflict = Findings(settled=False, problem=Problem(reason="NameConflict", message="m."))
-    assert report(theirs, findings=conflict).status["replicas"] == 0
+    conflict = SyncResult(in_sync=False, problem=Problem(reason="NameConflict", message="m."))
+    assert report(theirs, sync=conflict).status["replicas"] == 0
 
 
 def test_passing_obstacle_is_no_fault() -> None:
-    passing = Problem(reason="Terminating", message="m.", passing=True)
-    made = report({}, findings=Findings(settled=False, problem=passing))
+    passing = Problem(reason="Terminating", message="m.", transient=True)
+    made = report({}, sync=SyncResult(in_sync=False, problem=passing))
     assert truths(made) == ("False", "False", "True", "False")
 
 
 @pytest.mark.parametrize(
-    ("children", "problem", "outcome"),
+    ("children", "problem", "result"),
     [
         ({**rolled_out(), **pod()}, None, Done()),
-        ({}, Problem(reason="Terminating", message="m.", passing=True), After(5.0)),
-        ({}, Problem(reason="Refused", message="m."), After(30.0)),
-        ({}, None, After(DEADLINE_SECONDS)),
+        ({}, Problem(reason="Terminating", message="m.", transient=True), RequeueAfter(5.0)),
+        ({}, Problem(reason="ApplyRejected", message="m."), RequeueAfter(30.0)),
+        ({}, None, RequeueAfter(DEADLINE_SECONDS)),
         (UNCONNECTED, None, Done()),
-        (pod(ready=False, since=JUST_NOW), None, After(CONNECT_PATIENCE_SECONDS - 1)),
+        (pod(ready=False, since=JUST_NOW), None, RequeueAfter(CONNECT_GRACE_SECONDS - 1)),
         (
             {**UNCONNECTED, **pod(name="b", ready=False, since=JUST_NOW)},
             None,
-            After(CONNECT_PATIENCE_SECONDS - 1),
+            RequeueAfter(CONNECT_GRACE_SECONDS - 1),
         ),
     ],
     ids=["ready", "being removed", "refused", "no Pod yet", "unconnected for long", "not yet", "one not yet"],
 )
 def test_looks_again_the_sooner_the_sooner_it_may_change(
-    children: dict[Ref, Object], problem: Problem | None, outcome: Outcome
+    children: dict[Ref, Object], problem: Problem | None, result: Result
 ) -> None:
-    findings = Findings(settled=problem is None, problem=problem)
-    assert report(children, findings=findings).outcome == outcome
+    sync = SyncResult(in_sync=problem is None, problem=problem)
+    assert report(children, sync=sync).result == result
 
 
 def test_running_without_a_broker_is_told_after_a_while_and_heals() -> None:
     fresh = {**rolled_out(1, available=0), **pod(ready=False, since=JUST_NOW)}
     assert reason(report(fresh)) == "Reconciling"
-    assert isinstance(report(fresh).outcome, After)
+    assert isinstance(report(fresh).result, RequeueAfter)
     made = report(UNCONNECTED)
     assert reason(made) == "BrokerUnreachable"
     assert truths(made) == ("False", "False", "False", "True")
@@ -263,7 +266,7 @@ def test_consumers_own_word_goes_first_until_it_is_connected(said: str) -> None:
 @pytest.mark.parametrize("said", ["", "Ready: yes", "killed", "BrokerUnreachable", "\0", "x" * 9000])
 def test_other_last_words_are_no_reason(said: str) -> None:
     crashing = pod(ready=False, said=said, waiting="CrashLoopBackOff")
-    assert reason(report({**rolled_out(1, available=0), **crashing})) == "Crashing"
+    assert reason(report({**rolled_out(1, available=0), **crashing})) == "CrashLoopBackOff"
 
 
 def test_word_of_another_container_is_not_the_consumers() -> None:
@@ -279,7 +282,7 @@ def test_word_of_another_container_is_not_the_consumers() -> None:
     [
         ("ImagePullBackOff", "ImagePullFailed"),
         ("CreateContainerConfigError", "PodSetupFailed"),
-        ("CrashLoopBackOff", "Crashing"),
+        ("CrashLoopBackOff", "CrashLoopBackOff"),
         ("ContainerCreating", "Reconciling"),
     ],
 )
@@ -290,7 +293,7 @@ def test_pods_trouble_is_named(waiting: str, reason_: str) -> None:
 def test_refused_pods_are_told_with_the_servers_words() -> None:
     failure = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota: few"}
     made = report(rolled_out(1, replicas=0, updatedReplicas=0, available=0, conditions=[failure]))
-    assert reason(made) == "PodsRefused"
+    assert reason(made) == "FailedCreate"
     assert "exceeded quota: few" in message(made)
 
 
@@ -311,7 +314,7 @@ def test_total_and_every_message_ends(
         children,
         cr={**consumer(), "spec": spec},
         kind=LOCAL if local else KIND,
-        findings=Findings(settled=settled),
+        sync=SyncResult(in_sync=settled),
     )
     for item in made.status["conditions"]:
         assert item["reason"].isalpha()

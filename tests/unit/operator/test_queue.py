@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 
 import pytest
 import uvloop
-from kindling.engine.queue import FIRST_SECONDS, LONGEST_SECONDS, SHARE, Queue
+from kindling.engine.queue import BASE_DELAY_SECONDS, LOW_PRIORITY_EVERY, MAX_DELAY_SECONDS, Queue
 
 On = Callable[[Coroutine[None, None, None]], None]
 
@@ -102,11 +102,11 @@ def test_what_is_added_again_at_once_may_be_added_again(on: On, seconds: float) 
         queue.add_after("a", 0)
         assert await asyncio.wait_for(queue.get(), 1) == "a"
         queue.add_after("a", 0)
-        queue.retry("a")
+        queue.add_rate_limited("a")
         queue.done("a")
         assert await asyncio.wait_for(queue.get(), 1) == "a"
         queue.done("a")
-        queue.close()
+        queue.shut_down()
 
     on(run())
 
@@ -114,13 +114,13 @@ def test_what_is_added_again_at_once_may_be_added_again(on: On, seconds: float) 
 def test_backoff_doubles_is_bounded_and_forgets(on: On) -> None:
     async def run() -> None:
         queue: Queue[str] = Queue()
-        pauses = [queue.retry("a") for _ in range(30)]
-        assert FIRST_SECONDS * 0.75 <= pauses[0] <= FIRST_SECONDS * 1.25
+        pauses = [queue.add_rate_limited("a") for _ in range(30)]
+        assert BASE_DELAY_SECONDS * 0.75 <= pauses[0] <= BASE_DELAY_SECONDS * 1.25
         assert pauses[4] > 4 * pauses[0]
-        assert max(pauses) <= LONGEST_SECONDS * 1.25
+        assert max(pauses) <= MAX_DELAY_SECONDS * 1.25
         queue.forget("a")
-        assert queue.retry("a") <= FIRST_SECONDS * 1.25
-        queue.close()
+        assert queue.add_rate_limited("a") <= BASE_DELAY_SECONDS * 1.25
+        queue.shut_down()
 
     on(run())
 
@@ -153,8 +153,8 @@ def test_what_a_user_has_changed_comes_first(on: On) -> None:
     async def run() -> None:
         queue: Queue[str] = Queue()
         queue.add("settling")
-        queue.add("new", urgent=True)
-        queue.add("newer", urgent=True)
+        queue.add("new", high_priority=True)
+        queue.add("newer", high_priority=True)
         queue.add("new")  # its children's events put it back no place
         assert await order(queue) == ["new", "newer", "settling"]
 
@@ -167,7 +167,7 @@ def test_a_settling_key_that_is_changed_goes_over_to_the_urgent_and_waits_on_as_
         for key in ("other", "changed"):
             queue.add(key)
         await asyncio.sleep(0.05)
-        queue.add("changed", urgent=True)
+        queue.add("changed", high_priority=True)
         assert len(queue) == 2
         assert await queue.get() == "changed"
         assert queue.oldest_seconds >= 0.05
@@ -180,7 +180,7 @@ def test_changed_while_worked_on_is_urgent_afterwards_whatever_else_names_it(on:
         queue: Queue[str] = Queue()
         queue.add("a")
         await queue.get()
-        queue.add("a", urgent=True)
+        queue.add("a", high_priority=True)
         queue.add("a")
         queue.add("b")
         queue.done("a")
@@ -192,12 +192,12 @@ def test_changed_while_worked_on_is_urgent_afterwards_whatever_else_names_it(on:
 def test_the_settling_get_their_share_however_much_is_urgent(on: On) -> None:
     async def run() -> None:
         queue: Queue[str] = Queue()
-        for number in range(2 * SHARE):
+        for number in range(2 * LOW_PRIORITY_EVERY):
             queue.add(f"settling {number}")
-            queue.add(f"new {number}", urgent=True)
+            queue.add(f"new {number}", high_priority=True)
         turns = await order(queue)
-        assert [key.split()[0] for key in turns[: 2 * SHARE]].count("settling") == 2
-        assert turns[-1] == f"settling {2 * SHARE - 1}"
+        assert [key.split()[0] for key in turns[: 2 * LOW_PRIORITY_EVERY]].count("settling") == 2
+        assert turns[-1] == f"settling {2 * LOW_PRIORITY_EVERY - 1}"
 
     on(run())
 
@@ -207,7 +207,7 @@ def test_oldest_looks_at_both_kinds_of_keys(on: On) -> None:
         queue: Queue[str] = Queue()
         queue.add("settling")
         await asyncio.sleep(0.05)
-        queue.add("new", urgent=True)
+        queue.add("new", high_priority=True)
         assert queue.oldest_seconds >= 0.05
         assert await queue.get() == "new"
         assert queue.oldest_seconds >= 0.05

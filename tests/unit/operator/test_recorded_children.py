@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from kindling.kinds.contract import Kind
+from kindling.kinds.base import Kind
 from kindling.kinds.registry import kinds
 from kindling.kube.resources import SECRET, Object, Ref
 
@@ -79,7 +79,7 @@ def made(name: str) -> str:
     meta = {"namespace": "ns", "name": "one", "uid": "cr-uid", "generation": 1}
     cr: Object = {"metadata": meta, "spec": SPECS[name], "status": {}}
     ours = {**secret(password="word", jwt="token"), "metadata": {"uid": "secret-uid"}}
-    world = applied(kind, cr, replace(nothing(), children={Ref(SECRET, "ns", "ours"): ours}))
+    world = applied(kind, cr, replace(nothing(), objects={Ref(SECRET, "ns", "ours"): ours}))
     bodies = []
     for child in kind.desired(cr, world):
         body = {"apiVersion": child.type.api_version, "kind": child.type.kind, **child.body}

@@ -12,9 +12,9 @@ from kindling.engine.queue import Queue
 from kindling.engine.resync import Resync
 from kindling.engine.store import Key, Store
 from kindling.kube.errors import ServerError
-from kindling.kube.resources import POD, Listing, Object, Ref, ResourceType
+from kindling.kube.resources import POD, ListPage, Object, Ref, ResourceType
 
-from tests.unit.operator.seekers import child_labels, new_store, obj
+from tests.unit.operator.watcher_kind import child_labels, new_store, obj
 
 TYPE = ResourceType("example.com", "v1", "Thing", "things")
 EVERY_SECONDS = 100.0
@@ -32,12 +32,12 @@ class Server:
 
     async def pages(
         self, type: ResourceType, *, namespace: str | None, selector: str = "", metadata: bool = False
-    ) -> AsyncIterator[Listing]:
+    ) -> AsyncIterator[ListPage]:
         if self.failures:
             self.failures -= 1
             raise ServerError(status=500, reason="", message="down")
         self.asked.set()
-        yield Listing(self.version, self.items)
+        yield ListPage(self.version, self.items)
 
 
 class Clock:
@@ -63,7 +63,7 @@ def resync_of(server: Server, queue: Queue[Key], clock: Clock) -> Resync:
 
 
 def test_a_request_that_fails_is_made_up_for_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SETTLE_SECONDS", 0.01)
+    monkeypatch.setattr(module, "DEBOUNCE_SECONDS", 0.01)
     monkeypatch.setattr(module, "RETRY_SECONDS", 0.01)
 
     async def scenario() -> Key:
@@ -94,7 +94,7 @@ def test_it_is_overdue_when_none_went_well_for_long() -> None:
         said.append(resync.overdue)
         return said
 
-    late = f"no resync has gone well for {OVERDUE_SECONDS + 1:.0f} s"
+    late = f"no full resync has succeeded for {OVERDUE_SECONDS + 1:.0f} s"
     assert asyncio.run(scenario()) == [late, late, None]
 
 
@@ -122,20 +122,20 @@ def test_others_objects_are_listed_by_their_metadata_while_they_are_watched(watc
     async def scenario() -> tuple[set[str], Object | None]:
         store, queue = new_store(), Queue[Key]()
         ours = obj("ours", 3, metadata={"labels": child_labels("a")}, status={"phase": "Running"})
-        store.put(POD, ours)
+        store.upsert(POD, ours)
         if watched:
-            store.put(POD, obj("ghost", 2))
+            store.upsert(POD, obj("ghost", 2))
 
         class Pods:
             async def pages(
                 self, type: ResourceType, *, namespace: str | None, selector: str = "", metadata: bool = False
-            ) -> AsyncIterator[Listing]:
+            ) -> AsyncIterator[ListPage]:
                 if type == POD and metadata:
                     assert selector == ""
-                    yield Listing(9, [{"metadata": ours["metadata"]}, obj("stranger", 4)])
+                    yield ListPage(9, [{"metadata": ours["metadata"]}, obj("stranger", 4)])
                 elif type == POD:
                     assert selector == "a=b"
-                    yield Listing(9, [ours])
+                    yield ListPage(9, [ours])
 
         resync = Resync(
             api=Pods(),
@@ -146,7 +146,7 @@ def test_others_objects_are_listed_by_their_metadata_while_they_are_watched(watc
             children=[POD],
             namespaces=[],
             selector="a=b",
-            others=lambda _: watched,
+            watched_on_demand=lambda _: watched,
         )
         await resync.once()
         return {ref.name for ref in store.refs(POD)}, store.get(Ref(POD, "ns", "ours"))

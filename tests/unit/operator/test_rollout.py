@@ -55,7 +55,7 @@ def test_what_a_quota_or_policy_refuses_is_told_in_the_servers_words(
     said = {"type": type, "status": status, "reason": reason, "message": "exceeded quota: few"}
     problem = refused(deployment(conditions=[{"type": "Available", "status": "False"}, said]))
     assert problem is not None
-    assert problem.reason == "PodsRefused"
+    assert problem.reason == "FailedCreate"
     assert "exceeded quota: few" in problem.message
 
 

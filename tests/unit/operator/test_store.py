@@ -9,8 +9,8 @@ from kindling.engine.store import Key, Store
 from kindling.kube.resources import POD, SECRET, SERVICE, Object, Ref, ResourceType
 
 TYPE = ResourceType("example.com", "v1", "Postgresql", "postgresqls")
-KEY = Key(TYPE.label, "ns", "db")
-LABELS = {"kindling.dev/kind": TYPE.label, "app.kubernetes.io/instance": "db"}
+KEY = Key(TYPE.group_kind, "ns", "db")
+LABELS = {"kindling.dev/kind": TYPE.group_kind, "app.kubernetes.io/instance": "db"}
 
 
 def obj(name: str, version: int, *, uid: str = "u", **meta: Any) -> Object:
@@ -25,41 +25,41 @@ def store() -> Store:
 
 
 def test_older_word_does_not_undo_a_newer_write(store: Store) -> None:
-    store.put(SERVICE, {**obj("s", 100, labels=LABELS), "spec": "ours"})
-    assert store.put(SERVICE, {**obj("s", 99, labels=LABELS), "spec": "stale"}) == set()
+    store.upsert(SERVICE, {**obj("s", 100, labels=LABELS), "spec": "ours"})
+    assert store.upsert(SERVICE, {**obj("s", 99, labels=LABELS), "spec": "stale"}) == set()
     found = store.get(Ref(SERVICE, "ns", "s"))
     assert found is not None
     assert found["spec"] == "ours"
 
 
 def test_versions_compare_as_numbers(store: Store) -> None:
-    store.put(SERVICE, {**obj("s", 9), "spec": "old"})
-    store.put(SERVICE, {**obj("s", 10), "spec": "new"})
+    store.upsert(SERVICE, {**obj("s", 9), "spec": "old"})
+    store.upsert(SERVICE, {**obj("s", 10), "spec": "new"})
     found = store.get(Ref(SERVICE, "ns", "s"))
     assert found is not None
     assert found["spec"] == "new"
 
 
 def test_late_answer_does_not_raise_the_dead(store: Store) -> None:
-    store.drop(SERVICE, obj("s", 11))
-    store.put(SERVICE, obj("s", 10))
+    store.delete(SERVICE, obj("s", 11))
+    store.upsert(SERVICE, obj("s", 10))
     assert store.get(Ref(SERVICE, "ns", "s")) is None
-    store.put(SERVICE, obj("s", 12, uid="next"))
+    store.upsert(SERVICE, obj("s", 12, uid="next"))
     assert store.get(Ref(SERVICE, "ns", "s")) is not None
 
 
 def test_late_deletion_spares_the_namesake(store: Store) -> None:
-    store.put(SERVICE, obj("s", 12, uid="next"))
-    store.drop(SERVICE, obj("s", 11, uid="u"))
+    store.upsert(SERVICE, obj("s", 12, uid="next"))
+    store.delete(SERVICE, obj("s", 11, uid="u"))
     assert store.get(Ref(SERVICE, "ns", "s")) is not None
 
 
 def test_child_is_found_by_label_and_by_owner(store: Store) -> None:
-    assert store.put(TYPE, obj("db", 1, uid="cr")) == {KEY}
-    assert store.put(SERVICE, obj("by-label", 2, labels=LABELS)) == {KEY}
-    assert store.put(SERVICE, obj("by-owner", 3, ownerReferences=[{"uid": "cr"}])) == {KEY}
+    assert store.upsert(TYPE, obj("db", 1, uid="cr")) == {KEY}
+    assert store.upsert(SERVICE, obj("by-label", 2, labels=LABELS)) == {KEY}
+    assert store.upsert(SERVICE, obj("by-owner", 3, ownerReferences=[{"uid": "cr"}])) == {KEY}
     assert {ref.name for ref in store.children(KEY)} == {"by-label", "by-owner"}
-    assert store.drop(SERVICE, obj("by-label", 4, labels=LABELS)) == {KEY}
+    assert store.delete(SERVICE, obj("by-label", 4, labels=LABELS)) == {KEY}
     assert {ref.name for ref in store.children(KEY)} == {"by-owner"}
 
 
@@ -67,22 +67,24 @@ def test_what_outlives_its_resource_is_found_by_its_own_label_whatever_another_t
     store: Store,
 ) -> None:
     """Argo CD, say, writes the name of an Application where the resource's was."""
-    labels = {"kindling.dev/kind": TYPE.label, "kindling.dev/name": "db"}
-    assert store.put(SERVICE, obj("kept", 1, labels=labels)) == {KEY}
-    assert store.put(SERVICE, obj("kept", 2, labels={**labels, "app.kubernetes.io/instance": "app"})) == {KEY}
+    labels = {"kindling.dev/kind": TYPE.group_kind, "kindling.dev/name": "db"}
+    assert store.upsert(SERVICE, obj("kept", 1, labels=labels)) == {KEY}
+    assert store.upsert(SERVICE, obj("kept", 2, labels={**labels, "app.kubernetes.io/instance": "app"})) == {
+        KEY
+    }
     assert {ref.name for ref in store.children(KEY)} == {"kept"}
 
 
 def test_child_that_changes_hands_concerns_both(store: Store) -> None:
-    store.put(SERVICE, obj("s", 1, labels=LABELS))
+    store.upsert(SERVICE, obj("s", 1, labels=LABELS))
     moved = {**LABELS, "app.kubernetes.io/instance": "other"}
-    assert store.put(SERVICE, obj("s", 2, labels=moved)) == {KEY, Key(TYPE.label, "ns", "other")}
+    assert store.upsert(SERVICE, obj("s", 2, labels=moved)) == {KEY, Key(TYPE.group_kind, "ns", "other")}
     assert store.children(KEY) == {}
 
 
 def test_unknown_kind_concerns_nobody(store: Store) -> None:
     labels = {"kindling.dev/kind": "toy.example.com", "app.kubernetes.io/instance": "x"}
-    assert store.put(SERVICE, obj("s", 1, labels=labels)) == set()
+    assert store.upsert(SERVICE, obj("s", 1, labels=labels)) == set()
 
 
 def test_secrets_and_noise_are_not_kept(store: Store) -> None:
@@ -90,31 +92,31 @@ def test_secrets_and_noise_are_not_kept(store: Store) -> None:
         "managedFields": [1],
         "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "pw", "a": "b"},
     }
-    store.put(
+    store.upsert(
         SECRET,
         {**obj("s", 1, **noise), "data": {"password": "cHc="}, "stringData": {"x": "y"}, "type": "Opaque"},
     )
     assert store.get(Ref(SECRET, "ns", "s")) == obj("s", 1, annotations={"a": "b"})
-    store.put(POD, {**obj("p", 1), "spec": {"containers": []}, "status": {"phase": "Running"}})
+    store.upsert(POD, {**obj("p", 1), "spec": {"containers": []}, "status": {"phase": "Running"}})
     assert store.get(Ref(POD, "ns", "p")) == {**obj("p", 1), "status": {"phase": "Running"}}
 
 
 def test_echo_of_a_child_concerns_nobody_anew(store: Store) -> None:
     """Each of our writes comes back as an event; of a resource itself, a status may ask for more."""
-    assert store.put(SERVICE, obj("s", 5, labels=LABELS)) == {KEY}
-    assert store.put(SERVICE, obj("s", 5, labels=LABELS)) == set()
-    assert store.put(SERVICE, obj("s", 6, labels=LABELS)) == {KEY}
-    assert store.put(TYPE, obj("db", 7)) == store.put(TYPE, obj("db", 7)) == {KEY}
+    assert store.upsert(SERVICE, obj("s", 5, labels=LABELS)) == {KEY}
+    assert store.upsert(SERVICE, obj("s", 5, labels=LABELS)) == set()
+    assert store.upsert(SERVICE, obj("s", 6, labels=LABELS)) == {KEY}
+    assert store.upsert(TYPE, obj("db", 7)) == store.upsert(TYPE, obj("db", 7)) == {KEY}
 
 
 def test_child_seen_before_its_owner_is_found_when_it_is_seen_again(store: Store) -> None:
     child = obj("s", 2, ownerReferences=[{"uid": "cr"}])
-    assert store.put(SERVICE, child) == set()
-    store.put(TYPE, obj("db", 1, uid="cr"))
-    assert store.put(SERVICE, child) == {KEY}
+    assert store.upsert(SERVICE, child) == set()
+    store.upsert(TYPE, obj("db", 1, uid="cr"))
+    assert store.upsert(SERVICE, child) == {KEY}
 
 
 def test_what_it_gives_out_is_nobodys_but_the_askers(store: Store) -> None:
-    store.put(SERVICE, {**obj("s", 1, labels=LABELS), "spec": {"a": 1}})
+    store.upsert(SERVICE, {**obj("s", 1, labels=LABELS), "spec": {"a": 1}})
     store.children(KEY)[Ref(SERVICE, "ns", "s")]["spec"]["a"] = 2
     assert store.children(KEY)[Ref(SERVICE, "ns", "s")]["spec"] == {"a": 1}

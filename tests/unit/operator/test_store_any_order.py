@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from kindling.engine.store import Key
 from kindling.kube.resources import POD, SECRET, SERVICE, Object, Ref, ResourceType
 
-from tests.unit.operator.seekers import TYPE, child_labels, key, new_store, obj, seeks
+from tests.unit.operator.watcher_kind import TYPE, child_labels, key, new_store, obj, watched_objects
 
 NAMESPACES, NAMES = ("ns", "far"), ("joe", "ann")
 PLACES = st.tuples(st.sampled_from(NAMESPACES), st.sampled_from(NAMES))
@@ -70,7 +70,7 @@ class AnyOrder(RuleBasedStateMachine):
         there, type, what = self.log[number]
         ref = Ref(type, what["metadata"]["namespace"], what["metadata"]["name"])
         before = self.seen()
-        concerned = (self.store.put if there else self.store.drop)(type, what)
+        concerned = (self.store.upsert if there else self.store.delete)(type, what)
         version = int(what["metadata"]["resourceVersion"])
         if version >= self.told.get(ref, (0, None))[0]:
             self.told[ref] = (version, what if there else None)
@@ -84,11 +84,11 @@ class AnyOrder(RuleBasedStateMachine):
             else {key(ref.name, ns=ref.namespace)}
         )
         looking = {
-            Key(TYPE.label, other.namespace, other.name)
+            Key(TYPE.group_kind, other.namespace, other.name)
             for other, (_, cr) in self.told.items()
             if other.type == TYPE
             and cr is not None
-            and any(look.type == type and look.name == ref.name for look in seeks(cr))
+            and any(look.type == type and look.name == ref.name for look in watched_objects(cr))
         }
         assert concerned <= owners | looking
 
@@ -96,9 +96,9 @@ class AnyOrder(RuleBasedStateMachine):
         """What each resource must see, the slow way."""
         known = {ref: what for ref, (_, what) in self.told.items() if what is not None}
         return {
-            Key(TYPE.label, ref.namespace, ref.name): {
+            Key(TYPE.group_kind, ref.namespace, ref.name): {
                 (other, found["metadata"]["resourceVersion"])
-                for look in seeks(cr)
+                for look in watched_objects(cr)
                 for other, found in known.items()
                 if (other.type, other.name) == (look.type, look.name)
                 and look.namespace in (None, other.namespace)
@@ -110,7 +110,7 @@ class AnyOrder(RuleBasedStateMachine):
     @invariant()
     def sees_what_is_there(self) -> None:
         for name, expected in self.seen().items():
-            found = self.store.sought(name)
+            found = self.store.watched_by(name)
             assert {(ref, what["metadata"]["resourceVersion"]) for ref, what in found.items()} == expected
 
     @invariant()
@@ -119,9 +119,9 @@ class AnyOrder(RuleBasedStateMachine):
         fresh = new_store()
         for ref, (_, what) in self.told.items():
             if what is not None:
-                fresh.put(ref.type, what)
+                fresh.upsert(ref.type, what)
         ours, theirs = vars(self.store), vars(fresh)
-        aside = ("_graves", "_seeks", "_packers", "_objects", "turned")
+        aside = ("_tombstones", "_watched_objects", "_compressors", "_objects", "watched_types_changed")
         assert [name for name in ours if name not in aside and ours[name] != theirs[name]] == []
         # The same object, packed by another sample.
         kept, expected = (

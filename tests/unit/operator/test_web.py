@@ -36,10 +36,10 @@ def page(path: str, *, store: Store | None) -> tuple[int, str]:
 
 
 def test_the_store_is_shown_without_what_is_in_it() -> None:
-    store = Store([TYPE], sights=[SECRET])
+    store = Store([TYPE], watches=[SECRET])
     meta = {"namespace": "ns", "name": "x", "uid": "u", "resourceVersion": "7"}
-    store.put(TYPE, {"metadata": meta, "spec": {"password": "canary"}})
-    store.put(
+    store.upsert(TYPE, {"metadata": meta, "spec": {"password": "canary"}})
+    store.upsert(
         SECRET, {"metadata": {**meta, "uid": "v", "annotations": {"a": "canary"}}, "data": {"a": "canary"}}
     )
     assert page("/debug/store", store=store) == (200, '{"toy.example.com/ns/x":"7","secret/ns/x":"7"}')

@@ -6,18 +6,19 @@ import asyncio
 import logging
 import re
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kindling.engine.lease import LeaseLost
+from kindling.engine.leader_election import LeaseLost
 from kindling.engine.metrics import Metrics
 from kindling.engine.queue import Queue
 from kindling.engine.resync import Resync
 from kindling.engine.store import Key, Store
 from kindling.engine.worker import work
-from kindling.kinds.contract import After, Done, Invalid
-from kindling.kube.errors import Conflict, Refused, ServerError, Unreachable
-from kindling.kube.resources import SERVICE, Listing, Object, Ref, ResourceType
+from kindling.kinds.base import Done, RequeueAfter, Terminal
+from kindling.kube.errors import Conflict, Rejected, ServerError, Unreachable
+from kindling.kube.resources import SERVICE, ListPage, Object, Ref, ResourceType
 
 KEY = Key("toy.example.com", "ns", "x")
 TYPE = ResourceType("example.com", "v1", "Toy", "toys")
@@ -29,6 +30,7 @@ class Scripted:
 
     def __init__(self, *results: Any) -> None:
         self.results = list(results)
+        self.kinds = {KEY.group_kind: SimpleNamespace(type=TYPE)}
         self.passes = 0
 
     async def reconcile(self, key: Key) -> Any:
@@ -40,17 +42,17 @@ class Scripted:
 
 
 @pytest.mark.parametrize(
-    ("first", "passes"),
+    ("first", "passes", "result"),
     [
-        (Done(), 1),
-        (Invalid("InvalidSpec"), 1),
-        (After(0.01), 2),
-        (After(60), 1),
-        (ServerError(status=500, reason="", message="down"), 2),
-        (KeyError("a bug"), 2),
+        (Done(), 1, "success"),
+        (Terminal("InvalidSpec"), 1, "terminal"),
+        (RequeueAfter(0.01), 2, "requeue_after"),
+        (RequeueAfter(60), 1, "requeue_after"),
+        (ServerError(status=500, reason="", message="down"), 2, "error"),
+        (KeyError("a bug"), 2, "error"),
     ],
 )
-def test_outcomes(first: Any, passes: int) -> None:
+def test_outcomes(first: Any, passes: int, result: str) -> None:
     async def run() -> None:
         queue: Queue[Key] = Queue()
         reconciler = Scripted(first, Done())
@@ -61,11 +63,12 @@ def test_outcomes(first: Any, passes: int) -> None:
         assert reconciler.passes == passes
         assert not working.done()
         assert queue.idle
-        counts = re.findall(r'kindling_reconcile_seconds_count\{kind="([^"]+)".*\} (.+)', metrics.render())
-        assert {kind for kind, _ in counts} == {KEY.kind}
+        labels = r'\{group="example.com",kind="Toy",result="(\w+)"\}'
+        counts = re.findall(f"kindling_reconcile_duration_seconds_count{labels} (.+)", metrics.render())
+        assert counts[0][0] == result
         assert sum(float(count) for _, count in counts) == passes
         working.cancel()
-        queue.close()
+        queue.shut_down()
 
     asyncio.run(run())
 
@@ -76,8 +79,8 @@ def test_outcomes(first: Any, passes: int) -> None:
         (Conflict(status=409, reason="Conflict", message="m"), "INFO", "Conflict"),
         (Unreachable("m"), "INFO", "Unreachable"),
         (ServerError(status=500, reason="", message="m"), "WARNING", "ServerError"),
-        (Refused(status=403, reason="Forbidden", message="m"), "WARNING", "Refused"),
-        (KeyError("m"), "ERROR", "Bug"),
+        (Rejected(status=403, reason="Forbidden", message="m"), "WARNING", "Rejected"),
+        (KeyError("m"), "ERROR", "UnhandledException"),
     ],
 )
 def test_a_pass_given_up_is_told_and_counted_by_what_it_means(
@@ -91,13 +94,14 @@ def test_a_pass_given_up_is_told_and_counted_by_what_it_means(
         queue.add(KEY)
         await asyncio.sleep(0.01)
         working.cancel()
-        queue.close()
+        queue.shut_down()
         return metrics.render()
 
     with caplog.at_level(logging.INFO, logger="kindling.engine.worker"):
         shown = asyncio.run(run())
     assert [(record.levelname, vars(record)["key"]) for record in caplog.records] == [(level, str(KEY))]
-    assert f'kindling_errors_total{{error="{counted}"}} 1.0' in shown
+    labels = f'{{error="{counted}",group="example.com",kind="Toy"}}'
+    assert f"kindling_reconcile_errors_total{labels} 1.0" in shown
 
 
 def test_a_lost_lease_ends_the_worker() -> None:
@@ -123,22 +127,24 @@ def test_resync_heals_ghosts_and_spares_what_is_newer() -> None:
 
     async def run() -> None:
         store, queue = Store([TYPE]), Queue[Key]()
-        store.put(TYPE, {"metadata": {"namespace": "ns", "name": "x", "uid": "cr", "resourceVersion": "1"}})
-        store.put(SERVICE, obj("ghost", 2))
-        store.put(SERVICE, obj("there", 3))
+        store.upsert(
+            TYPE, {"metadata": {"namespace": "ns", "name": "x", "uid": "cr", "resourceVersion": "1"}}
+        )
+        store.upsert(SERVICE, obj("ghost", 2))
+        store.upsert(SERVICE, obj("there", 3))
 
         class Server:
             async def pages(
                 self, type: ResourceType, *, namespace: str | None, selector: str = "", metadata: bool = False
-            ) -> AsyncIterator[Listing]:
+            ) -> AsyncIterator[ListPage]:
                 if type == TYPE:
                     x = {"metadata": {"namespace": "ns", "name": "x", "uid": "cr", "resourceVersion": "1"}}
-                    yield Listing(9, [x])
+                    yield ListPage(9, [x])
                     return
                 assert selector == "a=b"
-                store.put(SERVICE, obj("made-meanwhile", 9))
-                yield Listing(9, [obj("there", 3)])
-                yield Listing(9, [obj("unseen", 4)])
+                store.upsert(SERVICE, obj("made-meanwhile", 9))
+                yield ListPage(9, [obj("there", 3)])
+                yield ListPage(9, [obj("unseen", 4)])
 
         resync = Resync(
             api=Server(),

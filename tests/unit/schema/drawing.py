@@ -1,6 +1,6 @@
 """From a CRD's schema to values: hypothesis strategies of all that it admits, and a judge of one value.
 
-Both know the parts of a schema that the CRDs use and raise on any other, so that a new part can not go
+Both know the parts of a schema that the CRDs use and raise on any other, so that a new part cannot go
 untested. CEL rules are left out: what is drawn is more than the API server lets through.
 """
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from kindling.kube.resources import Object
 
 from infra import processes
-from infra.toolchain import Toolchain
+from infra.bootstrap.toolchain import Toolchain
 from tests.unit.schema.worlds import REPOSITORY
 
 CHECKS = REPOSITORY / "integrations" / "argocd"

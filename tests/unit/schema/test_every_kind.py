@@ -16,8 +16,9 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from kindling.engine.compare import merge_patch
-from kindling.kinds.conditions import dated, whole
-from kindling.kinds.contract import Answer, Findings, Kind, Observed, Problem, labels_of, labels_without_owner
+from kindling.kinds.base import ExternalResult, Kind, Observed, Problem, SyncResult
+from kindling.kinds.conditions import with_stalled, with_transition_times
+from kindling.kinds.metadata import labels_of, labels_without_owner
 from kindling.kube.resources import SECRET, SERVICE, VOLUME_CLAIM, Object
 
 from tests.unit.schema.drawing import Json, flaws
@@ -48,15 +49,17 @@ DNS_LABEL = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 CANARY = "canaryInTheCoalMine"
 
 ANSWERS = st.none() | st.sampled_from(
-    [Answer(ok=True), Answer(ok=False, reason="LoginFailed", message="why")]
+    [ExternalResult(ok=True), ExternalResult(ok=False, reason="LoginFailed", message="why")]
 )
 PROBLEMS = st.none() | st.builds(
     Problem,
-    reason=st.sampled_from(["NameConflict", "Terminating", "Refused"]),
+    reason=st.sampled_from(["NameConflict", "Terminating", "ApplyRejected"]),
     message=st.sampled_from(["why", "m" * 5000]),
-    passing=st.booleans(),
+    transient=st.booleans(),
 )
-FINDINGS = st.builds(Findings, settled=st.booleans(), problem=PROBLEMS, answer=ANSWERS, paused=st.booleans())
+FINDINGS = st.builds(
+    SyncResult, in_sync=st.booleans(), problem=PROBLEMS, external=ANSWERS, paused=st.booleans()
+)
 
 
 def test_each_crd_has_its_kind_and_each_kind_its_crd() -> None:
@@ -74,15 +77,37 @@ def test_nothing_raises_and_nothing_is_left_to_chance(kind: Kind, data: st.DataO
     cr = data.draw(resources(kind), "resource")
     observed = data.draw(worlds(kind, cr), "world")
     assert isinstance(kind.paused(cr), bool)
-    assert kind.seeks(cr) == kind.seeks(cr)
-    assert {look.type for look in kind.seeks(cr)} <= set(kind.sights)
-    if kind.refuse(cr, observed) is None:
+    assert kind.watched_objects(cr) == kind.watched_objects(cr)
+    assert {look.type for look in kind.watched_objects(cr)} <= set(kind.watches)
+    if kind.validate(cr, observed) is None:
         assert kind.desired(cr, observed) == kind.desired(cr, observed)
         assert {child.type for child in kind.desired(cr, observed)} <= set(kind.children)
         decide(kind, cr, observed)
-        kind.inquire(cr, observed)
-    findings = data.draw(FINDINGS, "findings")
-    assert kind.status(cr, observed, findings) == kind.status(cr, observed, findings)
+        kind.external_sync(cr, observed)
+    sync = data.draw(FINDINGS, "findings")
+    assert kind.status(cr, observed, sync) == kind.status(cr, observed, sync)
+
+
+@EACH_KIND
+@EXAMPLES
+@given(data=st.data())
+def test_what_is_decided_and_finished_is_what_the_crd_describes(kind: Kind, data: st.DataObject) -> None:
+    cr = data.draw(resources(kind), "resource")
+    observed = data.draw(worlds(kind, cr), "world")
+    status = schema_of(kind, "status")
+    decided = kind.durable_state(cr, observed)
+    assert decided == kind.durable_state(cr, observed)
+    assert set(decided) <= set(kind.durable) <= set(status["properties"])
+    assert list(flaws(status, decided, "status")) == []
+    assert kind.finalizer or not kind.must_finish(cr)
+    finish = kind.finish(cr, observed)
+    assert finish == kind.finish(cr, observed)
+    assert {child.type for child in finish.children} <= set(kind.children)
+    if not finish.done:
+        assert kind.must_finish(cr), "nothing can remain to be done without a finalizer"
+        known = cr.get("status") or {}
+        shown = with_transition_times(with_stalled(finish.report), known=known, now=NOW)
+        assert list(flaws(status, shown, "status")) == []
 
 
 @EACH_KIND
@@ -92,10 +117,10 @@ def test_the_status_is_what_the_crd_describes_and_comes_to_rest(kind: Kind, data
     """A field that the schema does not know would be dropped by the server, and written again for ever."""
     cr = data.draw(resources(kind), "resource")
     observed = data.draw(worlds(kind, cr), "world")
-    findings = data.draw(FINDINGS, "findings")
+    sync = data.draw(FINDINGS, "findings")
     for _ in range(2):
         known = cr.get("status") or {}
-        status = dated(whole(kind.status(cr, observed, findings)), known=known, now=NOW)
+        status = with_transition_times(with_stalled(kind.status(cr, observed, sync)), known=known, now=NOW)
         patch = merge_patch(known=known, wanted=status)
         assert list(flaws(schema_of(kind, "status"), status, "status")) == []
         cr = {**cr, "status": status}
@@ -105,7 +130,7 @@ def test_the_status_is_what_the_crd_describes_and_comes_to_rest(kind: Kind, data
     generations = {item["observedGeneration"] for item in conditions.values()}
     assert generations == {status["observedGeneration"]} == {cr["metadata"]["generation"]}
     assert all(item["message"] for item in conditions.values())
-    if findings.problem is not None:
+    if sync.problem is not None:
         # Where nothing is made, nothing can hinder it.
         assert conditions["Ready"]["status"] != "True" or not kind.children
 
@@ -124,7 +149,7 @@ def test_applied_once_nothing_is_left_to_write(kind: Kind, data: st.DataObject) 
 @given(data=st.data())
 def test_children_are_named_labelled_and_owned(kind: Kind, data: st.DataObject) -> None:
     cr, done = in_place(kind, data)
-    uids = {cr["metadata"]["uid"]} | {obj["metadata"]["uid"] for obj in done.children.values()}
+    uids = {cr["metadata"]["uid"]} | {obj["metadata"]["uid"] for obj in done.objects.values()}
     children = kind.desired(cr, done)
     assert len({child.ref for child in children}) == len(children)
     for child in children:
@@ -180,17 +205,17 @@ def test_no_secret_is_anywhere_but_in_secrets(kind: Kind, data: st.DataObject) -
     cr = data.draw(resources(kind), "resource")
     cr = {**cr, "spec": poisoned(schema_of(kind, "spec"), cr["spec"])}
     found = data.draw(secrets_for(kind, cr, st.just(CANARY)), "secrets")
-    observed = replace(nothing(), children=found)
-    findings = data.draw(FINDINGS, "findings")
-    problem = kind.refuse(cr, observed)
+    observed = replace(nothing(), objects=found)
+    sync = data.draw(FINDINGS, "findings")
+    problem = kind.validate(cr, observed)
     said: list[Any] = [problem and (problem.reason, problem.message)]
     if problem is None:
         observed = applied(kind, cr, observed)
         said += [child.body for child in kind.desired(cr, observed) if child.type != SECRET]
         said += [child.body["metadata"] for child in kind.desired(cr, observed)]
-        inquiry = kind.inquire(cr, observed)
-        said += [repr(inquiry), repr(inquiry and inquiry.memo)]
-    said.append(kind.status({**cr, "status": {}}, observed, findings).status)
+        inquiry = kind.external_sync(cr, observed)
+        said += [repr(inquiry), repr(inquiry and inquiry.cache_key)]
+    said.append(kind.status({**cr, "status": {}}, observed, sync).status)
     text = json.dumps(said, default=repr)
     assert CANARY not in text
     assert base64.b64encode(CANARY.encode()).decode().rstrip("=") not in text
@@ -201,7 +226,7 @@ def test_what_the_documents_print_is_never_refused(sample: Json) -> None:
     cr = as_created(sample)
     label = f"{sample['kind'].lower()}.{sample['apiVersion'].partition('/')[0]}"
     kind = KINDS[label]
-    assert kind.refuse(cr, nothing()) is None
+    assert kind.validate(cr, nothing()) is None
     assert kind.paused(cr) is False
     children = kind.desired(cr, nothing())
     assert bool(children) == bool(kind.children)
@@ -211,11 +236,11 @@ def test_what_the_documents_print_is_never_refused(sample: Json) -> None:
 def in_place(kind: Kind, data: st.DataObject) -> tuple[Object, Observed]:
     """A resource that is not refused, with all of its children as they should be."""
     cr = data.draw(resources(kind), "resource")
-    observed = replace(nothing(), children=data.draw(secrets_for(kind, cr, st.just("s")), "secrets"))
+    observed = replace(nothing(), objects=data.draw(secrets_for(kind, cr, st.just("s")), "secrets"))
     for name in sorted(cr["spec"].keys() - set(schema_of(kind, "spec").get("required", ()))):
-        if kind.refuse(cr, observed) is not None:  # two spellings of one field, say: with one of them less
+        if kind.validate(cr, observed) is not None:  # two spellings of one field, say: with one of them less
             cr = {**cr, "spec": {field: value for field, value in cr["spec"].items() if field != name}}
-    assume(kind.refuse(cr, observed) is None)
+    assume(kind.validate(cr, observed) is None)
     return cr, applied(kind, cr, observed)
 
 

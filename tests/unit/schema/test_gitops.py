@@ -12,8 +12,8 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import pytest
-from kindling.kinds.conditions import dated, find, whole
-from kindling.kinds.contract import Answer, Findings, Kind, Observed, Problem
+from kindling.kinds.base import ExternalResult, Kind, Observed, Problem, SyncResult
+from kindling.kinds.conditions import find_condition, with_stalled, with_transition_times
 from kindling.kube.resources import POD, Object, Ref
 
 from tests.unit.operator import memcacheds, postgresqls, pulsarconsumers
@@ -22,37 +22,40 @@ from tests.unit.schema.worlds import CRDS, KINDS, REPOSITORY
 
 GUIDE = REPOSITORY / "docs" / "guides" / "gitops.md"
 NOW = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
-SETTLED = Findings(settled=True)
-WORD: Answer = Answer(ok=True)
+SETTLED = SyncResult(in_sync=True)
+WORD: ExternalResult = ExternalResult(ok=True)
 
 
 def as_stored(kind: Kind, cr: Object) -> Object:
     """What the API server hands out, with the CRD's default where nobody has written a status."""
-    version = CRDS[kind.type.label]["spec"]["versions"][0]
+    version = CRDS[kind.type.group_kind]["spec"]["versions"][0]
     default = version["schema"]["openAPIV3Schema"]["properties"]["status"]["default"]
     head = {"apiVersion": kind.type.api_version, "kind": kind.type.kind}
     return {**head, **cr, "status": cr.get("status") or default}
 
 
-def told(kind: Kind, cr: Object, observed: Observed, findings: Findings, *, for_long: bool = False) -> Object:
+def told(kind: Kind, cr: Object, observed: Observed, sync: SyncResult, *, for_long: bool = False) -> Object:
     """The resource with the status that is written of it; `for_long`, after it has been so for an hour."""
     observed = replace(observed, now=NOW)
     for now in (NOW, NOW + timedelta(hours=1)) if for_long else (NOW,):
-        report = kind.status(cr, replace(observed, now=now), findings)
-        cr = {**cr, "status": dated(whole(report), known=cr.get("status") or {}, now=now)}
+        report = kind.status(cr, replace(observed, now=now), sync)
+        cr = {
+            **cr,
+            "status": with_transition_times(with_stalled(report), known=cr.get("status") or {}, now=now),
+        }
     return as_stored(kind, cr)
 
 
-ROOMS: dict[str, tuple[Callable[..., Object], Callable[..., dict[Ref, Object]], Findings]] = {
+KINDS_BY_NAME: dict[str, tuple[Callable[..., Object], Callable[..., dict[Ref, Object]], SyncResult]] = {
     "postgresql.database.db.example.com": (
         postgresqls.postgresql,
         postgresqls.running,
-        Findings(settled=True, answer=WORD),
+        SyncResult(in_sync=True, external=WORD),
     ),
     "postgresql.database.technotuesday.io": (
         postgresqls.postgresql,
         postgresqls.running,
-        Findings(settled=True, answer=WORD),
+        SyncResult(in_sync=True, external=WORD),
     ),
     "memcached.cache.example.com": (memcacheds.memcached, memcacheds.running, SETTLED),
     "pulsarconsumer.pulsar.pulsarconsumer.krvarma.com": (
@@ -62,25 +65,28 @@ ROOMS: dict[str, tuple[Callable[..., Object], Callable[..., dict[Ref, Object]], 
     ),
 }
 FRIEND = "mycustomresource.poc.test.domain"
-EACH_ROOM = pytest.mark.parametrize("label", ROOMS)
+EACH_KIND = pytest.mark.parametrize("label", KINDS_BY_NAME)
 
 
 def test_every_kind_has_a_check_and_no_other_has() -> None:
     assert sorted(CHECKS.rglob("*.lua")) == sorted(
         check_of(kind.type.group, kind.type.kind) for kind in KINDS.values()
     )
-    assert {*ROOMS, FRIEND} == KINDS.keys()
+    assert {*KINDS_BY_NAME, FRIEND} == KINDS.keys()
     # One text for all kinds that run Pods.
     assert (
-        len({check_of(KINDS[label].type.group, KINDS[label].type.kind).read_text() for label in ROOMS}) == 1
+        len(
+            {check_of(KINDS[label].type.group, KINDS[label].type.kind).read_text() for label in KINDS_BY_NAME}
+        )
+        == 1
     )
 
 
-@pytest.mark.parametrize("label", [*ROOMS, FRIEND])
+@pytest.mark.parametrize("label", [*KINDS_BY_NAME, FRIEND])
 def test_until_somebody_has_looked_it_is_waited_for(label: str) -> None:
     kind = KINDS[label]
     new = {"metadata": {"namespace": "ns", "name": "one", "uid": "u", "generation": 1}, "spec": {"name": "a"}}
-    seen = told(kind, new, Observed(children={}, now=NOW, entropy=b""), Findings(settled=False))
+    seen = told(kind, new, Observed(objects={}, now=NOW, entropy=b""), SyncResult(in_sync=False))
     edited = {**seen, "metadata": {**seen["metadata"], "generation": 2}}
     for found in judge(as_stored(kind, new), edited):
         assert found[:2] == ("InProgress", "Progressing")
@@ -89,61 +95,61 @@ def test_until_somebody_has_looked_it_is_waited_for(label: str) -> None:
     assert judge(gone)[0][0] == "Terminating"
 
 
-@EACH_ROOM
+@EACH_KIND
 def test_what_runs_is_waited_for_until_it_is_ready_and_told_of_when_it_is_at_fault(label: str) -> None:
     kind = KINDS[label]
-    make, running, good = ROOMS[label]
-    nothing = Observed(children={}, now=NOW, entropy=b"e" * 32)
+    make, running, good = KINDS_BY_NAME[label]
+    nothing = Observed(objects={}, now=NOW, entropy=b"e" * 32)
     invalid = Problem(reason="InvalidSpec", message="mend it")
-    refused = Problem(reason="Refused", message="a quota")
-    removed = Problem(reason="Terminating", message="wait", passing=True)
+    refused = Problem(reason="ApplyRejected", message="a quota")
+    removed = Problem(reason="Terminating", message="wait", transient=True)
     say = partial(told, kind, make())
     cases: list[tuple[Object, str, str]] = [
-        (say(nothing, Findings(settled=False)), "InProgress", "Progressing"),
+        (say(nothing, SyncResult(in_sync=False)), "InProgress", "Progressing"),
         (say(nothing, SETTLED), "InProgress", "Progressing"),
-        (say(replace(nothing, children=running()), good), "Current", "Healthy"),
-        (say(nothing, Findings(settled=False, problem=removed)), "InProgress", "Progressing"),
+        (say(replace(nothing, objects=running()), good), "Current", "Healthy"),
+        (say(nothing, SyncResult(in_sync=False, problem=removed)), "InProgress", "Progressing"),
         # What may yet mend itself Flux and Helm wait for; a person is told of it all the same.
-        (say(nothing, Findings(settled=False, problem=refused)), "InProgress", "Degraded"),
+        (say(nothing, SyncResult(in_sync=False, problem=refused)), "InProgress", "Degraded"),
         (say(nothing, SETTLED, for_long=True), "InProgress", "Degraded"),
     ]
     if label.startswith("postgresql"):
-        wrong = Answer(ok=False, reason="InvalidParameter", message="mend it")
-        up = replace(nothing, children=running())
+        wrong = ExternalResult(ok=False, reason="InvalidParameter", message="mend it")
+        up = replace(nothing, objects=running())
         paused = make(paused=True)
         cases += [
-            (say(nothing, Findings(settled=False, problem=invalid)), "Failed", "Degraded"),
-            (say(up, Findings(settled=True, answer=wrong)), "Failed", "Degraded"),
+            (say(nothing, SyncResult(in_sync=False, problem=invalid)), "Failed", "Degraded"),
+            (say(up, SyncResult(in_sync=True, external=wrong)), "Failed", "Degraded"),
             (told(kind, paused, up, replace(good, paused=True)), "Current", "Suspended"),
-            (told(kind, paused, up, Findings(settled=False, paused=True)), "InProgress", "Suspended"),
+            (told(kind, paused, up, SyncResult(in_sync=False, paused=True)), "InProgress", "Suspended"),
         ]
     if label.startswith("pulsarconsumer"):
         said = {**pulsarconsumers.rolled_out(1, available=0)}
         said |= pulsarconsumers.pod(ready=False, said="InvalidTopic: no such name")
-        none = replace(nothing, children=pulsarconsumers.rolled_out(0))
+        none = replace(nothing, objects=pulsarconsumers.rolled_out(0))
         cases += [
-            (say(replace(nothing, children=said), SETTLED), "Failed", "Degraded"),
+            (say(replace(nothing, objects=said), SETTLED), "Failed", "Degraded"),
             (told(kind, make(replicas=0), none, SETTLED), "Current", "Healthy"),
         ]
     found = judge(*(case[0] for case in cases))
     assert [one[:2] for one in found] == [case[1:] for case in cases]
     for (obj, *_), (_, health, message) in zip(cases, found, strict=True):
         said_by = "Paused" if health == "Suspended" else "Ready"
-        assert message == find(obj["status"], said_by)["message"]
+        assert message == find_condition(obj["status"], said_by)["message"]
 
 
 def test_a_friend_is_waited_for() -> None:
     """By Argo CD alone: whether it is there is known all the while, so that Flux and Helm go on."""
     kind = KINDS[FRIEND]
     cr = {"metadata": {"namespace": "ns", "name": "a", "uid": "u", "generation": 1}, "spec": {"name": "joe"}}
-    away = Observed(children={}, now=NOW, entropy=b"")
-    here = replace(away, sought={Ref(POD, "far", "joe"): {"metadata": {}}})
+    away = Observed(objects={}, now=NOW, entropy=b"")
+    here = replace(away, watched={Ref(POD, "far", "joe"): {"metadata": {}}})
     found = judge(*(told(kind, cr, observed, SETTLED) for observed in (away, here)))
     assert [one[:2] for one in found] == [("Current", "Progressing"), ("Current", "Healthy")]
     assert ["no Pod named joe" in one[2] for one in found] == [True, False]
 
 
-@pytest.mark.parametrize("label", [*ROOMS, FRIEND])
+@pytest.mark.parametrize("label", [*KINDS_BY_NAME, FRIEND])
 def test_the_guide_names_every_check_as_argo_cd_does(label: str) -> None:
     kind = KINDS[label]
     assert f"resource.customizations.health.{kind.type.group}_{kind.type.kind}" in GUIDE.read_text()

@@ -18,8 +18,9 @@ from typing import Any, TypeVar
 
 import yaml
 from hypothesis import strategies as st
-from kindling.engine.plan import Create, Delete, Plan, plan
-from kindling.kinds.contract import Kind, Observed, labels_of
+from kindling.engine.plan import Create, Delete, Plan, RestoreData, plan
+from kindling.kinds.base import Kind, Observed
+from kindling.kinds.metadata import labels_of
 from kindling.kinds.registry import kinds
 from kindling.kube.resources import SECRET, Object, Ref, ResourceType
 
@@ -46,7 +47,7 @@ def _read(path: Path) -> Json:
     return loaded
 
 
-KINDS: Mapping[str, Kind] = {kind.type.label: kind for kind in kinds(AnyImage())}
+KINDS: Mapping[str, Kind] = {kind.type.group_kind: kind for kind in kinds(AnyImage())}
 CRDS: Mapping[str, Json] = {
     f"{crd['spec']['names']['kind'].lower()}.{crd['spec']['group']}": crd
     for crd in map(_read, sorted((REPOSITORY / "crds").glob("*.yaml")))
@@ -58,7 +59,7 @@ SAMPLES: Mapping[str, Json] = {
 
 def schema_of(kind: Kind, *part: str) -> Json:
     """The schema of the kind's resources, or of a part of them: `spec` say."""
-    versions = CRDS[kind.type.label]["spec"]["versions"]
+    versions = CRDS[kind.type.group_kind]["spec"]["versions"]
     found: Json = next(each for each in versions if each["name"] == kind.type.version)
     found = found["schema"]["openAPIV3Schema"]
     for name in part:
@@ -111,22 +112,25 @@ def resources(kind: Kind) -> st.SearchStrategy[Object]:
 
 
 def nothing() -> Observed:
-    return Observed(children={}, now=NOW, entropy=b"e" * 32)
+    return Observed(objects={}, now=NOW, entropy=b"e" * 32)
 
 
 def decide(kind: Kind, cr: Object, observed: Observed) -> Plan:
-    return plan(type=kind.type, cr=cr, desired=kind.desired(cr, observed), observed=observed.children)
+    return plan(type=kind.type, cr=cr, desired=kind.desired(cr, observed), observed=observed.objects)
 
 
 def applied(kind: Kind, cr: Object, observed: Observed) -> Observed:
     """What is there once all that the kind desires is applied, in as many rounds as the engine takes."""
     api = MemoryApi()
-    api.objects.update(observed.children)
+    api.objects.update(observed.objects)
     for _ in range(ROUNDS):
-        for action in decide(kind, cr, replace(observed, children=dict(api.objects))).actions:
+        for action in decide(kind, cr, replace(observed, objects=dict(api.objects))).actions:
             assert not isinstance(action, Delete), action
+            if isinstance(action, RestoreData):
+                at_once(api.merge(action.ref, action.patch))
+                continue
             at_once((api.create if isinstance(action, Create) else api.apply)(action.type, action.body))
-    return replace(observed, children=dict(api.objects))
+    return replace(observed, objects=dict(api.objects))
 
 
 def at_once(waiting: Coroutine[Any, Any, T]) -> T:
@@ -181,10 +185,10 @@ def _named_keys(value: Any) -> Iterator[str]:
 def worlds(draw: st.DrawFn, kind: Kind, cr: Object) -> Observed:
     """A world for this resource, in any state."""
     found = draw(secrets_for(kind, cr, st.text(max_size=8)))
-    world = replace(nothing(), children=found, sought=draw(sought(kind, cr)))
-    if kind.refuse(cr, world) is not None or draw(st.integers(0, 4)) == 0:
+    world = replace(nothing(), objects=found, watched=draw(watched(kind, cr)))
+    if kind.validate(cr, world) is not None or draw(st.integers(0, 4)) == 0:
         return world
-    done = applied(kind, cr, world).children
+    done = applied(kind, cr, world).objects
     children = {}
     for ref, obj in done.items():
         if draw(st.integers(0, 9)) > 0:
@@ -194,13 +198,13 @@ def worlds(draw: st.DrawFn, kind: Kind, cr: Object) -> Observed:
             for _ in range(draw(st.integers(0, 3))):
                 made = draw(_made_by_children(kind, cr, type, list(done)))
                 children[Ref(type, made["metadata"]["namespace"], made["metadata"]["name"])] = made
-    return replace(world, children=children)
+    return replace(world, objects=children)
 
 
-def sought(kind: Kind, cr: Object, *, all: bool = False) -> st.SearchStrategy[dict[Ref, Object]]:
+def watched(kind: Kind, cr: Object, *, all: bool = False) -> st.SearchStrategy[dict[Ref, Object]]:
     """The objects that the resource looks at: each there or not, or `all` of them there."""
     fields = {}
-    for look in kind.seeks(cr):
+    for look in kind.watched_objects(cr):
         for namespace in [look.namespace] if look.namespace else ["ns", "far"]:
             meta = {"namespace": namespace, "name": look.name, "uid": "sought-uid", "resourceVersion": "1"}
             fields[Ref(look.type, namespace, look.name)] = st.just({"metadata": meta})

@@ -15,20 +15,20 @@ import orjson
 from kindling.engine.quantity import quantity
 from kindling.kube.resources import Object
 
-APPLIED = "kindling.dev/applied"
-"""Annotation with the hash of what was last applied: tells that a field has gone from the desired state.
-After a dot follows the `shape` of what was created, or `ALL`."""
+LAST_APPLIED_HASH = "kindling.dev/last-applied-hash"
+"""Annotation of each child with the hash of what was last applied, so that a field which left the desired
+state is noticed. After a dot follows the `field_set_hash` of what was created, or `ALL`."""
 ALL = "all"
 """Every field of ours is one that we applied: whatever we leave out of an apply goes."""
 
 # Lists that the API merges by a key of their elements, by the name of the field that holds them. Others may
 # add elements to these, and defaults appear inside them; every other list is atomic: equal, or not.
-MERGED = frozenset({
+MAP_LISTS = frozenset({
     "containers", "initContainers", "volumes", "env", "volumeMounts", "ports", "ownerReferences",
     "hostAliases", "imagePullSecrets", "topologySpreadConstraints",
 })  # fmt: skip
-# What tells the elements of these apart.
-KEYS = (
+# The keys that identify their elements.
+LIST_MAP_KEYS = (
     "name",
     "mountPath",
     "uid",
@@ -42,7 +42,7 @@ KEYS = (
 LARGEST = Decimal(2**63 - 1)
 QUANTITIES = frozenset({"requests", "limits", "sizeLimit"})
 # Switches that are on where they are left out.
-ON_UNLESS_SAID = frozenset({"automountServiceAccountToken", "enableServiceLinks", "allowPrivilegeEscalation"})
+DEFAULT_TRUE = frozenset({"automountServiceAccountToken", "enableServiceLinks", "allowPrivilegeEscalation"})
 # What the API replaces as a whole: a label more, and it selects something else.
 SELECTORS = frozenset({"selector", "podSelector", "namespaceSelector", "labelSelector", "nodeSelector"})
 
@@ -50,11 +50,11 @@ SELECTORS = frozenset({"selector", "podSelector", "namespaceSelector", "labelSel
 MAPS = frozenset({"annotations", "data", "labels"})
 
 
-def holds(desired: Any, observed: Any, *, field: str = "", whole: bool = False) -> bool:
+def satisfies(desired: Any, observed: Any, *, field: str = "", atomic: bool = False) -> bool:
     """Whether every field of `desired` is in `observed` with that value, whatever else is there.
 
     An empty value counts as present where the server leaves it out, and quantities compare as numbers.
-    `whole` within what the server replaces as a whole: nothing else may be in there.
+    `atomic` within what the server replaces as a whole: nothing else may be in there.
     """
     if isinstance(desired, dict):
         if not desired and observed is None:
@@ -63,21 +63,21 @@ def holds(desired: Any, observed: Any, *, field: str = "", whole: bool = False) 
             return False
         if field in MAPS and not desired.keys() <= observed.keys():
             return False
-        whole = whole or field in SELECTORS
-        if whole and any(value for name, value in observed.items() if name not in desired):
+        atomic = atomic or field in SELECTORS
+        if atomic and any(value for name, value in observed.items() if name not in desired):
             return False
         inside = field if field in QUANTITIES else None
         return all(
-            holds(value, observed.get(name), field=inside or name, whole=whole)
+            satisfies(value, observed.get(name), field=inside or name, atomic=atomic)
             for name, value in desired.items()
         )
     if isinstance(desired, list):
-        return _list_holds(desired, observed if observed is not None else [], field=field, whole=whole)
+        return _list_satisfies(desired, observed if observed is not None else [], field=field, atomic=atomic)
     if desired == observed and isinstance(desired, bool) == isinstance(observed, bool):
         return True
     if observed is None:
         # None, False, 0 and "" are what omitempty leaves out.
-        return not desired and field not in ON_UNLESS_SAID
+        return not desired and field not in DEFAULT_TRUE
     if field in QUANTITIES:
         try:
             return _stored(desired) == _stored(observed)
@@ -91,15 +91,16 @@ def _stored(value: object) -> int:
     return math.ceil(min(quantity(value), LARGEST) * 1000)
 
 
-def _list_holds(desired: list[Any], observed: Any, *, field: str, whole: bool) -> bool:
+def _list_satisfies(desired: list[Any], observed: Any, *, field: str, atomic: bool) -> bool:
     if not isinstance(observed, list):
         return False
-    if field not in MERGED or whole:
+    if field not in MAP_LISTS or atomic:
         return len(desired) == len(observed) and all(
-            holds(left, right, field=field, whole=True) for left, right in zip(desired, observed, strict=True)
+            satisfies(left, right, field=field, atomic=True)
+            for left, right in zip(desired, observed, strict=True)
         )
     # The key is among what an element holds.
-    return all(any(holds(item, other) for other in observed) for item in desired)
+    return all(any(satisfies(item, other) for other in observed) for item in desired)
 
 
 def merge_patch(*, known: Object, wanted: Object) -> Object:
@@ -125,7 +126,7 @@ def fingerprint(body: Object) -> str:
     return hashlib.sha256(orjson.dumps(open_body, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
 
 
-def shape(body: Object) -> str:
+def field_set_hash(body: Object) -> str:
     """A short hash of which fields there are, whatever is in them: while it stays, no field has gone."""
     return hashlib.sha256(orjson.dumps(_fields(body), option=orjson.OPT_SORT_KEYS)).hexdigest()[:8]
 
@@ -133,8 +134,8 @@ def shape(body: Object) -> str:
 def _fields(value: Any, *, field: str = "") -> Any:
     if isinstance(value, dict):
         return {name: _fields(inner, field=name) for name, inner in value.items()}
-    if isinstance(value, list) and field in MERGED:
-        return [[[item.get(key) for key in KEYS], _fields(item)] for item in value]
+    if isinstance(value, list) and field in MAP_LISTS:
+        return [[[item.get(key) for key in LIST_MAP_KEYS], _fields(item)] for item in value]
     return None
 
 

@@ -15,7 +15,8 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from kindling.engine.plan import Apply
-from kindling.kinds.conditions import find
+from kindling.kinds import reasons
+from kindling.kinds.conditions import find_condition
 from kindling.kube.errors import ApiError, Conflict
 from kindling.kube.resources import EVENT, Object, ResourceType
 
@@ -25,27 +26,27 @@ WAITING = 1000
 REPAIR_SECONDS = 600
 COMPONENT = "kindling.dev/operator"
 # What is usual, or says what another condition says in the same words.
-UNTOLD = frozenset({"Available", "Progressing", "Healthy", "RestartPending", "Stalled"})
+NOT_RECORDED = frozenset({"Available", "Progressing", "Healthy", "RestartPending", "Stalled"})
 
 
 class Creator(Protocol):
     async def create(self, type: ResourceType, body: Object) -> Object: ...
 
 
-def noteworthy(before: Object, after: Object) -> list[Object]:
+def changed_conditions(before: Object, after: Object) -> list[Object]:
     """The conditions of `after` that a user should hear of: Ready or any fault or flag that came up."""
     found = []
     for item in after.get("conditions") or ():
-        old = find(before, item["type"])
+        old = find_condition(before, item["type"])
         changed = (old.get("status"), old.get("reason")) != (item["status"], item["reason"])
-        if changed and item["status"] == "True" and item["type"] not in UNTOLD:
+        if changed and item["status"] == "True" and item["type"] not in NOT_RECORDED:
             found.append(item)
     return found
 
 
 def event_for(type: ResourceType, cr: Object, item: Object, *, instance: str, now: datetime) -> Object:
     """The Event for a condition."""
-    said = (str(item["observedGeneration"]), item["type"], item["reason"], item["message"])
+    identity = (str(item["observedGeneration"]), item["type"], item["reason"], item["message"])
     kind = "Normal" if item["type"] == "Ready" else "Warning"
     return _event(
         type,
@@ -53,7 +54,7 @@ def event_for(type: ResourceType, cr: Object, item: Object, *, instance: str, no
         kind=kind,
         reason=item["reason"],
         note=item["message"],
-        said=said,
+        identity=identity,
         instance=instance,
         now=now,
     )
@@ -62,11 +63,18 @@ def event_for(type: ResourceType, cr: Object, item: Object, *, instance: str, no
 def repair_for(type: ResourceType, cr: Object, action: Apply, *, instance: str, now: datetime) -> Object:
     """The Event for a child that was set back; one per child and window, however long a fight lasts."""
     name = action.body["metadata"]["name"]
-    done = "gone; it was made again" if action.new else "edited by somebody else; it was set back"
-    said = ("Repaired", action.type.label, name, str(int(now.timestamp() // REPAIR_SECONDS)))
+    done = "deleted; it was created again" if action.new else "edited by another writer; it was set back"
+    identity = (reasons.REPAIRED, action.type.group_kind, name, str(int(now.timestamp() // REPAIR_SECONDS)))
     note = f"{action.type.kind} {name} was {done}."
     return _event(
-        type, cr, kind="Normal", reason="Repaired", note=note, said=said, instance=instance, now=now
+        type,
+        cr,
+        kind="Normal",
+        reason=reasons.REPAIRED,
+        note=note,
+        identity=identity,
+        instance=instance,
+        now=now,
     )
 
 
@@ -77,17 +85,17 @@ def _event(
     kind: str,
     reason: str,
     note: str,
-    said: tuple[str, ...],
+    identity: tuple[str, ...],
     instance: str,
     now: datetime,
 ) -> Object:
-    """`said` is what makes it the same Event as another."""
+    """`identity` is what makes it the same Event as another."""
     meta = cr["metadata"]
-    mark = hashlib.sha256("|".join((meta["uid"], *said)).encode()).hexdigest()[:16]
+    digest = hashlib.sha256("|".join((meta["uid"], *identity)).encode()).hexdigest()[:16]
     return {
         "metadata": {
             "namespace": meta["namespace"],
-            "name": f"{meta['name']}.{mark}",
+            "name": f"{meta['name']}.{digest}",
         },
         "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         "type": kind,
@@ -106,8 +114,8 @@ def _event(
     }
 
 
-class Events:
-    """`tell` never waits; `run` posts in the background, and drops what the server will not have."""
+class EventRecorder:
+    """`status_changed` never waits; `run` posts in the background, and drops what the server rejects."""
 
     def __init__(
         self,
@@ -121,8 +129,8 @@ class Events:
         self._clock = clock
         self._waiting: asyncio.Queue[Object] = asyncio.Queue(WAITING)
 
-    def tell(self, type: ResourceType, cr: Object, before: Object, after: Object) -> None:
-        for item in noteworthy(before, after):
+    def status_changed(self, type: ResourceType, cr: Object, before: Object, after: Object) -> None:
+        for item in changed_conditions(before, after):
             self._post(event_for(type, cr, item, instance=self._instance, now=self._clock()))
 
     def repaired(self, type: ResourceType, cr: Object, action: Apply) -> None:

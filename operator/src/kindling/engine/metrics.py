@@ -1,13 +1,14 @@
-"""What the operator counts of itself, for Prometheus. The runbook explains each; a test compares them.
+"""The operator's metrics, for Prometheus: each name, its labels and its meaning, in one place.
 
-Labels hold kinds, verbs, outcomes and errors' types: never the name of a resource, for that has no bound.
-The label `kind` is `ResourceType.label` everywhere, so that queries can join on it, and both groups of
-Postgresql are told apart.
+`docs/reference/metrics.md` is generated from `CATALOGUE` (`python -m tests.unit.schema.metrics`). Labels hold
+groups, kinds, verbs, results and types of errors, never the name of a resource, because those have no bound.
+A kind is always two labels, `group` (empty for Kubernetes' core) and `kind`, so queries can join on them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal, NamedTuple
 
 import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
@@ -17,74 +18,169 @@ from kindling.kube.resources import ResourceType
 # A second time series for each counter, which nothing here asks for.
 prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
 
-# From a pass that finds all well to one that waits for a slow disk's CREATE DATABASE.
+# From a reconciliation that writes nothing to one that waits for a slow disk's CREATE DATABASE.
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 CONTENT_TYPE = prometheus_client.CONTENT_TYPE_PLAIN_0_0_4
 
+ResultLabel = Literal["success", "requeue_after", "terminal", "error"]
+"""How a reconciliation ended, in controller-runtime's words; `terminal` until the spec changes."""
+
+UNHANDLED = "UnhandledException"
+"""The label `error` of an exception that is not an answer of the API server: a bug of the operator."""
+
+
+class Metric(NamedTuple):
+    """One metric. `help` says what it counts or measures, `investigate` when to look closer."""
+
+    name: str
+    type: Literal["counter", "gauge", "histogram"]
+    help: str
+    investigate: str
+    labels: tuple[str, ...] = ()
+
+
+LEADER = Metric(
+    "kindling_leader",
+    "gauge",
+    "1 in the Pod that is the leader, else 0",
+    "the sum over all Pods is not 1 for a minute",
+)
+WORKQUEUE_DEPTH = Metric(
+    "kindling_workqueue_depth", "gauge", "resources that wait for a worker", "it does not fall back to 0"
+)
+WORKQUEUE_OLDEST = Metric(
+    "kindling_workqueue_oldest_seconds", "gauge", "how long the first of them has waited", "above 10"
+)
+RESTARTS_WAITING = Metric(
+    "kindling_restarts_waiting",
+    "gauge",
+    "databases that wait for a restart by the operator, one at a time",
+    "it does not fall after an upgrade",
+)
+RESTART_SECONDS = Metric(
+    "kindling_restart_seconds",
+    "gauge",
+    "how long the current restart has taken; 0 without one",
+    "above 600: no other database is restarted until this one is Ready",
+)
+CACHE_OBJECTS = Metric(
+    "kindling_cache_objects",
+    "gauge",
+    "objects in the cache, of all types",
+    "it grows and the number of resources does not",
+)
+RECONCILE_DURATION = Metric(
+    "kindling_reconcile_duration_seconds",
+    "histogram",
+    "reconciliations of one resource; `result` is `success`, `requeue_after` (reconciled again later), "
+    "`terminal` (until the spec changes) or `error`",
+    "the share of `error` stays",
+    ("group", "kind", "result"),
+)
+RECONCILE_ERRORS = Metric(
+    "kindling_reconcile_errors_total",
+    "counter",
+    "reconciliations that failed and are retried; `error` is the API server's kind of answer, or "
+    f"`{UNHANDLED}` for a bug of the operator",
+    f"`{UNHANDLED}` at all; others, if they go on",
+    ("group", "kind", "error"),
+)
+API_WRITES = Metric(
+    "kindling_api_writes_total",
+    "counter",
+    "writes that the API server accepted; `verb` is `create`, `apply`, `patch`, `status` or `delete`",
+    "it rises although nothing changes: another writer reverts what the operator writes",
+    ("group", "kind", "verb"),
+)
+RELISTS = Metric(
+    "kindling_relists_total",
+    "counter",
+    "lists after the first one, each after a watch that was lost; all resources are reconciled after it",
+    "it rises by the hour",
+    ("group", "kind"),
+)
+MISSED_DELETES = Metric(
+    "kindling_missed_deletes_total",
+    "counter",
+    "objects that were deleted without a watch event, found by a full list",
+    "it rises without relists",
+    ("group", "kind"),
+)
+
+CATALOGUE = (
+    LEADER,
+    WORKQUEUE_DEPTH,
+    WORKQUEUE_OLDEST,
+    RESTARTS_WAITING,
+    RESTART_SECONDS,
+    CACHE_OBJECTS,
+    RECONCILE_DURATION,
+    RECONCILE_ERRORS,
+    API_WRITES,
+    RELISTS,
+    MISSED_DELETES,
+)
+"""All of them, in the order of the table."""
+
 
 class Metrics:
-    """Counted as things happen, in a registry of its own; `measure` names what is read on request."""
+    """Counts events in a registry of its own; `measure` registers the functions that the gauges read."""
 
     def __init__(self) -> None:
-        self._registry = registry = CollectorRegistry()
-        ProcessCollector(registry=registry)
-        self._passes = Histogram(
-            "kindling_reconcile_seconds",
-            "Passes over one resource, by how they ended.",
-            ("kind", "outcome"),
+        self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
+        self._reconciliations = Histogram(
+            RECONCILE_DURATION.name,
+            RECONCILE_DURATION.help,
+            RECONCILE_DURATION.labels,
             buckets=BUCKETS,
-            registry=registry,
+            registry=self._registry,
         )
-        self._writes = Counter(
-            "kindling_writes", "Writes the API server took.", ("verb", "kind"), registry=registry
-        )
-        self._errors = Counter("kindling_errors", "Passes given up.", ("error",), registry=registry)
-        self._relists = Counter("kindling_relists", "Watches lost.", ("kind",), registry=registry)
-        self._ghosts = Counter(
-            "kindling_ghosts_healed", "Deletions that no watch told of.", ("kind",), registry=registry
-        )
+        self._writes = self._counter(API_WRITES)
+        self._errors = self._counter(RECONCILE_ERRORS)
+        self._relists = self._counter(RELISTS)
+        self._missed_deletes = self._counter(MISSED_DELETES)
+
+    def _counter(self, metric: Metric) -> Counter:
+        return Counter(metric.name, metric.help, metric.labels, registry=self._registry)
 
     def measure(
         self,
         *,
-        queue_depth: Callable[[], float],
-        queue_oldest_seconds: Callable[[], float],
-        objects: Callable[[], float],
+        workqueue_depth: Callable[[], float],
+        workqueue_oldest_seconds: Callable[[], float],
+        cache_objects: Callable[[], float],
         leader: Callable[[], float],
         restarts_waiting: Callable[[], float],
         restart_seconds: Callable[[], float],
     ) -> None:
-        """Name where the gauges are read; once."""
-        for name, help, read in (
-            ("kindling_queue_depth", "Resources that wait for a worker.", queue_depth),
-            ("kindling_queue_oldest_seconds", "How long the first of them has waited.", queue_oldest_seconds),
-            ("kindling_objects", "Objects known.", objects),
-            ("kindling_leader", "1 while the Lease is held.", leader),
-            (
-                "kindling_restarts_waiting",
-                "Resources in line for a restart.",
-                restarts_waiting,
-            ),
-            ("kindling_restart_seconds", "How long the one under way has taken.", restart_seconds),
+        """Register the functions that the gauges read; call it once."""
+        for metric, read in (
+            (WORKQUEUE_DEPTH, workqueue_depth),
+            (WORKQUEUE_OLDEST, workqueue_oldest_seconds),
+            (CACHE_OBJECTS, cache_objects),
+            (LEADER, leader),
+            (RESTARTS_WAITING, restarts_waiting),
+            (RESTART_SECONDS, restart_seconds),
         ):
-            Gauge(name, help, registry=self._registry).set_function(read)
+            Gauge(metric.name, metric.help, registry=self._registry).set_function(read)
 
-    def reconciled(self, kind: str, outcome: str, seconds: float) -> None:
-        """`kind` is the `label` of the resource's type, as keys have it."""
-        self._passes.labels(kind, outcome).observe(seconds)
+    def reconciled(self, type: ResourceType, result: ResultLabel, seconds: float) -> None:
+        self._reconciliations.labels(type.group, type.kind, result).observe(seconds)
+
+    def failed(self, type: ResourceType, error: str) -> None:
+        """`error` is the type of the API server's answer, or `UNHANDLED`."""
+        self._errors.labels(type.group, type.kind, error).inc()
 
     def wrote(self, verb: str, type: ResourceType) -> None:
-        self._writes.labels(verb, type.label).inc()
-
-    def failed(self, error: str) -> None:
-        self._errors.labels(error).inc()
+        self._writes.labels(type.group, type.kind, verb).inc()
 
     def relisted(self, type: ResourceType) -> None:
-        self._relists.labels(type.label).inc()
+        self._relists.labels(type.group, type.kind).inc()
 
-    def healed(self, type: ResourceType) -> None:
-        self._ghosts.labels(type.label).inc()
+    def missed_delete(self, type: ResourceType) -> None:
+        self._missed_deletes.labels(type.group, type.kind).inc()
 
     def render(self) -> str:
-        """All of them in Prometheus' text format."""
+        """All metrics in Prometheus' text format."""
         return prometheus_client.generate_latest(self._registry).decode()

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from kindling.engine.compare import ALL, APPLIED, fingerprint, holds, shape
-from kindling.kinds.contract import KIND_LABEL, MANAGED_BY_LABEL, MANAGER, Child, Problem, named_in
+from kindling.engine.compare import ALL, LAST_APPLIED_HASH, field_set_hash, fingerprint, satisfies
+from kindling.kinds import reasons
+from kindling.kinds.base import Child, Problem
+from kindling.kinds.metadata import KIND_LABEL, MANAGED_BY_LABEL, MANAGER, named_in
 from kindling.kube.resources import SECRET, Object, Ref, ResourceType
 
 
@@ -15,15 +17,16 @@ from kindling.kube.resources import SECRET, Object, Ref, ResourceType
 class Apply:
     """Server-side apply; `new` when the object is not there yet, and is to be created.
 
-    `drift` when it is, and what we desire is what we last applied: somebody else has edited it. `reshaped`
-    when fields may have gone from what we desire that are ours by creation, which an apply leaves there.
+    `drift` when it exists, and what we desire is what we last applied: another writer has edited it.
+    `removes_fields` when fields that we own by creation may have left the desired state: an apply keeps
+    those.
     """
 
     type: ResourceType
     body: Object
     new: bool
     drift: bool = False
-    reshaped: bool = False
+    removes_fields: bool = False
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,18 @@ class Delete:
     resource_version: str
 
 
-Action: TypeAlias = Apply | Create | Delete
+@dataclass(frozen=True)
+class RestoreData:
+    """Write the data of a `create_only` child once more, unless it has changed since this was decided.
+
+    No apply: what is applied belongs to that apply, and goes with the next one that does not have it.
+    """
+
+    ref: Ref
+    patch: Object
+
+
+Action: TypeAlias = Apply | Create | RestoreData | Delete
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,27 +68,43 @@ class Plan:
     problem: Problem | None = None
 
 
-def plan(*, type: ResourceType, cr: Object, desired: Sequence[Child], observed: Mapping[Ref, Object]) -> Plan:
+def plan(
+    *,
+    type: ResourceType,
+    cr: Object,
+    desired: Sequence[Child],
+    observed: Mapping[Ref, Object],
+    prune: bool = True,
+) -> Plan:
     """Only what differs. One object of a child's name that is not ours, and nothing at all is written.
 
-    A child that `observed` does not hold is to be created, and by no means laid over what is there.
+    A child that `observed` does not hold is to be created, and by no means laid over what is there. With
+    `prune`, what is ours and not desired is deleted.
     """
     ours = {cr["metadata"]["uid"]}
+    gone = {child.ref for child in desired if child.ended and child.ref not in observed}
     for child in desired:
         known = observed.get(child.ref)
         if known is None:
             continue
-        problem = None if child.held else _obstacle(type, cr, child.ref, known, ours=ours)
+        problem = None if child.frozen else _ownership_problem(type, cr, child.ref, known, ours=ours)
+        if problem is not None and child.ended:
+            gone.add(child.ref)  # another object may have the name of a child that is not needed any more
+            continue
         if problem is not None:
             return Plan(problem=problem)
         ours.add(known["metadata"]["uid"])  # what it owns in turn is ours too
     actions: list[Action] = []
     for child in desired:
-        if child.waits:
+        if child.ref in gone:
+            continue
+        if child.blocked:
             break
         action = _action(child, observed.get(child.ref))
         if action is not None:
             actions.append(action)
+    if not prune:
+        return Plan(actions=actions)
     wanted = {child.ref for child in desired}
     uid = cr["metadata"]["uid"]
     for ref, obj in observed.items():
@@ -85,47 +115,55 @@ def plan(*, type: ResourceType, cr: Object, desired: Sequence[Child], observed: 
 
 
 def _action(child: Child, known: Object | None) -> Action | None:
-    if child.held and known is not None:
+    if child.frozen and known is not None:
         return None
-    if child.once:
+    if child.create_only:
         if known is None:
             return Create(child.type, child.body)
         meta = child.body["metadata"]
-        if holds(meta, known["metadata"]):
+        if child.restore_data:
+            as_known = {"resourceVersion": known["metadata"]["resourceVersion"]}
+            return RestoreData(child.ref, {"metadata": as_known, "data": child.body["data"]})
+        if satisfies(meta, known["metadata"]):
             return None
         # With the uid it had, so that this can never bring forth an empty object of that name.
         return Apply(child.type, {"metadata": {**meta, "uid": known["metadata"]["uid"]}}, new=False)
-    mark = fingerprint(child.body)
+    hash_ = fingerprint(child.body)
     if known is None:
-        return Apply(child.type, _marked(child.body, f"{mark}.{shape(child.body)}"), new=True)
-    applied = str(known["metadata"].get("annotations", {}).get(APPLIED))
+        return Apply(child.type, _with_hash(child.body, f"{hash_}.{field_set_hash(child.body)}"), new=True)
+    applied = str(known["metadata"].get("annotations", {}).get(LAST_APPLIED_HASH))
     last, _, form = applied.partition(".")
-    if last == mark and holds(child.body, known):
+    if last == hash_ and satisfies(child.body, known):
         return None
-    reshaped = form not in (ALL, shape(child.body))
+    removes_fields = form not in (ALL, field_set_hash(child.body))
     return Apply(
         child.type,
-        _marked(child.body, f"{mark}.{ALL if reshaped else form}"),
+        _with_hash(child.body, f"{hash_}.{ALL if removes_fields else form}"),
         new=False,
-        # The mark holds nothing of a Secret's values, so there it can not tell whose change it was.
-        drift=last == mark and child.type != SECRET,
-        reshaped=reshaped,
+        # The hash has nothing of a Secret's values, so it does not show who changed them.
+        drift=last == hash_ and child.type != SECRET,
+        removes_fields=removes_fields,
     )
 
 
-def _marked(body: Object, mark: str) -> Object:
+def _with_hash(body: Object, hash_: str) -> Object:
     meta = body["metadata"]
-    return {**body, "metadata": {**meta, "annotations": {**meta.get("annotations", {}), APPLIED: mark}}}
+    return {
+        **body,
+        "metadata": {**meta, "annotations": {**meta.get("annotations", {}), LAST_APPLIED_HASH: hash_}},
+    }
 
 
-def _obstacle(type: ResourceType, cr: Object, ref: Ref, known: Object, *, ours: set[str]) -> Problem | None:
+def _ownership_problem(
+    type: ResourceType, cr: Object, ref: Ref, known: Object, *, ours: set[str]
+) -> Problem | None:
     """Why an existing object of a child's name must not be written, if so."""
     meta, mine = known["metadata"], cr["metadata"]
     labels, controller = meta.get("labels") or {}, _controller(known)
     owned = any(owner["uid"] in ours for owner in meta.get("ownerReferences") or ())
     labelled = (
         labels.get(MANAGED_BY_LABEL) == MANAGER
-        and labels.get(KIND_LABEL) == type.label
+        and labels.get(KIND_LABEL) == type.group_kind
         and named_in(labels) == mine["name"]
     )
     earlier = (
@@ -136,22 +174,24 @@ def _obstacle(type: ResourceType, cr: Object, ref: Ref, known: Object, *, ours: 
     )
     if ((owned or labelled) and "deletionTimestamp" in meta) or earlier:
         return Problem(
-            reason="Terminating",
-            message=f"{ref} of an earlier {type.kind} is still being removed; it is made anew after that.",
-            passing=True,
+            reason=reasons.TERMINATING,
+            message=f"{ref} of an earlier {type.kind} is still being deleted; it is created again later.",
+            transient=True,
         )
     if owned or (labelled and not controller):
         return None
     whose = (
-        f"belongs to {controller['kind']} {controller['name']}" if controller else "was not made by Kindling"
+        f"belongs to {controller['kind']} {controller['name']}"
+        if controller
+        else "was not created by Kindling"
     )
-    if labels.get(KIND_LABEL) and labels.get(KIND_LABEL) != type.label:
+    if labels.get(KIND_LABEL) and labels.get(KIND_LABEL) != type.group_kind:
         whose = f"belongs to the {labels[KIND_LABEL]} of this name"
     # What has a controller would be made again by it: the owner is what has to go.
     other = f"{controller['kind']} {controller['name']}" if controller else ref.type.kind
     return Problem(
-        reason="NameConflict",
-        message=f"{ref}, which {type.kind} {mine['name']} needs, exists and {whose}; it was not touched. "
+        reason=reasons.NAME_CONFLICT,
+        message=f"{ref}, which {type.kind} {mine['name']} needs, exists and {whose}; it was not changed. "
         f"Create this {type.kind} under another name, or delete that {other}.",
     )
 

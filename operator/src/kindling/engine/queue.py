@@ -1,8 +1,8 @@
 """The work queue: each key is worked on by one worker at a time, once, however many events named it.
 
-client-go's workqueue in small: *dirty* keys wait, *processing* keys are being worked on, a key added
-meanwhile waits for its worker to be done. What a user has changed comes before what is merely settling,
-as in controller-runtime's priority queue. No kopf here: its own queues keep every event.
+client-go's workqueue in small: *dirty* keys wait, *processing* keys are being worked on, and a key that is
+added meanwhile is queued again when its worker is done. A changed spec has high priority, everything else
+low, as in controller-runtime's priority queue. Kopf's own queues keep every event, so they are not used.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 
-FIRST_SECONDS = 0.05
-LONGEST_SECONDS = 60.0
-SHARE = 16
-"""Of so many turns the settling get one at least, however much is urgent."""
+BASE_DELAY_SECONDS = 0.05
+MAX_DELAY_SECONDS = 60.0
+LOW_PRIORITY_EVERY = 16
+"""One of so many keys is of low priority, however many of high priority wait: so those cannot starve."""
 
 
 class Queue(Generic[K]):
@@ -27,10 +27,10 @@ class Queue(Generic[K]):
 
     def __init__(self) -> None:
         # dirty key -> when it came (monotonic), by whether it is urgent; each key in one of them
-        self._urgent: OrderedDict[K, float] = OrderedDict()
-        self._settling: OrderedDict[K, float] = OrderedDict()
-        self._turn = 0
-        self._again: dict[K, bool] = {}  # dirty while processing -> urgent
+        self._high: OrderedDict[K, float] = OrderedDict()
+        self._low: OrderedDict[K, float] = OrderedDict()
+        self._picked = 0
+        self._dirty: dict[K, bool] = {}  # dirty while processing -> urgent
         self._processing: set[K] = set()
         self._failures: dict[K, int] = {}
         # when (the loop's clock), and what calls then; below a millisecond uvloop gives no TimerHandle
@@ -38,7 +38,7 @@ class Queue(Generic[K]):
         self._wake = asyncio.Event()
 
     def __len__(self) -> int:
-        return len(self._urgent) + len(self._settling) + len(self._again)
+        return len(self._high) + len(self._low) + len(self._dirty)
 
     @property
     def idle(self) -> bool:
@@ -49,19 +49,17 @@ class Queue(Generic[K]):
     def oldest_seconds(self) -> float:
         """How long the longest waiting key has waited."""
         now = time.monotonic()
-        return max(
-            (now - next(iter(lane.values())) for lane in (self._urgent, self._settling) if lane), default=0.0
-        )
+        return max((now - next(iter(keys.values())) for keys in (self._high, self._low) if keys), default=0.0)
 
-    def add(self, key: K, *, urgent: bool = False) -> None:
-        """A key that waits already keeps its place, unless it is urgent only now."""
+    def add(self, key: K, *, high_priority: bool = False) -> None:
+        """A waiting key keeps its place, unless only now its priority is high."""
         if key in self._processing:
-            self._again[key] = self._again.get(key, False) or urgent
-        elif urgent:
-            self._urgent.setdefault(key, self._settling.pop(key, time.monotonic()))
+            self._dirty[key] = self._dirty.get(key, False) or high_priority
+        elif high_priority:
+            self._high.setdefault(key, self._low.pop(key, time.monotonic()))
             self._wake.set()
-        elif key not in self._urgent:
-            self._settling.setdefault(key, time.monotonic())
+        elif key not in self._high:
+            self._low.setdefault(key, time.monotonic())
             self._wake.set()
 
     def add_after(self, key: K, seconds: float) -> None:
@@ -75,38 +73,38 @@ class Queue(Generic[K]):
             timer.cancel()
         self._timers[key] = when, loop.call_later(seconds, self._fire, key)
 
-    def retry(self, key: K) -> float:
+    def add_rate_limited(self, key: K) -> float:
         """Add after this key's back-off, which doubles with each call until `forget`; returns seconds."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
-        pause = min(LONGEST_SECONDS, FIRST_SECONDS * 2.0 ** min(failures, 16))
+        pause = min(MAX_DELAY_SECONDS, BASE_DELAY_SECONDS * 2.0 ** min(failures, 16))
         pause *= random.uniform(0.75, 1.25)
         self.add_after(key, pause)
         return pause
 
     def forget(self, key: K) -> None:
-        """The key went well: its next back-off starts small, and no earlier wish to look again counts."""
+        """Reset the key's back-off, and drop its timer."""
         self._failures.pop(key, None)
         if (waiting := self._timers.pop(key, None)) is not None:
             waiting[1].cancel()
 
     async def get(self) -> K:
-        """The longest waiting key of the urgent, or of the settling; it must be given back with `done`."""
-        while not (self._urgent or self._settling):
+        """The longest waiting key of high priority, or of low; call `done` with it afterwards."""
+        while not (self._high or self._low):
             self._wake.clear()
             await self._wake.wait()
-        self._turn += 1
-        settling = self._settling and (not self._urgent or self._turn % SHARE == 0)
-        key, _ = (self._settling if settling else self._urgent).popitem(last=False)
+        self._picked += 1
+        low_priority = self._low and (not self._high or self._picked % LOW_PRIORITY_EVERY == 0)
+        key, _ = (self._low if low_priority else self._high).popitem(last=False)
         self._processing.add(key)
         return key
 
     def done(self, key: K) -> None:
         self._processing.discard(key)
-        if (urgent := self._again.pop(key, None)) is not None:
-            self.add(key, urgent=urgent)
+        if (high_priority := self._dirty.pop(key, None)) is not None:
+            self.add(key, high_priority=high_priority)
 
-    def close(self) -> None:
+    def shut_down(self) -> None:
         """Drop all timers."""
         for _, timer in self._timers.values():
             timer.cancel()

@@ -1,7 +1,7 @@
-"""What we know of the cluster: projections of custom resources and their children, indexed by owner.
+"""The cache: custom resources, their children and watched objects, without unused fields, indexed by owner.
 
-Filled by watch events and by the answers to our own writes, of which the newer one stays. Not kopf's
-indices: those drop objects on a handler's error, and know nothing of write-through.
+It is filled by watch events and by the responses to our own writes; the newer one stays. Kopf's indices drop
+objects on a handler's error and have no write-through, so they are not used.
 """
 
 from __future__ import annotations
@@ -10,51 +10,52 @@ from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from kindling.engine.packing import Packer, unpack
-from kindling.kinds.contract import KIND_LABEL, MANAGED_BY_LABEL, MANAGER, Sought, named_in
+from kindling.engine.compression import Compressor, decompress
+from kindling.kinds.base import WatchedObject
+from kindling.kinds.metadata import KIND_LABEL, MANAGED_BY_LABEL, MANAGER, named_in
 from kindling.kube.resources import POD, SECRET, Object, Ref, ResourceType, ref_of, version_of
 
 K = TypeVar("K")
 V = TypeVar("V")
 
-GRAVES = 10_000
+TOMBSTONES = 10_000
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class Key(NamedTuple):
-    """Names one custom resource; `kind` is its type's `label`."""
+    """Names one custom resource; `kind` is its type's `group_kind`."""
 
-    kind: str
+    group_kind: str
     namespace: str
     name: str
 
     def __str__(self) -> str:
-        return f"{self.kind}/{self.namespace}/{self.name}"
+        return f"{self.group_kind}/{self.namespace}/{self.name}"
 
 
 def key_of(ref: Ref) -> Key:
-    return Key(ref.type.label, ref.namespace, ref.name)
+    return Key(ref.type.group_kind, ref.namespace, ref.name)
 
 
-class Held(NamedTuple):
-    """An object as it is kept: packed, by a sample that it shares with others."""
+class Entry(NamedTuple):
+    """A cached object: compressed, with a dictionary that it shares with others."""
 
     version: int
     uid: str
-    packed: bytes
-    sample: bytes
+    compressed: bytes
+    dictionary: bytes
 
     @property
     def object(self) -> Object:
-        return unpack(self.packed, self.sample)
+        return decompress(self.compressed, self.dictionary)
 
 
-def project(type: ResourceType, obj: Object, *, bare: bool) -> Object:
+def transform(type: ResourceType, obj: Object, *, metadata_only: bool) -> Object:
     """What is kept of an object: no managedFields, no copy of a spec in an annotation, no Secret's data.
 
-    If `bare`, who it is and no more: it may be any Pod of the cluster.
+    If `metadata_only`, who it is and no more: it may be any Pod of the cluster.
     """
-    if bare:
+    if metadata_only:
         kept = ("namespace", "name", "uid", "resourceVersion")
         return {"metadata": {name: obj["metadata"][name] for name in kept if name in obj["metadata"]}}
     meta = {k: v for k, v in obj["metadata"].items() if k != "managedFields"}
@@ -68,32 +69,34 @@ def project(type: ResourceType, obj: Object, *, bare: bool) -> Object:
 
 
 class Store:
-    """Objects by reference. What it returns is a copy, made anew each time."""
+    """Objects by reference. What it returns is a new copy each time."""
 
     def __init__(
         self,
         resources: list[ResourceType],
         *,
-        sights: Sequence[ResourceType] = (),
-        seeks: Mapping[str, Callable[[Object], Sequence[Sought]]] | None = None,
+        watches: Sequence[ResourceType] = (),
+        watched_objects: Mapping[str, Callable[[Object], Sequence[WatchedObject]]] | None = None,
     ) -> None:
-        """`sights`: types of which others' objects are kept too; `seeks`: whom a type's resource looks at."""
-        self._sights = frozenset(sights)
-        self._seeks = seeks or {}
-        self._seekers: defaultdict[Sought, set[Key]] = defaultdict(set)
-        self._sought: dict[Key, tuple[Sought, ...]] = {}
-        self._looks: Counter[ResourceType] = Counter()
-        self._unlisted: set[ResourceType] = set()
-        self.turned: Callable[[], None] = lambda: None
-        """Called when resources begin to look at others' objects of a type, or cease to."""
-        self._named: defaultdict[tuple[ResourceType, str], set[Ref]] = defaultdict(set)
-        self._resources = {type.label: type for type in resources}
-        self._packers: defaultdict[tuple[ResourceType, bool], Packer] = defaultdict(Packer)
-        self._objects: dict[Ref, Held] = {}
+        """`watches`: types of which objects of other owners are cached too; `watched_objects`, by type: those
+        that a resource watches.
+        """
+        self._watches = frozenset(watches)
+        self._watched_objects = watched_objects or {}
+        self._watchers: defaultdict[WatchedObject, set[Key]] = defaultdict(set)
+        self._watched: dict[Key, tuple[WatchedObject, ...]] = {}
+        self._watch_counts: Counter[ResourceType] = Counter()
+        self._unsynced: set[ResourceType] = set()
+        self.watched_types_changed: Callable[[], None] = lambda: None
+        """Called when the first resource watches unowned objects of a type, and when the last one stops."""
+        self._by_name: defaultdict[tuple[ResourceType, str], set[Ref]] = defaultdict(set)
+        self._resources = {type.group_kind: type for type in resources}
+        self._compressors: defaultdict[tuple[ResourceType, bool], Compressor] = defaultdict(Compressor)
+        self._objects: dict[Ref, Entry] = {}
         self._owner: dict[Ref, Key] = {}
         self._children: defaultdict[Key, set[Ref]] = defaultdict(set)
         self._by_uid: dict[str, Key] = {}
-        self._graves: OrderedDict[Ref, int] = OrderedDict()
+        self._tombstones: OrderedDict[Ref, int] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -101,156 +104,165 @@ class Store:
     def versions(self) -> dict[str, str]:
         """Which version is known of each object, and nothing of what is in it."""
         return {
-            f"{ref.type.label}/{ref.namespace}/{ref.name}": str(held.version)
-            for ref, held in self._objects.items()
+            f"{ref.type.group_kind}/{ref.namespace}/{ref.name}": str(entry.version)
+            for ref, entry in self._objects.items()
         }
 
     def get(self, ref: Ref) -> Object | None:
-        held = self._objects.get(ref)
-        return None if held is None else held.object
+        entry = self._objects.get(ref)
+        return None if entry is None else entry.object
 
-    def held(self, ref: Ref) -> Held | None:
-        """As it is kept: the same thing for as long as nothing is heard of it."""
+    def entry(self, ref: Ref) -> Entry | None:
+        """The cached entry: the same one until a newer version comes."""
         return self._objects.get(ref)
 
     def resource(self, key: Key) -> Object | None:
-        return self.get(Ref(self._resources[key.kind], key.namespace, key.name))
+        return self.get(Ref(self._resources[key.group_kind], key.namespace, key.name))
 
     def children(self, key: Key) -> dict[Ref, Object]:
         return {ref: self._objects[ref].object for ref in self._children.get(key, ())}
 
-    def sought(self, key: Key) -> dict[Ref, Object]:
-        """What is there of the objects that this resource looks at."""
+    def watched_by(self, key: Key) -> dict[Ref, Object]:
+        """The objects that this resource watches, as far as they exist."""
         found: dict[Ref, Object] = {}
-        for look in self._sought.get(key, ()):
-            for ref in self._named.get((look.type, look.name), ()):
-                if look.namespace in (None, ref.namespace):
+        for watched in self._watched.get(key, ()):
+            for ref in self._by_name.get((watched.type, watched.name), ()):
+                if watched.namespace in (None, ref.namespace):
                     found[ref] = self._objects[ref].object
         return found
 
-    def looked_for(self, type: ResourceType) -> bool:
-        """Whether any resource looks at others' objects of this type."""
-        return self._looks[type] > 0
+    def is_watched(self, type: ResourceType) -> bool:
+        """Whether any resource watches unowned objects of this type."""
+        return self._watch_counts[type] > 0
 
     def open(self, type: ResourceType) -> set[Key]:
         """Others' objects of this type are known from now on; returns the resources that look at some."""
-        self._unlisted.discard(type)
-        return {key for look, keys in self._seekers.items() if look.type == type for key in keys}
+        self._unsynced.discard(type)
+        return {key for watched, keys in self._watchers.items() if watched.type == type for key in keys}
 
     def close(self, type: ResourceType) -> None:
         """Others' objects of this type are not watched (any more): forget them."""
-        self._unlisted.add(type)
+        self._unsynced.add(type)
         for ref in self.refs(type):
-            if not ours(self._objects[ref].object):
-                self._forget(ref)
+            if not is_managed(self._objects[ref].object):
+                self._unindex(ref)
                 del self._objects[ref]
-                _discard(self._named, (type, ref.name), ref)
+                _discard(self._by_name, (type, ref.name), ref)
 
-    def waits(self, key: Key) -> bool:
+    def waits_for_list(self, key: Key) -> bool:
         """Whether this resource looks at objects that are not listed yet, of which nothing can be said."""
-        return any(look.type in self._unlisted for look in self._sought.get(key, ()))
+        return any(watched.type in self._unsynced for watched in self._watched.get(key, ()))
 
-    def leave(self, type: ResourceType, obj: Object) -> set[Key]:
+    def leave_selection(self, type: ResourceType, obj: Object) -> set[Key]:
         """Take out what is ours and left a watch by our label, while others' are watched too.
 
-        It may be there still, without the label: no grave, so that the other watch can say so.
+        It may be there still, without the label: no tombstone, so that the other watch can add it.
         """
         ref = ref_of(type, obj)
         known = self._objects.get(ref)
-        if known is None or version_of(obj) < known.version or not ours(known.object):
+        if known is None or version_of(obj) < known.version or not is_managed(known.object):
             return set()
-        graves = self._graves.get(ref)
-        concerned = self.drop(type, obj)
-        if graves is None:
-            self._graves.pop(ref, None)
+        tombstones = self._tombstones.get(ref)
+        concerned = self.delete(type, obj)
+        if tombstones is None:
+            self._tombstones.pop(ref, None)
         else:
-            self._graves[ref] = graves
+            self._tombstones[ref] = tombstones
         return concerned
 
     def refs(self, type: ResourceType) -> set[Ref]:
         return {ref for ref in self._objects if ref.type == type}
 
-    def take_in(self, type: ResourceType, event: str | None, obj: Object) -> set[Key]:
-        """What a watch told, or kopf of what it listed (event None); returns the resources it concerns."""
-        return self.drop(type, obj) if event == "DELETED" else self.put(type, obj)
+    def handle_event(self, type: ResourceType, event: str | None, obj: Object) -> set[Key]:
+        """Handle a watch event, or an object of kopf's list (event None); returns whom it concerns."""
+        return self.delete(type, obj) if event == "DELETED" else self.upsert(type, obj)
 
-    def put(self, type: ResourceType, obj: Object) -> set[Key]:
+    def upsert(self, type: ResourceType, obj: Object) -> set[Key]:
         """Take an object in, unless we know a newer state; returns the resources it concerns."""
         ref = ref_of(type, obj)
         known = self._objects.get(ref)
         version = version_of(obj)
-        if version <= self._graves.get(ref, -1) or (known is not None and version < known.version):
+        if version <= self._tombstones.get(ref, -1) or (known is not None and version < known.version):
             return set()
         if known is not None and version == known.version and ref in self._owner:
-            # The echo of what we wrote ourselves: who wrote it knows. (A status may ask for more.)
+            # The event of our own write: its reconciliation knows it. (A status may need more.)
             return set()
         concerned = {self._owner[ref]} if ref in self._owner else set()
-        self._forget(ref)
-        bare = type in self._sights and type.label not in self._resources and not ours(obj)
-        packed, sample = self._packers[type, bare].pack(project(type, obj, bare=bare))
-        self._objects[ref] = Held(version, obj["metadata"]["uid"], packed, sample)
-        if type in self._sights:
-            self._named[type, ref.name].add(ref)
-            concerned |= self._seekers_of(ref)
-        if type.label in self._resources:
+        self._unindex(ref)
+        metadata_only = (
+            type in self._watches and type.group_kind not in self._resources and not is_managed(obj)
+        )
+        compressed, dictionary = self._compressors[type, metadata_only].compress(
+            transform(type, obj, metadata_only=metadata_only)
+        )
+        self._objects[ref] = Entry(version, obj["metadata"]["uid"], compressed, dictionary)
+        if type in self._watches:
+            self._by_name[type, ref.name].add(ref)
+            concerned |= self._watchers_of(ref)
+        if type.group_kind in self._resources:
             key = key_of(ref)
             self._by_uid[obj["metadata"]["uid"]] = key
-            self._look(key, self._seeks[type.label](obj) if type.label in self._seeks else ())
+            self._set_watched(
+                key,
+                self._watched_objects[type.group_kind](obj)
+                if type.group_kind in self._watched_objects
+                else (),
+            )
             return concerned | {key}
         # Of the bare too little is kept to be anybody's child; a watch by label would not show it either.
-        owner = None if bare else self._owner_of(ref, obj)
+        owner = None if metadata_only else self._owner_of(ref, obj)
         if owner is not None:
             self._owner[ref] = owner
             self._children[owner].add(ref)
             concerned.add(owner)
         return concerned
 
-    def drop(self, type: ResourceType, obj: Object) -> set[Key]:
+    def delete(self, type: ResourceType, obj: Object) -> set[Key]:
         """Take an object out (deleted, or out of the watch's selection)."""
         ref = ref_of(type, obj)
         version = version_of(obj)
-        self._graves[ref] = max(version, self._graves.get(ref, version))
-        self._graves.move_to_end(ref)
-        while len(self._graves) > GRAVES:
-            self._graves.popitem(last=False)
+        self._tombstones[ref] = max(version, self._tombstones.get(ref, version))
+        self._tombstones.move_to_end(ref)
+        while len(self._tombstones) > TOMBSTONES:
+            self._tombstones.popitem(last=False)
         known = self._objects.get(ref)
         if known is not None and known.uid != obj["metadata"]["uid"] and version < known.version:
             return set()  # a late word of an earlier object of this name
         concerned = {self._owner[ref]} if ref in self._owner else set()
-        self._forget(ref)
+        self._unindex(ref)
         self._objects.pop(ref, None)
-        if type in self._sights:
-            _discard(self._named, (type, ref.name), ref)
-            concerned |= self._seekers_of(ref)
-        if type.label in self._resources:
-            self._look(key_of(ref), ())
+        if type in self._watches:
+            _discard(self._by_name, (type, ref.name), ref)
+            concerned |= self._watchers_of(ref)
+        if type.group_kind in self._resources:
+            self._set_watched(key_of(ref), ())
             concerned.add(key_of(ref))
         return concerned
 
-    def _look(self, key: Key, looks: Sequence[Sought]) -> None:
-        """From now on this resource looks at these and no others."""
-        if self._sought.get(key, ()) == tuple(looks):
+    def _set_watched(self, key: Key, wanted: Sequence[WatchedObject]) -> None:
+        """Replace the set of objects that this resource watches."""
+        if self._watched.get(key, ()) == tuple(wanted):
             return
-        for look in self._sought.pop(key, ()):
-            _discard(self._seekers, look, key)
-            self._count(look.type, -1)
-        for look in looks:
-            self._seekers[look].add(key)
-            self._count(look.type, +1)
-        if looks:
-            self._sought[key] = tuple(looks)
+        for watched in self._watched.pop(key, ()):
+            _discard(self._watchers, watched, key)
+            self._count(watched.type, -1)
+        for watched in wanted:
+            self._watchers[watched].add(key)
+            self._count(watched.type, +1)
+        if wanted:
+            self._watched[key] = tuple(wanted)
 
     def _count(self, type: ResourceType, step: int) -> None:
-        before = self.looked_for(type)
-        self._looks[type] += step
-        if self.looked_for(type) != before:
-            self.turned()
+        before = self.is_watched(type)
+        self._watch_counts[type] += step
+        if self.is_watched(type) != before:
+            self.watched_types_changed()
 
-    def _seekers_of(self, ref: Ref) -> set[Key]:
-        exact = Sought(ref.type, ref.name, ref.namespace)
-        return self._seekers.get(exact, set()) | self._seekers.get(exact._replace(namespace=None), set())
+    def _watchers_of(self, ref: Ref) -> set[Key]:
+        exact = WatchedObject(ref.type, ref.name, ref.namespace)
+        return self._watchers.get(exact, set()) | self._watchers.get(exact._replace(namespace=None), set())
 
-    def _forget(self, ref: Ref) -> None:
+    def _unindex(self, ref: Ref) -> None:
         owner = self._owner.pop(ref, None)
         if owner is not None:
             _discard(self._children, owner, ref)
@@ -275,6 +287,6 @@ def _discard(sets: defaultdict[K, set[V]], name: K, item: V) -> None:
         del sets[name]
 
 
-def ours(obj: Object) -> bool:
-    """Whether it bears our label."""
+def is_managed(obj: Object) -> bool:
+    """Whether it has our label."""
     return (obj["metadata"].get("labels") or {}).get(MANAGED_BY_LABEL) == MANAGER

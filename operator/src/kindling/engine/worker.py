@@ -1,4 +1,4 @@
-"""The workers: each takes a key, has one pass made over it, and requeues it by the outcome."""
+"""The workers: each takes a key, reconciles its resource, and requeues the key by the result."""
 
 from __future__ import annotations
 
@@ -7,72 +7,81 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kindling.engine.lease import LeaseLost
-from kindling.engine.metrics import Metrics
-from kindling.engine.ports import Ports
+from kindling.engine import finalizers
+from kindling.engine.dependencies import Dependencies
+from kindling.engine.leader_election import LeaseLost
+from kindling.engine.metrics import UNHANDLED, Metrics, ResultLabel
 from kindling.engine.queue import Queue
-from kindling.engine.reconciliation import Gone, Reconciliation
+from kindling.engine.reconciliation import Reconciliation
+from kindling.engine.resource_writer import ResourceDeleted
 from kindling.engine.store import Key
-from kindling.kinds.contract import After, Done, Kind, Outcome
-from kindling.kube.errors import ApiError, Conflict, TooMany, Unreachable
+from kindling.kinds.base import Done, Kind, RequeueAfter, Result, Terminal
+from kindling.kube.errors import ApiError, Conflict, TooManyRequests, Unreachable
 
 log = logging.getLogger(__name__)
 
 WORKERS = 32
+_RESULTS: Mapping[type[Result], ResultLabel] = {
+    Done: "success",
+    RequeueAfter: "requeue_after",
+    Terminal: "terminal",
+}
 
 
 @dataclass(kw_only=True)
 class Reconciler:
-    """Makes one resource true. `reconcile` may run for many keys at once, for each key once."""
+    """Reconciles one resource. `reconcile` may run for many keys at once, for each key once."""
 
-    ports: Ports
+    dependencies: Dependencies
     kinds: Mapping[str, Kind]
 
-    async def reconcile(self, key: Key) -> Outcome:
-        """:raises ApiError: when the pass could not be ended; its key is to be retried."""
-        cr = self.ports.store.resource(key)
-        if cr is None or "deletionTimestamp" in cr["metadata"]:
-            self.ports.answers.forget(key)
-            await self.ports.turns.leave(key)
-            return Done()
-        if self.ports.store.waits(key):
+    async def reconcile(self, key: Key) -> Result:
+        """:raises ApiError: when the reconciliation failed; its key is to be retried."""
+        cr, kind = self.dependencies.store.resource(key), self.kinds[key.group_kind]
+        if cr is None or finalizers.is_deleted(cr):
+            self.dependencies.external_syncs.forget(key)
+            await self.dependencies.restart_queue.remove(key)
+            if cr is None or not finalizers.has_finalizer(kind, cr):
+                return Done()
+        if self.dependencies.store.waits_for_list(key):
             return Done()  # it is named once they have been listed
         try:
-            return await Reconciliation(ports=self.ports, key=key, kind=self.kinds[key.kind], cr=cr).run()
-        except Gone:
-            self.ports.answers.forget(key)
-            await self.ports.turns.leave(key)
+            return await Reconciliation(dependencies=self.dependencies, key=key, kind=kind, cr=cr).run()
+        except ResourceDeleted:
+            self.dependencies.external_syncs.forget(key)
+            await self.dependencies.restart_queue.remove(key)
             return Done()
 
 
 async def work(reconciler: Reconciler, queue: Queue[Key], metrics: Metrics) -> None:
-    """One worker, for ever: take a key, make it true, requeue by outcome. No error of a key ends it.
+    """One worker, for ever: take a key, reconcile it, requeue it by the result. No error of a key ends it.
 
-    :raises LeaseLost: when another replica may be at work.
+    :raises LeaseLost: another replica may be the leader.
     """
     while True:
         key = await queue.get()
         began = time.perf_counter()
-        result = "error"
+        label: ResultLabel = "error"
+        type_ = reconciler.kinds[key.group_kind].type
         try:
-            outcome = await reconciler.reconcile(key)
+            result = await reconciler.reconcile(key)
             queue.forget(key)
-            if isinstance(outcome, After):
-                queue.add_after(key, outcome.seconds)
-            result = type(outcome).__name__.lower()
+            if isinstance(result, RequeueAfter):
+                queue.add_after(key, result.seconds)
+            label = _RESULTS[type(result)]
         except ApiError as error:
-            pause = queue.retry(key)
-            if isinstance(error, TooMany):
+            pause = queue.add_rate_limited(key)
+            if isinstance(error, TooManyRequests):
                 queue.add_after(key, error.retry_after)
-            metrics.failed(type(error).__name__)
+            metrics.failed(type_, type(error).__name__)
             level = logging.INFO if isinstance(error, (Conflict, Unreachable)) else logging.WARNING
-            log.log(level, f"tried again in {pause:.1f} s: {error}", extra={"key": str(key)})
+            log.log(level, f"requeued after {pause:.1f} s: {error}", extra={"key": str(key)})
         except LeaseLost:
             raise
         except Exception:
-            queue.retry(key)
-            metrics.failed("Bug")
-            log.exception("a bug: this pass was given up and is tried again", extra={"key": str(key)})
+            queue.add_rate_limited(key)
+            metrics.failed(type_, UNHANDLED)
+            log.exception("unhandled exception: the reconciliation is requeued", extra={"key": str(key)})
         finally:
-            metrics.reconciled(key.kind, result, time.perf_counter() - began)
+            metrics.reconciled(type_, label, time.perf_counter() - began)
             queue.done(key)

@@ -1,1 +1,1 @@
-"""The kinds: a room of pure functions each, one contract, one registry."""
+"""The kinds: a package of pure functions each, one base class, one registry."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
-from kindling.kinds.contract import Invalid, Report
+from kindling.kinds import reasons
+from kindling.kinds.base import StatusReport, Terminal
 from kindling.kube.resources import Object
 
 UNSEEN = -1
@@ -17,12 +18,12 @@ UNSEEN = -1
 LONGEST_MESSAGE = 4096
 """What the CRDs admit; what a server says may be longer, and would make the status unwritable."""
 
-Truth = Literal["True", "False", "Unknown"]
+ConditionStatus = Literal["True", "False", "Unknown"]
 
 
 def condition(type: str, truth: bool | None, *, reason: str, message: str, generation: int) -> Object:
     """One condition without its time; None is Unknown."""
-    status: Truth = "Unknown" if truth is None else "True" if truth else "False"
+    status: ConditionStatus = "Unknown" if truth is None else "True" if truth else "False"
     return {
         "type": type,
         "status": status,
@@ -32,7 +33,7 @@ def condition(type: str, truth: bool | None, *, reason: str, message: str, gener
     }
 
 
-def standard(
+def standard_conditions(
     *,
     ready: bool,
     available: bool,
@@ -51,7 +52,7 @@ def standard(
         condition(
             "Available",
             available,
-            reason="Serving" if available else reason,
+            reason=reasons.SERVING if available else reason,
             message=serving if available else message,
             generation=generation,
         ),
@@ -65,33 +66,33 @@ def standard(
         condition(
             "Degraded",
             broken,
-            reason=reason if broken else "AsExpected",
+            reason=reason if broken else reasons.AS_EXPECTED,
             message=message if broken else "No fault is known.",
             generation=generation,
         ),
     ]
 
 
-def whole(report: Report) -> Object:
+def with_stalled(report: StatusReport) -> Object:
     """The report's status, with the condition Stalled where only an edit helps.
 
     It is True or not there: where it is, Flux and Helm stop waiting (kstatus). In Ready's words.
     """
-    if not isinstance(report.outcome, Invalid):
+    if not isinstance(report.result, Terminal):
         return report.status
     conditions = report.status["conditions"]
-    ready = find(report.status, "Ready")
+    ready = find_condition(report.status, "Ready")
     return {**report.status, "conditions": [*conditions, {**ready, "type": "Stalled", "status": "True"}]}
 
 
-def dated(status: Object, *, known: Object, now: datetime) -> Object:
+def with_transition_times(status: Object, *, known: Object, now: datetime) -> Object:
     """The status with lastTransitionTime on each condition: as known, or now where its truth changed."""
     before = {item["type"]: item for item in known.get("conditions") or ()}
     conditions = []
     for item in status.get("conditions", ()):
         old = before.get(item["type"], {})
         same = old.get("status") == item["status"] and old.get("lastTransitionTime")
-        conditions.append({**item, "lastTransitionTime": same or stamp(now)})
+        conditions.append({**item, "lastTransitionTime": same or rfc3339(now)})
     return {**status, "conditions": conditions}
 
 
@@ -101,12 +102,12 @@ def status_of(cr: Object) -> Object:
     return {} if status.get("observedGeneration") == UNSEEN else status
 
 
-def taken_up(cr: Object) -> bool:
+def is_current(cr: Object) -> bool:
     """Whether its status is of the present spec: until it is, a user waits for us."""
     return bool((cr.get("status") or {}).get("observedGeneration") == cr["metadata"].get("generation"))
 
 
-def find(status: Object, type: str) -> Object:
+def find_condition(status: Object, type: str) -> Object:
     """The condition of that type, empty when there is none."""
     found: Object
     for found in status.get("conditions") or ():
@@ -115,12 +116,12 @@ def find(status: Object, type: str) -> Object:
     return {}
 
 
-def gist(status: Object) -> tuple[object, ...]:
+def summary(status: Object) -> tuple[object, ...]:
     """What it says, but for its words and figures."""
-    ready, degraded = find(status, "Ready"), find(status, "Degraded")
+    ready, degraded = find_condition(status, "Ready"), find_condition(status, "Degraded")
     return status.get("observedGeneration"), ready.get("reason"), ready.get("status"), degraded.get("status")
 
 
-def stamp(now: datetime) -> str:
+def rfc3339(now: datetime) -> str:
     """Kubernetes' time format, in whole seconds."""
     return now.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kindling.kinds.contract import Child, child_metadata, selector_of
+from kindling.kinds.base import Child
+from kindling.kinds.metadata import child_metadata, selector_of
 from kindling.kube.resources import NETWORK_POLICY, Object, ResourceType
 
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
@@ -19,11 +20,11 @@ def policy(
     name: str,
     port: str | int | None = None,
     operator_namespace: str = "",
-    outwards: bool = False,
+    allow_egress: bool = False,
 ) -> Child:
     """The NetworkPolicy `name`. If `port` is None nothing may connect, else to that port alone: the Pods of
     the resource's namespace, the operator's Pods, and those that `spec.allowedFrom` selects. Egress is
-    unrestricted if `outwards`, else denied.
+    unrestricted if `allow_egress`, else denied.
 
     Empty rules are set too, so that a rule which somebody adds is taken away again.
     """
@@ -31,7 +32,7 @@ def policy(
     ingress = [{"from": _peers(cr, operator_namespace=operator_namespace), "ports": ports}]
     spec: Object = {
         "podSelector": {"matchLabels": selector_of(type, cr)},
-        "policyTypes": ["Ingress"] if outwards else ["Ingress", "Egress"],
+        "policyTypes": ["Ingress"] if allow_egress else ["Ingress", "Egress"],
         "ingress": [] if port is None else ingress,
         "egress": [],
     }

@@ -1,8 +1,7 @@
 """The deadline on progress: how long a resource may be on its way, and what holds it up meanwhile.
 
-One rule for every kind that runs Pods. The reasons, a closed list: PodMissing, NodeLost,
-VolumeNotMounted, Recovering, ProgressDeadlineExceeded. What can be told is told at once; a fault it is
-once the deadline has passed.
+One rule for every kind that runs Pods. A cause that is known is reported at once; it becomes a fault when the
+deadline has passed.
 """
 
 from __future__ import annotations
@@ -10,18 +9,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from kindling.kinds.conditions import find, status_of, taken_up
-from kindling.kinds.contract import Observed, Problem, Said
-from kindling.kinds.pods import PATIENCE_SECONDS, pod_condition, pod_ready, seconds_since, unheard
+from kindling.kinds import reasons
+from kindling.kinds.base import Observed, Problem, WarningEvent
+from kindling.kinds.conditions import find_condition, is_current, status_of
+from kindling.kinds.pods import (
+    UNSCHEDULABLE_AFTER_SECONDS,
+    node_unreachable,
+    pod_condition,
+    pod_ready,
+    seconds_since,
+)
 from kindling.kube.resources import POD, Object, Ref, ref_of
 
 DEADLINE_SECONDS = 600
 """spec.progressDeadlineSeconds where it is left out: what Deployments have."""
 
 _HELD_UP = frozenset(
-    {"PodMissing", "NodeLost", "VolumeNotMounted", "Recovering", "ProgressDeadlineExceeded",
-     "Terminating", "ServerError"}
-)  # fmt: skip
+    {
+        reasons.POD_MISSING,
+        reasons.NODE_LOST,
+        reasons.VOLUME_NOT_MOUNTED,
+        reasons.RECOVERING,
+        reasons.PROGRESS_DEADLINE_EXCEEDED,
+        reasons.TERMINATING,
+        reasons.SERVER_ERROR,
+    }
+)
 """The reasons that time alone makes a fault."""
 
 # With these a Pod has come further; the kubelet and the scheduler take none of them back without cause.
@@ -35,15 +48,15 @@ _LONGEST_SAID = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Way:
-    """How far a resource has come: its Pods, those that are being deleted, how many are wanted.
+class PodProgress:
+    """The Pods of a resource, those that are being deleted, and how many are wanted.
 
-    `maker` is the workload that makes them. `acted`: it has taken up what is wanted of it, so that Pods
-    that are missing are not to come in a moment.
+    `workload` creates them. `observed_by_controller`: its controller has observed the current generation, so
+    Pods that are missing will not appear by themselves in a moment.
     """
 
-    maker: Ref
-    acted: bool
+    workload: Ref
+    observed_by_controller: bool
     wanted: int
     pods: Sequence[Object]
     ending: Sequence[Object] = ()
@@ -75,63 +88,73 @@ def idle_seconds(cr: Object, pods: Sequence[Object], observed: Observed) -> floa
 
 
 def _began(cr: Object) -> str | None:
-    """Since when it is on its way, as its status says; None where it begins only now, or anew."""
+    """Since when it is progressing, as its status says; None if it starts only now, or again."""
     status = status_of(cr)
-    ready, progressing = find(status, "Ready"), find(status, "Progressing")
-    if not taken_up(cr) or ready.get("status") != "False":
+    ready, progressing = find_condition(status, "Ready"), find_condition(status, "Progressing")
+    if not is_current(cr) or ready.get("status") != "False":
         return None
-    overdue = find(status, "Degraded").get("reason") in _HELD_UP
+    overdue = find_condition(status, "Degraded").get("reason") in _HELD_UP
     if progressing.get("status") == "True":
         # It may have been under way for another reason before, a volume that grows say.
         return max(str(ready.get("lastTransitionTime")), str(progressing.get("lastTransitionTime")))
-    return ready.get("lastTransitionTime") if overdue or progressing.get("reason") == "Paused" else None
+    return ready.get("lastTransitionTime") if overdue or progressing.get("reason") == reasons.PAUSED else None
 
 
-def still(problem: Problem, cr: Object, observed: Observed) -> Problem:
-    """What should mend itself, and has not before the deadline, is a fault."""
-    late = problem.passing and idle_seconds(cr, (), observed) >= deadline_of(cr)
-    return replace(problem, passing=False) if late else problem
+def escalated(problem: Problem, cr: Object, observed: Observed) -> Problem:
+    """A transient problem that has not ended before the deadline is a fault."""
+    late = problem.transient and idle_seconds(cr, (), observed) >= deadline_of(cr)
+    return replace(problem, transient=False) if late else problem
 
 
-def held_up(cr: Object, way: Way, observed: Observed, *, known: Problem | None = None) -> Problem | None:
-    """What holds up a resource that is not ready though its children are as desired; None if that can not
-    be told yet. `known` is what the kind itself knows to take long.
+def blocker(
+    cr: Object, pod_progress: PodProgress, observed: Observed, *, known: Problem | None = None
+) -> Problem | None:
+    """What holds up a resource that is not ready though its children are as desired; None if that is not
+    known yet. `known` is what the kind itself knows to take long.
     """
-    idle = idle_seconds(cr, way.pods, observed)
+    idle = idle_seconds(cr, pod_progress.pods, observed)
     late = idle >= deadline_of(cr)
-    found = _lost(way) or known or _missing(way, observed, idle=idle, late=late)
+    found = _lost(pod_progress) or known or _missing(pod_progress, observed, idle=idle, late=late)
     if found is None and late:
-        found = _stuck(way, observed)
-    return replace(found, passing=not late) if found is not None else None
+        found = _stuck(pod_progress, observed)
+    return replace(found, transient=not late) if found is not None else None
 
 
-def asks(cr: Object, way: Way, observed: Observed) -> list[Ref]:
-    """Whose newest Warning Event `held_up` needs, of a resource that is not ready."""
-    idle = idle_seconds(cr, way.pods, observed)
-    if way.missing:
-        return [way.maker] if _is_awaited(way, idle) or idle >= deadline_of(cr) else []
-    late = idle >= deadline_of(cr) and _lost(way) is None
-    return [ref_of(POD, pod) for pod in way.unready[:1]] if late else []
+def warnings_needed(cr: Object, pod_progress: PodProgress, observed: Observed) -> list[Ref]:
+    """Whose newest Warning Event `blocker` needs, of a resource that is not ready."""
+    idle = idle_seconds(cr, pod_progress.pods, observed)
+    if pod_progress.missing:
+        return [pod_progress.workload] if _is_awaited(pod_progress, idle) or idle >= deadline_of(cr) else []
+    late = idle >= deadline_of(cr) and _lost(pod_progress) is None
+    return [ref_of(POD, pod) for pod in pod_progress.unready[:1]] if late else []
 
 
-def patience(cr: Object, way: Way, observed: Observed, *, fault: Problem | None) -> list[float]:
-    """The seconds until time alone tells more, for `pods.when_time_tells`; of a fault, nothing more."""
-    if fault is not None and not fault.passing:
+def deadlines(
+    cr: Object, pod_progress: PodProgress, observed: Observed, *, fault: Problem | None
+) -> list[float]:
+    """The seconds until a deadline passes, for `pods.requeue_at_deadline`; none for a fault."""
+    if fault is not None and not fault.transient:
         return []
-    idle = idle_seconds(cr, way.pods, observed)
+    idle = idle_seconds(cr, pod_progress.pods, observed)
     left = [deadline_of(cr) - idle]
-    return [*left, PATIENCE_SECONDS - idle] if way.missing and way.acted else left
+    return (
+        [*left, UNSCHEDULABLE_AFTER_SECONDS - idle]
+        if pod_progress.missing and pod_progress.observed_by_controller
+        else left
+    )
 
 
-def _is_awaited(way: Way, idle: float) -> bool:
-    return way.missing and way.acted and idle >= PATIENCE_SECONDS
+def _is_awaited(pod_progress: PodProgress, idle: float) -> bool:
+    return (
+        pod_progress.missing and pod_progress.observed_by_controller and idle >= UNSCHEDULABLE_AFTER_SECONDS
+    )
 
 
-def _lost(way: Way) -> Problem | None:
-    """A Pod whose node is not heard of, or was not for so long that the Pod is to go, and it does not."""
-    for pod in way.unready:
+def _lost(pod_progress: PodProgress) -> Problem | None:
+    """A Pod whose node does not respond, or did not for so long that the Pod is being evicted, and stays."""
+    for pod in pod_progress.unready:
         evicted = pod_condition(pod, "DisruptionTarget").get("reason") == _EVICTED
-        if unheard(pod) or (evicted and pod in way.ending):
+        if node_unreachable(pod) or (evicted and pod in pod_progress.ending):
             return _node_lost(pod)
     return None
 
@@ -139,55 +162,55 @@ def _lost(way: Way) -> Problem | None:
 def _node_lost(pod: Object) -> Problem:
     name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
     return Problem(
-        reason="NodeLost",
+        reason=reasons.NODE_LOST,
         message=f"The node of Pod {name} does not answer (`kubectl get pod {name} -n {namespace} -o wide` "
         "names it): bring it back. If it is gone for good, delete the Node, or taint it "
-        "node.kubernetes.io/out-of-service, and the Pod is made anew elsewhere.",
+        "node.kubernetes.io/out-of-service, and the Pod is created again elsewhere.",
     )
 
 
-def _missing(way: Way, observed: Observed, *, idle: float, late: bool) -> Problem | None:
+def _missing(pod_progress: PodProgress, observed: Observed, *, idle: float, late: bool) -> Problem | None:
     """A Pod that its maker does not make."""
-    said = observed.warnings.get(way.maker)
-    if said is not None and not late:
+    event = observed.warnings.get(pod_progress.workload)
+    if event is not None and not late:
         # Until then what it says must be of now: Events are kept for an hour.
-        of_now = seconds_since(said.at, now=observed.now) <= idle + 1
-        said = said if said.reason == _REFUSED and of_now else None
-    if not way.missing or not (late or said is not None):
+        of_now = seconds_since(event.at, now=observed.now) <= idle + 1
+        event = event if event.reason == _REFUSED and of_now else None
+    if not pod_progress.missing or not (late or event is not None):
         return None
-    kind, name = way.maker.type.kind, way.maker.name
-    words = f": {_quoted(said)}" if said is not None else ", and no Event says why."
+    kind, name = pod_progress.workload.type.kind, pod_progress.workload.name
+    note = f": {_quoted(event)}" if event is not None else ", and no Event says why."
     return Problem(
-        reason="PodMissing",
-        message=f"{kind} {name} has no Pod, or too few{words} Allow it, or ask for less; it is tried again "
-        f"(`kubectl describe {kind.lower()} {name} -n {way.maker.namespace}`).",
+        reason=reasons.POD_MISSING,
+        message=f"{kind} {name} has no Pod, or too few{note} Allow it, or request less; it is retried "
+        f"(`kubectl describe {kind.lower()} {name} -n {pod_progress.workload.namespace}`).",
     )
 
 
-def _stuck(way: Way, observed: Observed) -> Problem:
-    for pod in way.unready[:1]:
+def _stuck(pod_progress: PodProgress, observed: Observed) -> Problem:
+    for pod in pod_progress.unready[:1]:
         name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
-        look = f"see `kubectl describe pod {name} -n {namespace}`."
-        said = observed.warnings.get(ref_of(POD, pod))
-        words = f" {_quoted(said)}" if said is not None else ""
-        if said is not None and said.reason == _NODE_NOT_READY:
+        hint = f"see `kubectl describe pod {name} -n {namespace}`."
+        event = observed.warnings.get(ref_of(POD, pod))
+        note = f" {_quoted(event)}" if event is not None else ""
+        if event is not None and event.reason == _NODE_NOT_READY:
             return _node_lost(pod)
-        if said is not None and said.reason in _MOUNTS and _is_not_set_up(pod):
+        if event is not None and event.reason in _MOUNTS and _is_not_set_up(pod):
             return Problem(
-                reason="VolumeNotMounted",
-                message=f"Pod {name} waits for a volume:{words} Free the volume where it is still in use, "
-                f"or mend its storage; it is tried again. Else {look}",
+                reason=reasons.VOLUME_NOT_MOUNTED,
+                message=f"Pod {name} waits for a volume:{note} Free the volume where it is still in use, "
+                f"or fix its storage; it is retried. Else {hint}",
             )
-        what = "is still ending" if pod in way.ending else "is not ready"
+        what = "is still ending" if pod in pod_progress.ending else "is not ready"
         return Problem(
-            reason="ProgressDeadlineExceeded",
-            message=f"Pod {name} {what}, and there is no progress: {look}{words}",
+            reason=reasons.PROGRESS_DEADLINE_EXCEEDED,
+            message=f"Pod {name} {what}, and there is no progress: {hint}{note}",
         )
-    kind, name = way.maker.type.kind, way.maker.name
+    kind, name = pod_progress.workload.type.kind, pod_progress.workload.name
     return Problem(
-        reason="ProgressDeadlineExceeded",
+        reason=reasons.PROGRESS_DEADLINE_EXCEEDED,
         message=f"There is no progress: see `kubectl describe {kind.lower()} {name} "
-        f"-n {way.maker.namespace}`.",
+        f"-n {pod_progress.workload.namespace}`.",
     )
 
 
@@ -200,6 +223,6 @@ def _is_not_set_up(pod: Object) -> bool:
     return True
 
 
-def _quoted(said: Said) -> str:
-    words = " ".join(said.note[:_LONGEST_SAID].split())
-    return words if words.endswith((".", "!", "?")) else f"{words}."
+def _quoted(event: WarningEvent) -> str:
+    note = " ".join(event.note[:_LONGEST_SAID].split())
+    return note if note.endswith((".", "!", "?")) else f"{note}."

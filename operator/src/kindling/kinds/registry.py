@@ -1,44 +1,60 @@
-"""Which kinds there are: one line each. A new kind is a room beside this file and a line here."""
+"""The kinds, one line each. A new kind is a package beside this file and a line here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from kindling.kinds.contract import Kind
+from kindling.kinds.base import Kind
 from kindling.kinds.memcached import Memcached
 from kindling.kinds.mycustomresource import MyCustomResource
 from kindling.kinds.postgresql import Postgresql
 from kindling.kinds.pulsarconsumer import PulsarConsumer
 
 
-class Told(NamedTuple):
-    """What a room is told of the process; see `kinds`."""
+class Options(NamedTuple):
+    """What a kind needs to know of the process; see `kinds`."""
 
     images: Mapping[str, str]
     operator_namespace: str
     local_broker: str
+    pull_secrets: Sequence[str]
 
 
-def _postgresql(told: Told, group: str) -> Kind:
-    return Postgresql(group=group, image=told.images["postgres"], operator_namespace=told.operator_namespace)
+def _postgresql(options: Options, group: str) -> Kind:
+    return Postgresql(
+        group=group,
+        image=options.images["postgres"],
+        operator_namespace=options.operator_namespace,
+        pull_secrets=options.pull_secrets,
+    )
+
+
+def _memcached(options: Options) -> Kind:
+    return Memcached(
+        image=options.images["memcached"],
+        operator_namespace=options.operator_namespace,
+        pull_secrets=options.pull_secrets,
+    )
+
+
+def _pulsar_consumer(options: Options) -> Kind:
+    return PulsarConsumer(
+        image=options.images["pulsar-consumer"],
+        local_broker=options.local_broker,
+        pull_secrets=options.pull_secrets,
+    )
 
 
 # Made when it is to be served: the image of one that is not need not be there.
-_ROOMS: tuple[tuple[str, Callable[[Told], Kind]], ...] = (
-    ("Postgresql", lambda told: _postgresql(told, "database.technotuesday.io")),
-    ("Postgresql", lambda told: _postgresql(told, "database.db.example.com")),
-    (
-        "Memcached",
-        lambda told: Memcached(image=told.images["memcached"], operator_namespace=told.operator_namespace),
-    ),
-    (
-        "PulsarConsumer",
-        lambda told: PulsarConsumer(image=told.images["pulsar-consumer"], local_broker=told.local_broker),
-    ),
+_KINDS: tuple[tuple[str, Callable[[Options], Kind]], ...] = (
+    ("Postgresql", lambda options: _postgresql(options, "database.technotuesday.io")),
+    ("Postgresql", lambda options: _postgresql(options, "database.db.example.com")),
+    ("Memcached", _memcached),
+    ("PulsarConsumer", _pulsar_consumer),
     ("MyCustomResource", lambda _: MyCustomResource()),
 )
-NAMES = tuple(dict.fromkeys(name for name, _ in _ROOMS))
+NAMES = tuple(dict.fromkeys(name for name, _ in _KINDS))
 """Every kind's name; one name may be served in several groups."""
 
 
@@ -47,12 +63,14 @@ def kinds(
     *,
     operator_namespace: str = "kindling-system",
     local_broker: str = "",
+    pull_secrets: Sequence[str] = (),
     only: Collection[str] = (),
 ) -> list[Kind]:
     """The kinds of these names, all where none is named.
 
     `images` has the image of each folder under operator/images, by the folder's name. Workloads that take
-    connections admit the operator's Pods in `operator_namespace`.
+    connections admit the operator's Pods in `operator_namespace`. `pull_secrets`, each of the resource's
+    own namespace, are for these images.
     """
-    told = Told(images, operator_namespace, local_broker)
-    return [make(told) for name, make in _ROOMS if not only or name in only]
+    options = Options(images, operator_namespace, local_broker, pull_secrets)
+    return [make(options) for name, make in _KINDS if not only or name in only]

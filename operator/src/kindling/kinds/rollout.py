@@ -1,10 +1,11 @@
-"""How far a Deployment has come, as its own status tells: for every kind that runs one."""
+"""The progress of a Deployment's rollout, by its own status: for every kind that runs one."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kindling.kinds.contract import Problem
+from kindling.kinds import reasons
+from kindling.kinds.base import Problem
 from kindling.kube.resources import Object
 
 LONGEST_SAID = 1000
@@ -30,13 +31,13 @@ def refused(deployment: Object | None) -> Problem | None:
     """What the cluster says where it refuses the Deployment its ReplicaSet or Pods (a quota, a policy)."""
     for item in ((deployment or {}).get("status") or {}).get("conditions") or ():
         pods = item.get("type") == "ReplicaFailure" and item.get("status") == "True"
-        # Until the ReplicaSet is there, the controller neither counts nor tells of a deadline.
+        # Until the ReplicaSet is there, the controller neither counts nor reports a deadline.
         replica_set = item.get("type") == "Progressing" and item.get("reason") == "ReplicaSetCreateError"
         if pods or replica_set:
             said = str(item.get("message", "no reason given"))[:LONGEST_SAID]
             return Problem(
-                reason="PodsRefused",
-                message=f"The cluster refuses Pods: {said}. Allow it, or ask for less; it is tried again.",
+                reason=reasons.FAILED_CREATE,
+                message=f"The cluster rejects Pods: {said}. Allow it, or request less; it is retried.",
             )
     return None
 

@@ -14,16 +14,16 @@ from types import TracebackType
 import aiohttp
 import orjson
 
-from kindling.kube.access import METADATA_ONLY, Access
+from kindling.kube.credentials import METADATA_ONLY, Credentials
 from kindling.kube.errors import Unreachable, error_from
-from kindling.kube.resources import EVENT, FIELD_MANAGER, PAGE, Listing, Object, Ref, ResourceType
+from kindling.kube.resources import EVENT, FIELD_MANAGER, PAGE_SIZE, ListPage, Object, Ref, ResourceType
 
 POOL = 32
 """Connections at most: one for each worker, so that a request that hangs takes nobody else's turn. Each costs
 a quarter of a MiB, its TLS buffer."""
 TIMEOUT_SECONDS = 30.0
 CONNECT_SECONDS = 5.0
-PATIENCE_SECONDS = 10.0
+MAX_RETRY_AFTER_SECONDS = 10.0
 """The longest Retry-After that is slept through in place; a longer one goes back to the queue."""
 ATTEMPTS = 3
 JSON = "application/json"
@@ -38,7 +38,7 @@ class Client:
 
     def __init__(
         self,
-        access: Access,
+        credentials: Credentials,
         *,
         limit: int = POOL,
         on_write: Observer | None = None,
@@ -48,9 +48,9 @@ class Client:
 
         Hence turns of our own: a request that waited for a connection would be sent unasked.
         """
-        self._server = access.server
-        self._session = access.session(limit=limit)
-        self._turns = asyncio.Semaphore(limit)
+        self._server = credentials.server
+        self._session = credentials.session(limit=limit)
+        self._slots = asyncio.Semaphore(limit)
         self._timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS, sock_connect=CONNECT_SECONDS)
         self._on_write = on_write
         self._before_write = before_write
@@ -85,17 +85,17 @@ class Client:
         selector: str = "",
         fields: str = "",
         metadata: bool = False,
-    ) -> AsyncIterator[Listing]:
+    ) -> AsyncIterator[ListPage]:
         """All objects, consistent as of one moment, page by page: thousands at once would not be small.
 
         With `metadata`, nothing of them but that.
         """
         accept = METADATA_ONLY.format(suffix="List") if metadata else JSON
-        query = {"limit": str(PAGE)} | ({"labelSelector": selector} if selector else {})
+        query = {"limit": str(PAGE_SIZE)} | ({"labelSelector": selector} if selector else {})
         query |= {"fieldSelector": fields} if fields else {}
         while True:
             page = await self._call("GET", type.path(namespace=namespace), query=query, accept=accept)
-            yield Listing(int(page["metadata"].get("resourceVersion") or 0), page.get("items") or [])
+            yield ListPage(int(page["metadata"].get("resourceVersion") or 0), page.get("items") or [])
             token = page["metadata"].get("continue")
             if not token:
                 return
@@ -150,12 +150,16 @@ class Client:
         )
 
     async def delete(self, ref: Ref, *, uid: str, resource_version: str | None = None) -> None:
-        """Delete that very object; :raises Conflict: when another took its name or it changed since."""
+        """Delete that very object; :raises Conflict: when another took its name or it changed since.
+
+        With its dependents, which by default a Job leaves behind.
+        """
         preconditions = {"uid": uid} | ({"resourceVersion": resource_version} if resource_version else {})
+        options = {"preconditions": preconditions, "propagationPolicy": "Background"}
         await self._call(
             "DELETE",
             ref.type.path(namespace=ref.namespace, name=ref.name),
-            body={"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions},
+            body={"apiVersion": "v1", "kind": "DeleteOptions", **options},
             wrote=("delete", ref.type),
         )
 
@@ -172,7 +176,7 @@ class Client:
     ) -> Object:
         data = _encoded(body) if body is not None else None
         for attempt in range(1, ATTEMPTS + 1):
-            async with self._turns:
+            async with self._slots:
                 if wrote is not None:
                     self._before_write()
                 try:
@@ -194,7 +198,7 @@ class Client:
                     self._on_write(*wrote)
                 return answer
             # Only the server's own word makes us wait in place; all else is the queue's affair.
-            if pause is None or pause > PATIENCE_SECONDS or attempt == ATTEMPTS:
+            if pause is None or pause > MAX_RETRY_AFTER_SECONDS or attempt == ATTEMPTS:
                 raise error_from(status=status, body=answer, retry_after=pause)
             await asyncio.sleep(pause)
         raise AssertionError("unreachable: the last attempt returns or raises")

@@ -1,4 +1,4 @@
-"""What the API server can answer instead of an object, as exceptions a caller can tell apart.
+"""What the API server can answer instead of an object, as exceptions of their own.
 
 Apart from the client, because the engine judges them without speaking HTTP.
 """
@@ -26,7 +26,7 @@ class Conflict(ApiError):
     """409: it exists already, or a precondition (uid, resourceVersion) did not hold."""
 
 
-class Refused(ApiError):
+class Rejected(ApiError):
     """400, 403, 405, 413, 422: the server will not have it as it is (quota, policy, immutable field)."""
 
 
@@ -34,8 +34,8 @@ class Unauthorized(ApiError):
     """401: the credentials are not, or no longer, good."""
 
 
-class TooMany(ApiError):
-    """429 that outlasted the client's patience; `retry_after` in seconds."""
+class TooManyRequests(ApiError):
+    """429 after all attempts of the client; `retry_after` in seconds."""
 
     retry_after: float = 1.0
 
@@ -56,11 +56,11 @@ def error_from(*, status: int, body: Object, retry_after: float | None = None) -
     reason = str(body.get("reason") or "")
     message = str(body.get("message") or f"HTTP {status}")
     kinds: dict[int, type[ApiError]] = {
-        400: Refused, 401: Unauthorized, 403: Refused, 404: NotFound, 405: Refused,
-        409: Conflict, 413: Refused, 422: Refused, 429: TooMany,
+        400: Rejected, 401: Unauthorized, 403: Rejected, 404: NotFound, 405: Rejected,
+        409: Conflict, 413: Rejected, 422: Rejected, 429: TooManyRequests,
     }  # fmt: skip
     fallback = ServerError if status >= 500 else ApiError
     error = kinds.get(status, fallback)(status=status, reason=reason, message=message)
-    if isinstance(error, TooMany) and retry_after is not None:
+    if isinstance(error, TooManyRequests) and retry_after is not None:
         error.retry_after = retry_after
     return error

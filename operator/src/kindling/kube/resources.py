@@ -1,6 +1,6 @@
 """Names of things in the API: resource types, references, and the JSON shape of objects.
 
-Free of any client, because the pure rooms (`kinds`, `engine.plan`) name resources too.
+Free of any client, because the pure packages (`kinds`, `engine.plan`) name resources too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class ResourceType:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
-    def label(self) -> str:
+    def group_kind(self) -> str:
         """`<lowercase kind>.<group>`: names the kind in labels, keys, logs and metrics."""
         return f"{self.kind.lower()}.{self.group}" if self.group else self.kind.lower()
 
@@ -52,11 +52,11 @@ class Ref(NamedTuple):
         return f"{self.type.kind} {self.namespace}/{self.name}"
 
 
-PAGE = 100
+PAGE_SIZE = 100
 """Objects listed at once. Parsed, each takes dozens of KiB, and several types are listed at the same time."""
 
 
-class Listing(NamedTuple):
+class ListPage(NamedTuple):
     """A page of what was there at a version of the server's store, with which each object's own compares."""
 
     version: int

@@ -34,7 +34,7 @@ def main() -> int:
 
 
 async def serve(parent: Parent, path: Path) -> int:
-    """Until told to end; 1 where the workers' parent has ended."""
+    """Until a signal; 1 where the workers' parent has ended."""
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)

@@ -8,18 +8,30 @@ from typing import Any
 
 import orjson
 
-from kindling.kinds.contract import Answer
+from kindling.kinds import reasons
+from kindling.kinds.base import ExternalResult
 from kindling.kinds.postgresql import identity
 from kindling.kinds.postgresql.login import Login
 
 LONGEST_LINE = 2**20
 """Bytes of a job: spec.parameters are what makes one long."""
-LONGEST_ANSWER = 2**16
+MAX_RESULT_BYTES = 2**16
 
-REASONS = frozenset({
-    "", "LoginFailed", "SuperuserLoginFailed", "UnsafeAuthentication", "InvalidParameter", "Paused",
-    "RestartPending", "NotResponding", "TooManyConnections", "DataLost", "DiskFull",
-})  # fmt: skip
+REASONS = frozenset(
+    {
+        "",
+        reasons.LOGIN_FAILED,
+        reasons.SUPERUSER_LOGIN_FAILED,
+        reasons.UNSAFE_AUTHENTICATION,
+        reasons.INVALID_PARAMETER,
+        reasons.PAUSED,
+        reasons.RESTART_PENDING,
+        reasons.NOT_RESPONDING,
+        reasons.TOO_MANY_CONNECTIONS,
+        reasons.DATA_LOST,
+        reasons.DISK_FULL,
+    }
+)
 _LONGEST_MESSAGE = 4096
 _MOST_NAMES = 64
 _LONGEST_NAME = 128
@@ -29,13 +41,13 @@ _LONGEST_NAME = 128
 class Job:
     """A login to make at an address, which may be another than the login's own.
 
-    `look` asks for a health check alone. `slow`: the server hung the last time it was asked.
+    `check_health` asks for a health check alone. `slow`: the server hung the last time it was asked.
     """
 
     login: Login
     host: str
     port: int
-    look: bool = False
+    check_health: bool = False
     slow: bool = False
 
     @property
@@ -47,7 +59,7 @@ class Job:
         return replace(self, slow=True)
 
     def line(self) -> bytes:
-        login = {name: value for name, value in vars(self.login).items() if name != "memo"}
+        login = {name: value for name, value in vars(self.login).items() if name != "cache_key"}
         login["parameters"] = dict(self.login.parameters)
         login["defaults"] = dict(self.login.defaults)
         return orjson.dumps({**vars(self), "login": login}) + b"\n"
@@ -56,37 +68,37 @@ class Job:
 def job(line: bytes) -> Job:
     """:raises ValueError: (KeyError, TypeError) for what is no job."""
     values = orjson.loads(line)
-    return Job(**{**values, "login": Login(**values["login"], memo=None)})
+    return Job(**{**values, "login": Login(**values["login"], cache_key=None)})
 
 
-def written(answer: Answer) -> bytes:
-    return orjson.dumps({**vars(answer), "facts": dict(answer.facts)}, default=str) + b"\n"
+def written(result: ExternalResult) -> bytes:
+    return orjson.dumps({**vars(result), "facts": dict(result.facts)}, default=str) + b"\n"
 
 
-def read(line: bytes) -> Answer | None:
+def read(line: bytes) -> ExternalResult | None:
     """An answer, or None for what is none: it may come from a process that a server has taken over."""
     try:
-        said: Any = orjson.loads(line)
-        ok, reason, message, facts = said["ok"], said["reason"], said["message"], said["facts"]
+        data: Any = orjson.loads(line)
+        ok, reason, message, facts = data["ok"], data["reason"], data["message"], data["facts"]
     except (ValueError, LookupError, TypeError):
         return None
     if not (isinstance(ok, bool) and isinstance(reason, str) and isinstance(message, str)):
         return None
     if reason not in REASONS or not isinstance(facts, dict):
         return None
-    return Answer(ok=ok, reason=reason, message=message[:_LONGEST_MESSAGE], facts=_facts(facts))
+    return ExternalResult(ok=ok, reason=reason, message=message[:_LONGEST_MESSAGE], facts=_facts(facts))
 
 
-def _facts(said: Mapping[str, Any]) -> dict[str, Any]:
+def _facts(data: Mapping[str, Any]) -> dict[str, Any]:
     facts: dict[str, Any] = {}
-    if isinstance(said.get("login"), bool):
-        facts["login"] = said["login"]
-    if isinstance(said.get("version"), str):
-        facts["version"] = said["version"][:_MOST_NAMES]
-    identifier = said.get("system_identifier")
+    if isinstance(data.get("login"), bool):
+        facts["login"] = data["login"]
+    if isinstance(data.get("version"), str):
+        facts["version"] = data["version"][:_MOST_NAMES]
+    identifier = data.get("system_identifier")
     if isinstance(identifier, str) and identity.FORM.fullmatch(identifier):
         facts["system_identifier"] = identifier
-    names = said.get("pending_restart")
+    names = data.get("pending_restart")
     if isinstance(names, list):
         facts["pending_restart"] = [str(name)[:_LONGEST_NAME] for name in names[:_MOST_NAMES]]
     return facts

@@ -14,10 +14,10 @@ import psycopg
 
 from kindling.kinds.postgresql import defaults, parameters
 from kindling.kinds.postgresql.initdb import REFUSED
-from kindling.prober.sessions import Session, execute, fetch, fetchval, hint, identifier, literal, told
+from kindling.prober.sessions import Session, execute, fetch, fetchval, hint, identifier, literal, summary
 
 DISK_FULL = "53100"
-"""The SQLSTATE of what finds no room."""
+"""The SQLSTATE of a full disk."""
 RELOAD_SECONDS = 5.0
 LONGEST = 1000
 
@@ -25,11 +25,11 @@ _SET = """SELECT lower(name), setting FROM pg_file_settings
     WHERE sourcefile LIKE '%/postgresql.auto.conf' ORDER BY seqno"""
 _LOADED = "SELECT pg_conf_load_time()::text"
 _PENDING = "SELECT name FROM pg_settings WHERE pending_restart ORDER BY name"
-# Set, but the server was not told: we were cut off in between.
-_UNTOLD = "SELECT (pg_stat_file('postgresql.auto.conf')).modification > pg_conf_load_time()"
+# Set, but the server did not reload: we were cut off in between.
+_RELOAD_PENDING = "SELECT (pg_stat_file('postgresql.auto.conf')).modification > pg_conf_load_time()"
 
 
-class Invalid(Exception):
+class InvalidParameters(Exception):
     """The server will not have them; nothing was changed. Its text is for the user."""
 
 
@@ -41,7 +41,7 @@ def difference(
     `wanted` says the spec, `derived` follows by default (`kinds.postgresql.defaults`) and holds nothing of
     `wanted`. What of it only a start takes up is left to the next one, or as it is if that has been.
     """
-    present = _present(session)
+    present = _current(session)
     now = {
         name: value
         for name, value in derived.items()
@@ -60,18 +60,18 @@ def pending(session: Session) -> list[str]:
     return [str(row[0]) for row in fetch(session, _PENDING)]
 
 
-def bring(session: Session, wanted: Mapping[str, str], derived: Mapping[str, str]) -> list[str]:
+def sync(session: Session, wanted: Mapping[str, str], derived: Mapping[str, str]) -> list[str]:
     """Make it so, and say what needs a restart: then nothing was changed, for all of them come with it.
 
     :raises Invalid: when the server refuses one of them, or did not start with them.
     """
     changes = difference(session, wanted, derived)
     if changes:
-        _not_refused(session, wanted, derived)
-        present = _present(session)
+        _check_rejected(session, wanted, derived)
+        present = _current(session)
         _load(session, changes)
         _set(session, changes, present, derived=derived)
-    if changes or fetchval(session, _UNTOLD):
+    if changes or fetchval(session, _RELOAD_PENDING):
         _reload(session)
     waiting = pending(session)
     if waiting and changes:
@@ -81,7 +81,7 @@ def bring(session: Session, wanted: Mapping[str, str], derived: Mapping[str, str
     return waiting
 
 
-def _present(session: Session) -> dict[str, str]:
+def _current(session: Session) -> dict[str, str]:
     return {row[0]: row[1] for row in fetch(session, _SET)}
 
 
@@ -89,12 +89,12 @@ def _same(name: str, value: str, other: str) -> bool:
     return parameters.elements(name, value) == parameters.elements(name, other)
 
 
-def _not_refused(session: Session, wanted: Mapping[str, str], derived: Mapping[str, str]) -> None:
+def _check_rejected(session: Session, wanted: Mapping[str, str], derived: Mapping[str, str]) -> None:
     refused = fetchval(session, "SELECT pg_read_file(%s, 0, 1000000, true)", REFUSED)
     # Without the defaults, too: so were they written before there were any.
     known = [_settings(parameters.conf(values)) for values in ({**derived, **wanted}, wanted)]
     if refused is not None and _settings(str(refused)) in known:
-        raise Invalid("PostgreSQL does not start with spec.parameters as they are together")
+        raise InvalidParameters("PostgreSQL does not start with spec.parameters as they are together")
 
 
 def _settings(conf: str) -> list[str]:
@@ -112,8 +112,8 @@ def _load(session: Session, changes: Mapping[str, str | None]) -> None:
                 if error.sqlstate is None:
                     raise
                 # Some only work when the server loads them at its start, and say so.
-                if "preload" not in f"{told(error)} {hint(error)}":
-                    raise _invalid(name, str(value), error) from error
+                if "preload" not in f"{summary(error)} {hint(error)}":
+                    raise _invalid_parameters(name, str(value), error) from error
 
 
 def _set(
@@ -135,7 +135,7 @@ def _set(
                 execute(session, _statement(other, previous.get(other)))
             if error.sqlstate == DISK_FULL:
                 raise
-            raise _invalid(name, value, error, derived=derived) from error
+            raise _invalid_parameters(name, value, error, derived=derived) from error
         done.append(name)
 
 
@@ -147,12 +147,14 @@ def _statement(name: str, value: str | None) -> str:
     return f"ALTER SYSTEM SET {which} = {', '.join(map(literal, parts))}"
 
 
-def _invalid(name: str, value: str | None, error: psycopg.Error, *, derived: Collection[str] = ()) -> Invalid:
+def _invalid_parameters(
+    name: str, value: str | None, error: psycopg.Error, *, derived: Collection[str] = ()
+) -> InvalidParameters:
     advice = f" ({hint(error).rstrip('.')})" if hint(error) else ""
-    what = f"spec.parameters.{name}" + (f" {value!r}" if value is not None else " can not be taken out")
+    what = f"spec.parameters.{name}" + (f" {value!r}" if value is not None else " cannot be removed")
     if value is not None and name in derived:
         what = f"{name} {value!r}, which follows from {defaults.FROM[name]} until spec.parameters has it"
-    return Invalid(f"{what}: {told(error)}{advice}"[:LONGEST])
+    return InvalidParameters(f"{what}: {summary(error)}{advice}"[:LONGEST])
 
 
 def _reload(session: Session) -> None:

@@ -9,18 +9,23 @@ import signal
 import socket
 from contextlib import suppress
 
-from kindling.prober import answers, jobs
+from kindling.kinds import reasons
+from kindling.prober import jobs, results
+from kindling.prober.fair_queue import FairQueue, PriorityLevel
 from kindling.prober.jobs import Job
-from kindling.prober.lanes import Lane, Lanes
 from kindling.prober.sessions import CONNECT_SECONDS, LOGIN, PATIENT
-from kindling.prober.workers import FUSE_SECONDS, Parent
+from kindling.prober.workers import EXHAUSTED, FUSE_SECONDS, Parent
 
-LOOK_SECONDS = 6.0
+HEALTH_CHECK_SECONDS = 6.0
 LOGIN_SECONDS = CONNECT_SECONDS + 1.0
 """For a login and the first question after it."""
 WORK_SECONDS = 60.0
 """For all of a job: a database is made from a copy, on whatever disk there is."""
 assert WORK_SECONDS < FUSE_SECONDS
+
+
+class _Exhausted(Exception):
+    """The worker's processor time is spent."""
 
 
 class Pool:
@@ -29,10 +34,10 @@ class Pool:
     def __init__(self, parent: Parent) -> None:
         self._parent = parent
         self._numbers = itertools.count()
-        self._lanes: Lanes[int] = Lanes()
-        self._turns: dict[int, asyncio.Event] = {}
+        self._fair_queue: FairQueue[int] = FairQueue()
+        self._started: dict[int, asyncio.Event] = {}
         self.broken = asyncio.Event()
-        """No worker can be had any more: the process is to start anew."""
+        """No worker can be started any more: the process must be restarted."""
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -41,8 +46,8 @@ class Pool:
         except (ValueError, TypeError, LookupError):
             writer.close()
             return
-        answering = asyncio.create_task(self._answer(job))
-        leaving = asyncio.create_task(reader.read(1))  # nothing more is said: its end is the operator's
+        answering = asyncio.create_task(self._run(job))
+        leaving = asyncio.create_task(reader.read(1))  # nothing more is received: its end is the operator's
         try:
             await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
             if answering.done():
@@ -55,37 +60,41 @@ class Pool:
             await asyncio.gather(answering, leaving, return_exceptions=True)
             writer.close()
 
-    async def _answer(self, job: Job) -> bytes:
+    async def _run(self, job: Job) -> bytes:
         number = next(self._numbers)
-        turn = self._turns[number] = asyncio.Event()
-        slow = self._lanes.lane(job.server) is Lane.SLOW
-        self._lanes.add(number, job.server)
+        started = self._started[number] = asyncio.Event()
+        slow = self._fair_queue.level(job.server) is PriorityLevel.SLOW
+        self._fair_queue.add(number, job.server)
         hung: bool | None = None
         try:
             self._advance()
-            await turn.wait()
+            await started.wait()
             line = await self._work(job.slowed() if slow else job)
-            answer = jobs.read(line)
-            hung = answer is None or answer.reason == "NotResponding"
-            return jobs.written(answer or answers.broken_off(job.login))
+            result = jobs.read(line)
+            hung = result is None or result.reason == reasons.NOT_RESPONDING
+            return jobs.written(result or results.broken_off(job.login))
+        except _Exhausted:
+            hung = True
+            return jobs.written(results.too_much_computing(job.login))
         except TimeoutError:
             hung = True
             return jobs.written(
-                answers.not_responding(job.login, LOOK_SECONDS if job.look else LOGIN_SECONDS)
+                results.not_responding(job.login, HEALTH_CHECK_SECONDS if job.check_health else LOGIN_SECONDS)
             )
         finally:
-            self._lanes.done(number, hung=hung)
-            del self._turns[number]
+            self._fair_queue.done(number, hung=hung)
+            del self._started[number]
             self._advance()
 
     def _advance(self) -> None:
-        while (number := self._lanes.next()) is not None:
-            self._turns[number].set()
+        while (number := self._fair_queue.next()) is not None:
+            self._started[number].set()
 
     async def _work(self, job: Job) -> bytes:
         """What the worker writes last; empty where it ended without an answer.
 
         :raises TimeoutError: when its time was over.
+        :raises _Exhausted: when its processor time was.
         """
         try:
             channel, process = self._parent.start()
@@ -94,7 +103,7 @@ class Pool:
             raise
         channel.setblocking(False)
         try:
-            async with asyncio.timeout(LOOK_SECONDS if job.look else WORK_SECONDS):
+            async with asyncio.timeout(HEALTH_CHECK_SECONDS if job.check_health else WORK_SECONDS):
                 return await _talk(channel, job)
         finally:
             with suppress(ProcessLookupError):
@@ -107,23 +116,25 @@ async def _talk(channel: socket.socket, job: Job) -> bytes:
     """Give it the job, follow its stages, and take its answer."""
     loop = asyncio.get_running_loop()
     await loop.sock_sendall(channel, job.line())
-    said = b""
+    received = b""
     async with asyncio.timeout(LOGIN_SECONDS) as login:
-        while not said.endswith(b"\n") and len(said) < jobs.LONGEST_ANSWER:
+        while not received.endswith(b"\n") and len(received) < jobs.MAX_RESULT_BYTES:
             try:
-                data = await loop.sock_recv(channel, jobs.LONGEST_ANSWER)
+                data = await loop.sock_recv(channel, jobs.MAX_RESULT_BYTES)
             except ConnectionError:
                 data = b""
             if not data:
                 return b""
-            said += data
-            stages, said = _parted(said)
+            received += data
+            stages, received = _parted(received)
+            if EXHAUSTED in stages:
+                raise _Exhausted
             if stages:
                 login.reschedule(None if stages.endswith(PATIENT) else loop.time() + LOGIN_SECONDS)
-    return said
+    return received
 
 
-def _parted(said: bytes) -> tuple[bytes, bytes]:
+def _parted(received: bytes) -> tuple[bytes, bytes]:
     """The stages that it went through, and the beginning of the answer."""
-    answer = said.lstrip(LOGIN + PATIENT)
-    return said[: len(said) - len(answer)], answer
+    result = received.lstrip(LOGIN + PATIENT + EXHAUSTED)
+    return received[: len(received) - len(result)], result

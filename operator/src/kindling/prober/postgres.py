@@ -14,16 +14,17 @@ from typing import Any
 
 import psycopg
 
-from kindling.kinds.contract import Answer
+from kindling.kinds import reasons
+from kindling.kinds.base import ExternalResult
 from kindling.kinds.postgresql import identity
 from kindling.kinds.postgresql.login import Login
 from kindling.prober import parameters
-from kindling.prober.answers import disk_full, failed, not_responding, other_data, too_many, unsafe
+from kindling.prober.results import disk_full, failed, not_responding, other_data, too_many, unsafe
 from kindling.prober.scram import verifier
 from kindling.prober.sessions import (
     CONNECT_SECONDS,
     Address,
-    Refused,
+    LoginRejected,
     Session,
     UnsafeAuthentication,
     execute,
@@ -33,18 +34,18 @@ from kindling.prober.sessions import (
 )
 
 OWNS = "SELECT pg_get_userbyid(datdba) = current_user FROM pg_database WHERE datname = current_database()"
-# What provisioning can mend: wrong password, no such role or not admitted, no such database, no right.
+# What provisioning can fix: wrong password, no such role or not admitted, no such database, no right.
 WRONG_PASSWORD, NOT_ADMITTED, NO_RIGHT = "28P01", "28000", "42501"
-MENDABLE = frozenset({WRONG_PASSWORD, NOT_ADMITTED, "3D000", NO_RIGHT})
+PROVISIONABLE = frozenset({WRONG_PASSWORD, NOT_ADMITTED, "3D000", NO_RIGHT})
 TOO_MANY = "53300"
 # All that a server may lead to, whose answers need not be what was asked for.
-FAILURES = (OSError, MemoryError, LookupError, TypeError, ValueError, Refused, psycopg.Error)
-AGAIN_SECONDS = 0.5
+FAILURES = (OSError, MemoryError, LookupError, TypeError, ValueError, LoginRejected, psycopg.Error)
+RETRY_SECONDS = 0.5
 WHOSE = "SELECT system_identifier::text FROM pg_control_system()"
 _VERSION = re.compile(r"[1-9][0-9]{0,2}([^0-9\s]\S{0,58})?")
 
 
-class _CannotEnter(Exception):
+class _SuperuserRejected(Exception):
     """The superuser's login was refused."""
 
 
@@ -52,7 +53,7 @@ class _OtherData(Exception):
     """The server has data of this system identifier, and should have another's."""
 
 
-def bring(address: Address, login: Login, *, provision_first: bool = False) -> Answer:
+def sync(address: Address, login: Login, *, provision_first: bool = False) -> ExternalResult:
     """Log in as the user; where that fails, make role and database as they should be and log in again.
 
     Then bring the parameters. Where the login says not to provision, it is only looked at.
@@ -63,17 +64,17 @@ def bring(address: Address, login: Login, *, provision_first: bool = False) -> A
     try:
         try:
             problem = _logged_in(address, login, facts, provision_first=provision_first)
-        except Refused as error:
+        except LoginRejected as error:
             if error.state != TOO_MANY:
                 raise
             return _by_the_reserve(address, login, facts)
         return problem or _parameters(address, login, facts)
     except _OtherData as error:
         return other_data(login, str(error))
-    except _CannotEnter:
-        return Answer(
+    except _SuperuserRejected:
+        return ExternalResult(
             ok=False,
-            reason="SuperuserLoginFailed",
+            reason=reasons.SUPERUSER_LOGIN_FAILED,
             message=f"The server has another password for role {login.superuser!r} than the one in its "
             f"Secret. It is set from there at each start: restart the server with "
             f"`kubectl delete pod {login.pod} -n {login.namespace}`.",
@@ -87,7 +88,7 @@ def bring(address: Address, login: Login, *, provision_first: bool = False) -> A
         return _failure(login, error, facts)
 
 
-def _by_the_reserve(address: Address, login: Login, facts: dict[str, Any]) -> Answer:
+def _by_the_reserve(address: Address, login: Login, facts: dict[str, Any]) -> ExternalResult:
     """The server is full, but for a few places that are the superuser's, who can make sure of the role."""
     facts["login"] = True
     try:
@@ -97,27 +98,27 @@ def _by_the_reserve(address: Address, login: Login, facts: dict[str, Any]) -> An
             if login.provision:
                 _provision(connection, login)
         found = _parameters(address, login, facts)
-    except Refused as error:
+    except LoginRejected as error:
         if error.state != TOO_MANY:
             raise
         return too_many(login, facts=facts, ok=False)
     return too_many(login, facts=facts, ok=login.provision) if found.ok else found
 
 
-def look(address: Address, login: Login) -> Answer:
+def check_health(address: Address, login: Login) -> ExternalResult:
     """Whether the server still answers, lets the user in, has its database, and gets it onto the disk.
 
     What it costs the server: one login, and where nothing is paused a few dozen bytes of WAL, a transaction
     id and one flush. What failed other than by a time-out is tried once more.
     """
-    answer = _look(address, login)
-    if not answer.ok and answer.reason != "NotResponding":
-        time.sleep(AGAIN_SECONDS)
-        answer = _look(address, login)
-    return answer
+    result = _check_once(address, login)
+    if not result.ok and result.reason != reasons.NOT_RESPONDING:
+        time.sleep(RETRY_SECONDS)
+        result = _check_once(address, login)
+    return result
 
 
-def _look(address: Address, login: Login) -> Answer:
+def _check_once(address: Address, login: Login) -> ExternalResult:
     facts: dict[str, Any] = {}
     try:
         with session(address, user=login.user, password=login.password, database=login.user) as connection:
@@ -125,11 +126,11 @@ def _look(address: Address, login: Login) -> Answer:
             facts["login"] = bool(fetchval(connection, OWNS))
             _note_version(connection, facts)
             if not facts["login"]:
-                raise Refused("", f"database {login.user!r} is not owned by {login.user!r} any more")
+                raise LoginRejected("", f"database {login.user!r} is not owned by {login.user!r} any more")
             if login.provision and not fetchval(connection, "SELECT pg_is_in_recovery()"):
                 _flush(connection)
-            return Answer(ok=True, facts=facts)
-    except Refused as error:
+            return ExternalResult(ok=True, facts=facts)
+    except LoginRejected as error:
         if error.state == TOO_MANY:
             return too_many(login, facts={"login": True}, ok=True)
         return _failure(login, error, facts)
@@ -159,41 +160,41 @@ def _flush(connection: Session) -> None:
 def warm_up(port: int) -> None:
     """Load what a login loads, by one at a port of this machine where nobody listens."""
     verifier("")
-    bring(
+    sync(
         ("localhost", port),
         Login(
             host="", port=0, namespace="", pod="", user="-", password="-", superuser="-",
-            superuser_password=None, memo=None,
+            superuser_password=None, cache_key=None,
         ),
     )  # fmt: skip
 
 
 def _logged_in(
     address: Address, login: Login, facts: dict[str, Any], *, provision_first: bool
-) -> Answer | None:
+) -> ExternalResult | None:
     """None once the user gets in, and then `facts` say so."""
-    if (login.provision and provision_first) or not _enters(address, login, facts):
+    if (login.provision and provision_first) or not _can_log_in(address, login, facts):
         if not login.provision:
-            return Answer(
+            return ExternalResult(
                 ok=False,
-                reason="LoginFailed",
+                reason=reasons.LOGIN_FAILED,
                 message=f"The server does not let {login.user!r} in, and spec.paused keeps that from being "
-                "mended: set spec.paused to false.",
+                "fixed: set spec.paused to false.",
             )
         with _superuser(address, login) as connection:
             _compare(connection, login, facts)
             _provision(connection, login)
-        if not _enters(address, login, facts):
-            return Answer(
+        if not _can_log_in(address, login, facts):
+            return ExternalResult(
                 ok=False,
-                reason="LoginFailed",
+                reason=reasons.LOGIN_FAILED,
                 message=f"The server does not let {login.user!r} in though its role was just set: "
                 f"check what else changes roles or pg_hba.conf on {login.host}.",
             )
     return None
 
 
-def _enters(address: Address, login: Login, facts: dict[str, Any]) -> bool:
+def _can_log_in(address: Address, login: Login, facts: dict[str, Any]) -> bool:
     try:
         with session(address, user=login.user, password=login.password, database=login.user) as connection:
             _compare(connection, login, facts)
@@ -201,13 +202,13 @@ def _enters(address: Address, login: Login, facts: dict[str, Any]) -> bool:
             facts["login"] = owns
             _note_version(connection, facts)
             return owns
-    except (Refused, psycopg.Error) as error:
-        if _state(error) not in MENDABLE:
+    except (LoginRejected, psycopg.Error) as error:
+        if _state(error) not in PROVISIONABLE:
             raise
         return False
 
 
-def _failure(login: Login, error: Exception, facts: dict[str, Any]) -> Answer:
+def _failure(login: Login, error: Exception, facts: dict[str, Any]) -> ExternalResult:
     if _state(error) == parameters.DISK_FULL:
         return disk_full(error, facts=facts)
     return failed(login, error, facts=facts)
@@ -215,7 +216,7 @@ def _failure(login: Login, error: Exception, facts: dict[str, Any]) -> Answer:
 
 def _state(error: Exception) -> str | None:
     """The SQLSTATE, of an error that has one."""
-    if isinstance(error, Refused):
+    if isinstance(error, LoginRejected):
         return error.state
     return error.sqlstate if isinstance(error, psycopg.Error) else None
 
@@ -257,44 +258,47 @@ def _provision(connection: Session, login: Login) -> None:
     )
 
 
-def _parameters(address: Address, login: Login, facts: dict[str, Any]) -> Answer:
+def _parameters(address: Address, login: Login, facts: dict[str, Any]) -> ExternalResult:
     try:
         with _superuser(address, login) as connection:
             _compare(connection, login, facts)
             if login.provision:
-                waiting = parameters.bring(connection, login.parameters, login.defaults)
+                waiting = parameters.sync(connection, login.parameters, login.defaults)
             elif names := parameters.difference(connection, login.parameters, login.defaults):
                 message = (
                     f"The server runs with other parameters than the spec ({', '.join(sorted(names))}), and "
                     "spec.paused keeps it so: set spec.paused to false."
                 )
-                return Answer(ok=False, reason="Paused", message=message, facts=facts)
+                return ExternalResult(ok=False, reason=reasons.PAUSED, message=message, facts=facts)
             else:
                 waiting = parameters.pending(connection)
-    except parameters.Invalid as error:
+    except parameters.InvalidParameters as error:
         message = (
-            f"{error}. None of the parameters was changed; mend or remove it "
-            f"(`kubectl logs {login.pod} -c initdb -n {login.namespace}` tells of a start that failed)."
+            f"{error}. None of the parameters was changed; fix or remove it "
+            f"(`kubectl logs {login.pod} -c initdb -n {login.namespace}` shows a start that failed)."
         )
-        return Answer(ok=False, reason="InvalidParameter", message=message, facts=facts)
-    except _CannotEnter:
+        return ExternalResult(ok=False, reason=reasons.INVALID_PARAMETER, message=message, facts=facts)
+    except _SuperuserRejected:
         if login.parameters:
             raise
-        return Answer(ok=True, facts=facts)  # nothing is asked that would need it
+        return ExternalResult(ok=True, facts=facts)  # nothing is asked that would need it
     if waiting:
         follows = "it follows by itself." if login.provision else "set spec.paused to false to have it."
-        message = f"A restart puts {', '.join(waiting)} into force; {follows}"
-        return Answer(
-            ok=False, reason="RestartPending", message=message, facts={**facts, "pending_restart": waiting}
+        message = f"A restart puts {', '.join(waiting)} into effect; {follows}"
+        return ExternalResult(
+            ok=False,
+            reason=reasons.RESTART_PENDING,
+            message=message,
+            facts={**facts, "pending_restart": waiting},
         )
-    return Answer(ok=True, facts=facts)
+    return ExternalResult(ok=True, facts=facts)
 
 
 @contextmanager
 def _superuser(address: Address, login: Login) -> Iterator[Session]:
     """:raises _CannotEnter: when the superuser is refused."""
     if login.superuser_password is None:
-        raise _CannotEnter
+        raise _SuperuserRejected
     try:
         with session(
             address,
@@ -304,7 +308,7 @@ def _superuser(address: Address, login: Login) -> Iterator[Session]:
             quiet=True,
         ) as connection:
             yield connection
-    except Refused as error:
+    except LoginRejected as error:
         if error.state not in (WRONG_PASSWORD, NOT_ADMITTED):
             raise
-        raise _CannotEnter from error
+        raise _SuperuserRejected from error

@@ -63,10 +63,10 @@ _UNSAFE = re.compile(r"authentication method requirement .* failed")
 
 LOGIN, PATIENT = b"<", b">"
 stage: Callable[[bytes], object] = len
-"""In a worker, told of what comes: LOGIN, which is to be quick, or PATIENT, which may take its time."""
+"""In a worker, called with what comes: LOGIN, which is to be quick, or PATIENT, which may take its time."""
 
 
-class Refused(Exception):
+class LoginRejected(Exception):
     """The server let nobody in, and said why; `state` is its SQLSTATE. Its text is the server's."""
 
     def __init__(self, state: str, message: str) -> None:
@@ -75,7 +75,7 @@ class Refused(Exception):
 
 
 class UnsafeAuthentication(Exception):
-    """The server asked for something else than SCRAM-SHA-256: it was told nothing."""
+    """The server requested something else than SCRAM-SHA-256: no password was sent."""
 
 
 @contextmanager
@@ -155,7 +155,7 @@ def _failure(message: str) -> Exception:
     if _UNSAFE.search(line):
         return UnsafeAuthentication()
     if found := _STATE.search(line):
-        return Refused(found[1], found[2][:LONGEST])
+        return LoginRejected(found[1], found[2][:LONGEST])
     return errors.OperationalError(line)
 
 
@@ -181,7 +181,7 @@ def hint(error: psycopg.Error) -> str:
     return (error.diag.message_hint or "")[:LONGEST]
 
 
-def told(error: BaseException) -> str:
+def summary(error: BaseException) -> str:
     """One line of an error, without the statement it came from; one for all that means the same."""
     primary = error.diag.message_primary if isinstance(error, psycopg.Error) else None
     text = (primary or str(error)).strip() or type(error).__name__

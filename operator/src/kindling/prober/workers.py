@@ -15,14 +15,16 @@ import sys
 from contextlib import suppress
 
 from kindling.prober import postgres, sessions
-from kindling.prober.answers import broken_off
 from kindling.prober.jobs import LONGEST_LINE, Job, job, written
+from kindling.prober.results import broken_off
 
 HEADROOM_BYTES = 12 * 2**20
 """Memory that a worker may take beyond what its parent has: an honest answer needs a tenth of it."""
 NICE = 10
 CPU_SECONDS = 3
 """Of processor time: a login takes a hundredth of one."""
+EXHAUSTED = bytes([signal.SIGXCPU])
+"""What a worker writes, as a stage, once that is spent: then it is killed."""
 FUSE_SECONDS = 90.0
 """A worker ends by itself after so long, whatever became of those who should have killed it."""
 
@@ -47,7 +49,7 @@ class Parent:
     def start(self) -> tuple[socket.socket, int]:
         """A new worker: the socket that takes its job and gives its answer, and its pidfd.
 
-        :raises OSError: when there is none to be had.
+        :raises OSError: when none can be started.
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         with theirs:
@@ -97,8 +99,9 @@ def _work(channel: socket.socket) -> None:
             given = job(lines.readline(LONGEST_LINE))
         if given.slow:
             os.nice(19 - NICE)
+        _report_exhaustion(channel)
         sessions.stage = channel.sendall
-        channel.sendall(_answer(given))
+        channel.sendall(_result(given))
         code = 0
     except BaseException as error:  # noqa: BLE001 nothing of it may reach the parent's code below
         with suppress(BaseException):
@@ -107,13 +110,13 @@ def _work(channel: socket.socket) -> None:
         os._exit(code)
 
 
-def _answer(given: Job) -> bytes:
+def _result(given: Job) -> bytes:
     address = given.host, given.port
     try:
-        if given.look:
-            return written(postgres.look(address, given.login))
-        # A role's own verifier may ask for more computing than there is time: it is set anew first.
-        return written(postgres.bring(address, given.login, provision_first=given.slow))
+        if given.check_health:
+            return written(postgres.check_health(address, given.login))
+        # A role's own verifier may ask for more computing than there is time: it is set again first.
+        return written(postgres.sync(address, given.login, provision_first=given.slow))
     except MemoryError:
         return written(broken_off(given.login))
 
@@ -122,8 +125,15 @@ def _limit_memory() -> None:
     with open("/proc/self/statm") as file:
         size = int(file.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (size + HEADROOM_BYTES,) * 2)
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 1))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _report_exhaustion(channel: socket.socket) -> None:
+    """A handler in Python waits until libpq returns; the byte of the interpreter's own handler does not."""
+    channel.setblocking(False)
+    signal.signal(signal.SIGXCPU, lambda *_: None)
+    signal.set_wakeup_fd(channel.fileno())
 
 
 def _warm_up() -> None:

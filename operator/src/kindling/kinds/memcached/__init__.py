@@ -1,7 +1,7 @@
 """Memcached: one to three caches of their own per resource, and a list of where they are.
 
-This file only strings the room together: `spec` reads the resource, `service`, `disruption_budget`
-and `workload` each build one child, `observation` reads Pods, `status` tells.
+This file connects the modules of the package: `spec` reads the resource, `service`, `disruption_budget`
+and `workload` each build one child, `observation` reads Pods, `status` reports.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kindling.kinds import progress
-from kindling.kinds.contract import Child, Findings, Kind, Observed, Report
+from kindling.kinds.base import Child, Kind, Observed, StatusReport, SyncResult
 from kindling.kinds.memcached import disruption_budget, observation, service, spec, status, workload
 from kindling.kinds.network import policy
 from kindling.kube.resources import (
@@ -27,14 +27,17 @@ from kindling.kube.resources import (
 class Memcached(Kind):
     """`image` is what runs: it has memcached on its PATH, and needs no more.
 
-    `operator_namespace` is where the operator's Pods are.
+    `operator_namespace` is where the operator's Pods are; with `pull_secrets` nodes pull the image.
     """
 
     type = ResourceType("cache.example.com", "v1alpha1", "Memcached", "memcacheds")
     children = (NETWORK_POLICY, SERVICE, DISRUPTION_BUDGET, DEPLOYMENT, POD)
 
-    def __init__(self, *, image: str, operator_namespace: str = "kindling-system") -> None:
+    def __init__(
+        self, *, image: str, operator_namespace: str = "kindling-system", pull_secrets: Sequence[str] = ()
+    ) -> None:
         self._image = image
+        self._pull_secrets = pull_secrets
         self._operator_namespace = operator_namespace
 
     def desired(self, cr: Object, observed: Observed) -> list[Child]:
@@ -51,13 +54,13 @@ class Memcached(Kind):
             service.build(self.type, cr, wanted),
             # One that stands alone would block every drain of its node, or protect nothing.
             *([disruption_budget.build(self.type, cr)] if wanted.size > 1 else []),
-            workload.build(self.type, cr, wanted, image=self._image),
+            workload.build(self.type, cr, wanted, image=self._image, pull_secrets=self._pull_secrets),
         ]
 
     def warnings(self, cr: Object, observed: Observed) -> Sequence[Ref]:
-        if observation.obstacle(self.type, cr, observed) is not None:
+        if observation.replica_problem(self.type, cr, observed) is not None:
             return ()
-        return progress.asks(cr, observation.way(self.type, cr, observed), observed)
+        return progress.warnings_needed(cr, observation.pod_progress(self.type, cr, observed), observed)
 
-    def status(self, cr: Object, observed: Observed, findings: Findings) -> Report:
-        return status.report(self.type, cr, observed, findings)
+    def status(self, cr: Object, observed: Observed, sync: SyncResult) -> StatusReport:
+        return status.report(self.type, cr, observed, sync)

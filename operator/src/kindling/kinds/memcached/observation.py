@@ -1,12 +1,12 @@
-"""What the observed Pods and Deployment tell of a Memcached: facts, which `status` puts into words."""
+"""The facts that the observed Pods and Deployment show of a Memcached; `status` writes the messages."""
 
 from __future__ import annotations
 
-from kindling.kinds.contract import Observed, Problem
+from kindling.kinds.base import Observed, Problem
 from kindling.kinds.memcached import spec
 from kindling.kinds.memcached.workload import PORT_ANNOTATION
-from kindling.kinds.pods import pod_ready, pods_of, trouble
-from kindling.kinds.progress import Way
+from kindling.kinds.pods import pod_problem, pod_ready, pods_of
+from kindling.kinds.progress import PodProgress
 from kindling.kinds.rollout import Rollout, refused, rollout
 from kindling.kube.resources import DEPLOYMENT, Object, Ref, ResourceType
 
@@ -15,17 +15,17 @@ def server_list(type: ResourceType, cr: Object, observed: Observed) -> list[str]
     """IP:PORT of every replica that answers, sorted; IPv6 in brackets.
 
     A Pod that has become ready is listed once its Deployment counts it, which takes a moment: so nothing is
-    told before everybody can see it, and in one write, not two. One that is no longer ready goes at once.
+    reported before everybody can see it, and in one write, not two. One that is no longer ready goes at once.
     """
     found = sorted(
         address
         for pod in pods_of(type, cr, observed)
         if pod_ready(pod) and (address := _address(pod)) is not None
     )
-    told = set((cr.get("status") or {}).get("serverList") or ())
-    counted = rollout(deployment(cr, observed)).available - sum(address in told for address in found)
-    new = [address for address in found if address not in told][: max(0, counted)]
-    return [address for address in found if address in told or address in new]
+    reported = set((cr.get("status") or {}).get("serverList") or ())
+    counted = rollout(deployment(cr, observed)).available - sum(address in reported for address in found)
+    new = [address for address in found if address not in reported][: max(0, counted)]
+    return [address for address in found if address in reported or address in new]
 
 
 def _address(pod: Object) -> str | None:
@@ -39,7 +39,7 @@ def _address(pod: Object) -> str | None:
 
 def deployment(cr: Object, observed: Observed) -> Object | None:
     meta = cr["metadata"]
-    return observed.children.get(Ref(DEPLOYMENT, meta["namespace"], meta["name"]))
+    return observed.objects.get(Ref(DEPLOYMENT, meta["namespace"], meta["name"]))
 
 
 def rolled_out(cr: Object, observed: Observed, *, size: int) -> bool:
@@ -48,20 +48,20 @@ def rolled_out(cr: Object, observed: Observed, *, size: int) -> bool:
     return progress.complete and progress.total == size
 
 
-def obstacle(type: ResourceType, cr: Object, observed: Observed) -> Problem | None:
+def replica_problem(type: ResourceType, cr: Object, observed: Observed) -> Problem | None:
     """What keeps replicas from running, where it is more than a matter of time."""
     for pod in pods_of(type, cr, observed):
-        problem = None if pod_ready(pod) else trouble(pod, now=observed.now)
+        problem = None if pod_ready(pod) else pod_problem(pod, now=observed.now)
         if problem is not None:
             return problem
     return refused(deployment(cr, observed))
 
 
-def way(type: ResourceType, cr: Object, observed: Observed) -> Way:
+def pod_progress(type: ResourceType, cr: Object, observed: Observed) -> PodProgress:
     meta = cr["metadata"]
-    return Way(
-        maker=Ref(DEPLOYMENT, meta["namespace"], meta["name"]),
-        acted=False,  # what keeps it from making Pods, it says itself
+    return PodProgress(
+        workload=Ref(DEPLOYMENT, meta["namespace"], meta["name"]),
+        observed_by_controller=False,  # what keeps it from making Pods, it says itself
         wanted=spec.read(cr).size,
         pods=pods_of(type, cr, observed),
     )

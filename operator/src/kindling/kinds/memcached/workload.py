@@ -6,10 +6,13 @@ restarts is empty.
 
 from __future__ import annotations
 
-from kindling.kinds import restricted
-from kindling.kinds.contract import Child, child_metadata, labels_of, selector_of
+from collections.abc import Sequence
+
+from kindling.kinds import pod_security
+from kindling.kinds.base import Child
 from kindling.kinds.memcached.service import PORT_NAME
 from kindling.kinds.memcached.spec import Spec
+from kindling.kinds.metadata import child_metadata, labels_of, selector_of
 from kindling.kube.resources import DEPLOYMENT, Object, ResourceType
 
 UID = 1001
@@ -23,15 +26,17 @@ GRACE_SECONDS = 15
 
 def command(spec: Spec) -> list[str]:
     """`memcached -m=64 -o modern -v` as it was meant: -m=64 reads as 0 and ends memcached at once."""
-    words = ["memcached", f"--memory-limit={spec.memory}", "-o", "modern", "-v", f"--port={spec.port}"]
+    arguments = ["memcached", f"--memory-limit={spec.memory}", "-o", "modern", "-v", f"--port={spec.port}"]
     if spec.connections is not None:
-        words.append(f"--conn-limit={spec.connections}")
+        arguments.append(f"--conn-limit={spec.connections}")
     if spec.threads is not None:
-        words.append(f"--threads={spec.threads}")
-    return words
+        arguments.append(f"--threads={spec.threads}")
+    return arguments
 
 
-def build(type: ResourceType, cr: Object, spec: Spec, *, image: str) -> Child:
+def build(
+    type: ResourceType, cr: Object, spec: Spec, *, image: str, pull_secrets: Sequence[str] = ()
+) -> Child:
     selector = {"matchLabels": selector_of(type, cr)}
     return Child(
         type=DEPLOYMENT,
@@ -47,21 +52,21 @@ def build(type: ResourceType, cr: Object, spec: Spec, *, image: str) -> Child:
                         "labels": labels_of(type, cr),
                         "annotations": {PORT_ANNOTATION: str(spec.port)},
                     },
-                    "spec": _pod(cr, spec, selector=selector, image=image),
+                    "spec": _pod(cr, spec, selector=selector, image=image, pull_secrets=pull_secrets),
                 },
             },
         },
     )
 
 
-def _pod(cr: Object, spec: Spec, *, selector: Object, image: str) -> Object:
-    common = restricted.pod(cr, uid=UID, grace_seconds=GRACE_SECONDS)
+def _pod(cr: Object, spec: Spec, *, selector: Object, image: str, pull_secrets: Sequence[str]) -> Object:
+    common = pod_security.pod(cr, uid=UID, grace_seconds=GRACE_SECONDS, pull_secrets=pull_secrets)
     if spec.port < FIRST_UNPRIVILEGED_PORT:
         sysctl = {"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}
         common["securityContext"]["sysctls"] = [sysctl]
     return {
         **common,
-        "topologySpreadConstraints": restricted.spread(selector),
+        "topologySpreadConstraints": pod_security.spread(selector),
         "containers": [_memcached(spec, image=image)],
     }
 
@@ -69,13 +74,13 @@ def _pod(cr: Object, spec: Spec, *, selector: Object, image: str) -> Object:
 def _memcached(spec: Spec, *, image: str) -> Object:
     return {
         "name": "memcached",
-        **restricted.image(image),
+        **pod_security.image(image),
         "command": command(spec),
         "ports": [{"name": PORT_NAME, "containerPort": spec.port, "protocol": "TCP"}],
         "resources": spec.resources,
-        "securityContext": restricted.CONTAINER,
+        "securityContext": pod_security.CONTAINER,
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        # memcached ends at once when told to, sooner than clients and the cluster's DNS hear of it.
+        # memcached exits at once on SIGTERM, sooner than clients and the cluster's DNS notice.
         "lifecycle": {"preStop": {"sleep": {"seconds": DRAIN_SECONDS}}},
         # It listens within milliseconds of its start: no startup probe, which would only delay Ready.
         "readinessProbe": _probe(period=1, failures=3),

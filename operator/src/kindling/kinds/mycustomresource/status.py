@@ -1,13 +1,14 @@
 """A MyCustomResource's status: `Healthy`, and since when, from the Pods that were observed alone.
 
-The reasons, a closed list: FriendFound, FriendMissing. Nothing here names a namespace, a uid or a count:
+Nothing here names a namespace, a uid or a count:
 of several friends some may come and go without the answer changing, and then nothing is written.
 """
 
 from __future__ import annotations
 
+from kindling.kinds import reasons
+from kindling.kinds.base import Done, Observed, StatusReport
 from kindling.kinds.conditions import condition
-from kindling.kinds.contract import Done, Observed, Report
 from kindling.kube.resources import Object
 
 
@@ -16,20 +17,20 @@ def friend_of(cr: Object) -> str:
     return str((cr.get("spec") or {}).get("name") or "")
 
 
-def report(cr: Object, observed: Observed) -> Report:
+def report(cr: Object, observed: Observed) -> StatusReport:
     """Ready is True from the first look on: whatever there is to know of this spec is known then."""
     friend, generation = friend_of(cr), int(cr["metadata"].get("generation", 0))
-    found = bool(observed.sought)
+    found = bool(observed.watched)
     if found:
-        reason = "FriendFound"
+        reason = reasons.FRIEND_FOUND
         message = (
             f"There is a Pod named {friend}: "
             f"`kubectl get pods -A --field-selector metadata.name={friend}` shows it."
         )
     else:
-        reason = "FriendMissing"
+        reason = reasons.FRIEND_MISSING
         message = f"There is no Pod named {friend}: create one, or name another in spec.name."
-    return Report(
+    return StatusReport(
         status={
             "Healthy": found,
             "observedGeneration": generation,
@@ -38,5 +39,5 @@ def report(cr: Object, observed: Observed) -> Report:
                 condition("Healthy", found, reason=reason, message=message, generation=generation),
             ],
         },
-        outcome=Done(),
+        result=Done(),
     )

@@ -1,10 +1,10 @@
 """Postgresql: one PostgreSQL server per resource, in two groups of one schema.
 
-This file only strings the room together: `spec`, `password`, `parameters` and `version` read the
+This file connects the modules of the package: `spec`, `password`, `parameters` and `version` read the
 resource, `defaults` what follows from volume and memory; `volume`, `secrets`, `config`, `service` and
 `workload` each build one child (`initdb` and `started` are what the Pod does first, `restart` when it is
 replaced for its parameters, `updates` when for a later operator's sake); `identity` knows whose data it is,
-`deletion` that it is about to go; `login` asks, `status` tells.
+`deletion` that it is about to go; `login` is the external sync, `status` reports.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kindling.kinds.contract import Child, Findings, Kind, Observed, Problem, Report, Sought
+from kindling.kinds.base import Child, Kind, Observed, Problem, StatusReport, SyncResult, WatchedObject
 from kindling.kinds.network import policy
 from kindling.kinds.postgresql import (
     config,
@@ -49,51 +49,65 @@ from kindling.kube.resources import (
 class Postgresql(Kind):
     """The kind in one of its groups; `image` is what runs where a resource names none.
 
-    `operator_namespace` is where the operator's Pods are, which log in to the server.
+    `operator_namespace` is where the operator's Pods are, which log in to the server; with `pull_secrets`
+    nodes pull the image.
     """
 
     children = (VOLUME_CLAIM, SECRET, CONFIG_MAP, SERVICE, NETWORK_POLICY, STATEFUL_SET, POD)
-    sights = (SECRET,)
+    watches = (SECRET,)
 
-    def __init__(self, *, group: str, image: str, operator_namespace: str = "kindling-system") -> None:
+    def __init__(
+        self,
+        *,
+        group: str,
+        image: str,
+        operator_namespace: str = "kindling-system",
+        pull_secrets: Sequence[str] = (),
+    ) -> None:
         self.type = ResourceType(group, "v1", "Postgresql", "postgresqls")
         self._image = image
+        self._pull_secrets = pull_secrets
         self._operator_namespace = operator_namespace
 
-    def seeks(self, cr: Object) -> Sequence[Sought]:
+    def watched_objects(self, cr: Object) -> Sequence[WatchedObject]:
         named = password.reference(cr)
-        return [Sought(SECRET, named.name, cr["metadata"]["namespace"])] if named else []
+        return [WatchedObject(SECRET, named.name, cr["metadata"]["namespace"])] if named else []
 
     def secrets(self, cr: Object) -> Sequence[str]:
         named = password.reference(cr)
         return (secrets.superuser_name(cr), secrets.binding_name(cr), *((named.name,) if named else ()))
 
-    def refuse(self, cr: Object, observed: Observed) -> Problem | None:
-        wanted = spec.read(cr, default_image=self._image)
+    def validate(self, cr: Object, observed: Observed) -> Problem | None:
+        wanted = self._read(cr)
         return (
-            spec.refuse(cr)
-            or parameters.refuse(wanted.parameters, resources=wanted.resources)
-            or updates.refuse(cr)
-            or version.refuse(cr, observed)
-            or volume.refuse(cr, observed)
-            or password.refuse(cr, observed)
+            spec.validate(cr)
+            or parameters.validate(wanted.parameters, resources=wanted.resources)
+            or updates.validate(cr)
+            or version.validate(cr, observed)
+            or volume.validate(cr, observed)
+            or password.validate(cr, observed)
         )
 
     def paused(self, cr: Object) -> bool:
         return spec.is_paused(cr)
 
     def desired(self, cr: Object, observed: Observed) -> list[Child]:
-        wanted = spec.read(cr, default_image=self._image)
+        wanted = self._read(cr)
         logs_in = spec.user_of(cr), password.password_of(cr, observed) or observed.password("binding")
-        if not login.lets_in(login.heard(cr, observed)):
-            # The server is told first: until it lets them in, applications go on with what they have.
+        if not login.lets_in(login.last_result(cr, observed)):
+            # The server gets it first: until it accepts the login, applications go on with what they have.
             logs_in = secrets.bound(cr, observed) or logs_in
-        identifier, going = identity.present(cr, observed), deletion.going(cr, observed)
+        identifier, frozen = identity.to_record(cr, observed), deletion.is_deleting(cr, observed)
         claim = volume.build(
-            self.type, cr, wanted, observed, version=version.of_volume(cr, observed), identifier=identifier
+            self.type,
+            cr,
+            wanted,
+            observed,
+            version=version.version_to_record(cr, observed),
+            identifier=identifier,
         )
         return [
-            *(() if wanted.ephemeral else (replace(claim, held=going),)),
+            *(() if wanted.ephemeral else (replace(claim, frozen=frozen),)),
             secrets.superuser(self.type, cr, observed),
             secrets.binding(self.type, cr, user=logs_in[0], password=logs_in[1]),
             config.build(
@@ -107,14 +121,17 @@ class Postgresql(Kind):
                 port=service.PORT,
                 operator_namespace=self._operator_namespace,
             ),
-            replace(self._workload(cr, observed, wanted), held=going),
+            replace(self._workload(cr, observed, wanted), frozen=frozen),
         ]
 
-    def wants_turn(self, cr: Object, observed: Observed) -> bool | None:
+    def wants_restart_slot(self, cr: Object, observed: Observed) -> bool | None:
         if updates.policy(cr) != updates.AUTO:
             return None
-        update = self._update(cr, observed, spec.read(cr, default_image=self._image))[1]
-        return update.waits and updates.opens(cr, observed.now) is None
+        update = self._update(cr, observed, self._read(cr))[1]
+        return update.wants_restart and updates.opens(cr, observed.now) is None
+
+    def _read(self, cr: Object) -> spec.Spec:
+        return spec.read(cr, default_image=self._image, pull_secrets=self._pull_secrets)
 
     def _workload(self, cr: Object, observed: Observed, wanted: spec.Spec) -> Child:
         template, update = self._update(cr, observed, wanted)
@@ -122,15 +139,15 @@ class Postgresql(Kind):
 
     def _update(self, cr: Object, observed: Observed, wanted: spec.Spec) -> tuple[Object, updates.Update]:
         """The Pod's template, and how the StatefulSet gets it."""
-        mark = restart.mark(cr, observed, wanted.parameters)
-        template = workload.template(self.type, cr, wanted, mark=mark)
-        return template, updates.decide(cr, observed, template=template, mark=mark)
+        restart_token = restart.restart_token(cr, observed, wanted.parameters)
+        template = workload.template(self.type, cr, wanted, restart_token=restart_token)
+        return template, updates.decide(cr, observed, template=template, restart_token=restart_token)
 
-    def inquire(self, cr: Object, observed: Observed) -> login.Login | None:
-        return login.inquire(cr, observed, identifier=identity.expected(cr, observed))
+    def external_sync(self, cr: Object, observed: Observed) -> login.Login | None:
+        return login.external_sync(cr, observed, identifier=identity.expected(cr, observed))
 
     def warnings(self, cr: Object, observed: Observed) -> Sequence[Ref]:
         return status.warnings(cr, observed)
 
-    def status(self, cr: Object, observed: Observed, findings: Findings) -> Report:
-        return status.report(self.type, cr, observed, findings)
+    def status(self, cr: Object, observed: Observed, sync: SyncResult) -> StatusReport:
+        return status.report(self.type, cr, observed, sync)

@@ -1,7 +1,7 @@
 """The ConfigMap NAME-config: who may log in and how, and for the next start the parameters and whose data.
 
 Files of our own, outside the data directory. The rules of login restart the Pod when they change; the
-parameters do not: a running server is told (`kindling.prober.parameters`), a starting one finds them.
+parameters do not: a running server gets them from `kindling.prober.parameters`, a starting one from here.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import hashlib
 import json
 from collections.abc import Mapping
 
-from kindling.kinds.contract import Child, child_metadata
+from kindling.kinds.base import Child
+from kindling.kinds.metadata import child_metadata
 from kindling.kinds.postgresql import parameters
 from kindling.kinds.postgresql.initdb import IDENTIFIER, PARAMETERS
 from kindling.kinds.postgresql.spec import SUPERUSER
@@ -27,7 +28,7 @@ IDENT = f"""\
 kindling postgres {SUPERUSER}
 """
 RULES = {"pg_hba.conf": HBA, "pg_ident.conf": IDENT}
-RULES_MARK = hashlib.sha256(json.dumps(RULES, sort_keys=True).encode()).hexdigest()[:16]
+RULES_HASH = hashlib.sha256(json.dumps(RULES, sort_keys=True).encode()).hexdigest()[:16]
 """Changes with the rules of login."""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from kindling.engine.quantity import quantity
-from kindling.kinds.contract import Observed
+from kindling.kinds.base import Observed
 from kindling.kinds.postgresql import parameters, spec, volume
 from kindling.kube.resources import Object
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from kindling.kinds.contract import Answer, Observed, Problem
+from kindling.kinds import reasons
+from kindling.kinds.base import ExternalResult, Observed, Problem
 from kindling.kinds.postgresql import login
 from kindling.kinds.postgresql.config import config_name
 from kindling.kinds.postgresql.initdb import IDENTIFIER, LOST
-from kindling.kinds.postgresql.observation import the_pod
+from kindling.kinds.postgresql.observation import find_pod
 from kindling.kinds.postgresql.spec import is_ephemeral
 from kindling.kinds.postgresql.volume import IDENTIFIER_ANNOTATION, volume_name, volume_ref
 from kindling.kube.resources import CONFIG_MAP, Object, Ref, ResourceType
@@ -22,7 +23,6 @@ from kindling.kube.resources import CONFIG_MAP, Object, Ref, ResourceType
 START_EMPTY = "kindling.dev/start-empty"
 """On the resource, with the identifier of the data that is lost: go on without it."""
 
-REASON = "DataLost"
 FORM = re.compile(r"[1-9][0-9]{0,19}")
 """A system identifier of PostgreSQL, a number of 64 bits, as text."""
 
@@ -39,25 +39,31 @@ def expected(cr: Object, observed: Observed) -> str | None:
     return None if _given_up(cr, observed) else recorded(cr, observed)
 
 
-def present(cr: Object, observed: Observed) -> str | None:
+def to_record(cr: Object, observed: Observed) -> str | None:
     """What the claim and NAME-config are to say: what is expected, else what the server has just said."""
     if is_ephemeral(cr):
         return None
-    return expected(cr, observed) or _said(login.heard(cr, observed))
+    return expected(cr, observed) or _identifier_in(login.last_result(cr, observed))
 
 
-def shown(cr: Object, observed: Observed, answer: Answer | None) -> str | None:
+def shown(cr: Object, observed: Observed, external: ExternalResult | None) -> str | None:
     """What the status is to say. What is given up goes from it last, so that it is given up whole."""
     known = recorded(cr, observed)
     if known is not None and (not _given_up(cr, observed) or _is_left(cr, observed, known)):
         return known
-    return None if is_ephemeral(cr) else _said(answer)
+    return None if is_ephemeral(cr) else _identifier_in(external)
 
 
-def lost(type: ResourceType, cr: Object, observed: Observed, answer: Answer | None) -> Problem | None:
+def lost(
+    type: ResourceType, cr: Object, observed: Observed, external: ExternalResult | None
+) -> Problem | None:
     """That the data is not there, and the two ways on."""
     known = shown(cr, observed, None)
-    other = answer.facts.get("system_identifier") if answer is not None and answer.reason == REASON else None
+    other = (
+        external.facts.get("system_identifier")
+        if external is not None and external.reason == reasons.DATA_LOST
+        else None
+    )
     if known is None or not (other or initialised_nothing(cr, observed)):
         return None
     meta, volume = cr["metadata"], volume_name(cr)
@@ -68,23 +74,27 @@ def lost(type: ResourceType, cr: Object, observed: Observed, answer: Answer | No
         else f"Volume {volume} has no data, and this database had some (system identifier {known}); "
         "nothing was initialised"
     )
-    way = "go on with what is there" if other else "begin empty"
+    remedy = "go on with what is there" if other else "begin empty"
     return Problem(
-        reason=REASON,
-        message=f"{found}. Bring the data back, from a backup or a volume that was kept; or {way}, with "
+        reason=reasons.DATA_LOST,
+        message=f"{found}. Bring the data back, from a backup or a volume that was kept; or {remedy}, with "
         f"`kubectl annotate {type.plural}.{type.group} {meta['name']} -n {meta['namespace']} --overwrite "
         f"{START_EMPTY}={known}`.",
     )
 
 
-def judged(answer: Answer | None) -> Answer | None:
+def judged(external: ExternalResult | None) -> ExternalResult | None:
     """The answer, without what is no fault any more where the data is given up."""
-    return replace(answer, reason="Reconciling") if answer is not None and answer.reason == REASON else answer
+    return (
+        replace(external, reason=reasons.RECONCILING)
+        if external is not None and external.reason == reasons.DATA_LOST
+        else external
+    )
 
 
 def initialised_nothing(cr: Object, observed: Observed) -> bool:
     """Whether the init container ended because there was no data; not once it has ended well."""
-    pod = the_pod(cr, observed) or {}
+    pod = find_pod(cr, observed) or {}
     for item in (pod.get("status") or {}).get("initContainerStatuses") or ():
         now, before = ((item.get(field) or {}).get("terminated") or {} for field in ("state", "lastState"))
         if item.get("name") == "initdb" and now.get("exitCode") != 0:
@@ -95,25 +105,29 @@ def initialised_nothing(cr: Object, observed: Observed) -> bool:
 def _given_up(cr: Object, observed: Observed) -> bool:
     """Only where it is lost, and named: neither beforehand, nor a second time."""
     named, known = (cr["metadata"].get("annotations") or {}).get(START_EMPTY), recorded(cr, observed)
-    heard = login.heard(cr, observed)
-    other = heard is not None and (heard.reason == REASON or _said(heard) not in (None, known))
+    last_result = login.last_result(cr, observed)
+    other = last_result is not None and (
+        last_result.reason == reasons.DATA_LOST or _identifier_in(last_result) not in (None, known)
+    )
     return bool(named) and named == known and (other or initialised_nothing(cr, observed))
 
 
 def _is_left(cr: Object, observed: Observed, known: str) -> bool:
     """Whether the claim or NAME-config still have it."""
-    config = observed.children.get(Ref(CONFIG_MAP, cr["metadata"]["namespace"], config_name(cr))) or {}
+    config = observed.objects.get(Ref(CONFIG_MAP, cr["metadata"]["namespace"], config_name(cr))) or {}
     return known in (_annotated(cr, observed), (config.get("data") or {}).get(IDENTIFIER))
 
 
 def _annotated(cr: Object, observed: Observed) -> str | None:
-    claim = observed.children.get(volume_ref(cr)) or {}
+    claim = observed.objects.get(volume_ref(cr)) or {}
     found: str | None = ((claim.get("metadata") or {}).get("annotations") or {}).get(IDENTIFIER_ANNOTATION)
     return found
 
 
-def _said(answer: Answer | None) -> str | None:
-    found = answer.facts.get("system_identifier") if answer is not None and login.lets_in(answer) else None
+def _identifier_in(external: ExternalResult | None) -> str | None:
+    found = (
+        external.facts.get("system_identifier") if external is not None and login.lets_in(external) else None
+    )
     return _number(found)
 
 

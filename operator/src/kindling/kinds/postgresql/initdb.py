@@ -23,7 +23,8 @@ LOST = "DataLost: the volume has no data, and it had some: no database was initi
 """The line that the operator knows a start without data by."""
 
 REFUSED = "parameters.refused"
-"""In the data directory, a copy of parameters with which `postgres` would not start: told to the operator."""
+"""In the data directory, a copy of parameters with which `postgres` would not start; the operator reads it.
+"""
 
 _AUTO = "postgresql.auto.conf"
 
@@ -51,7 +52,7 @@ _TRIAL = ["-exec", "postgres", "-D", TRIAL, "-C", "data_checksums", ";"]
 
 # "If our parameters pass, they take the place of what ALTER SYSTEM left; if not, say so, and keep
 # what was there, if that passes: or start with none." None of it stops the server from starting. On a full
-# volume nothing can be put in place or said: then what was there stays, until there is room again.
+# volume nothing can be written: then what was there stays, until there is space again.
 _PARAMETERS = [
     "-exec", "rm", "-rf", TRIAL, ";",
     "-exec", "mkdir", "-p", "-m", "0700", TRIAL, ";",

@@ -1,6 +1,6 @@
 """The question whose answer makes a Postgresql Ready: can the default user log in, do the parameters hold?
 
-Only the question: the port that puts it to a server is `kindling.ports.prober`.
+Only the question: the port that puts it to a server is `kindling.prober.client`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import secrets as random
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 
-from kindling.kinds.contract import Answer, Observed
+from kindling.kinds.base import ExternalResult, Observed
 from kindling.kinds.pods import pod_ready
 from kindling.kinds.postgresql import defaults, parameters, secrets
 from kindling.kinds.postgresql.observation import current_pod
@@ -30,7 +30,7 @@ class Login:
 
     Then see that the server runs with `parameters`, with `defaults` where they need no restart, and with
     no others of ours. Data of another system identifier than `identifier` is left as it is. Without
-    `provision` nothing is made so, only looked at. `memo` changes with the resource's generation, the
+    `provision` nothing is made so, only looked at. `cache_key` changes with the resource's generation, the
     password, the defaults, the Pod and each of its restarts.
     """
 
@@ -46,14 +46,14 @@ class Login:
     defaults: Mapping[str, str] = field(default_factory=dict)
     identifier: str | None = None
     provision: bool = True
-    memo: Hashable
+    cache_key: Hashable
 
     def health_check(self) -> Login:
         """The same login, without what only provisioning needs."""
         return replace(self, superuser_password=None, parameters={}, defaults={})
 
 
-def inquire(cr: Object, observed: Observed, *, identifier: str | None = None) -> Login | None:
+def external_sync(cr: Object, observed: Observed, *, identifier: str | None = None) -> Login | None:
     """None while there is no ready Pod of the current revision, or no password yet."""
     pod = current_pod(cr, observed)
     password = password_of(cr, observed)
@@ -82,18 +82,26 @@ def inquire(cr: Object, observed: Observed, *, identifier: str | None = None) ->
         defaults=derived,
         identifier=identifier,
         provision=not is_paused(cr),
-        memo=(meta["uid"], meta.get("generation"), user, pod["metadata"]["uid"], starts, print_, follows),
+        cache_key=(
+            meta["uid"],
+            meta.get("generation"),
+            user,
+            pod["metadata"]["uid"],
+            starts,
+            print_,
+            follows,
+        ),
     )
 
 
-def heard(cr: Object, observed: Observed) -> Answer | None:
+def last_result(cr: Object, observed: Observed) -> ExternalResult | None:
     """What the server said when it was asked what it would be asked now; None if it was not."""
-    inquiry = inquire(cr, observed) if observed.heard is not None else None
-    if observed.heard is None or inquiry is None or observed.heard.memo != inquiry.memo:
+    wanted = external_sync(cr, observed) if observed.last_result is not None else None
+    if observed.last_result is None or wanted is None or observed.last_result.cache_key != wanted.cache_key:
         return None
-    return observed.heard.answer
+    return observed.last_result.result
 
 
-def lets_in(answer: Answer | None) -> bool:
+def lets_in(external: ExternalResult | None) -> bool:
     """Whether the user gets in, whatever else may be wrong."""
-    return answer is not None and (answer.ok or bool(answer.facts.get("login")))
+    return external is not None and (external.ok or bool(external.facts.get("login")))

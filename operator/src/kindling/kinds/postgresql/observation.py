@@ -1,31 +1,32 @@
-"""What the observed Pod and StatefulSet tell: facts for `login` and `status` alike, so in neither."""
+"""The facts that the observed Pod and StatefulSet show, for `login` and `status` alike."""
 
 from __future__ import annotations
 
-from kindling.kinds.contract import Observed, Problem
+from kindling.kinds import reasons
+from kindling.kinds.base import Observed, Problem
 from kindling.kinds.pods import pod_ready, seconds_since
 from kindling.kinds.postgresql.spec import pod_name
-from kindling.kinds.progress import Way
+from kindling.kinds.progress import PodProgress
 from kindling.kube.resources import POD, STATEFUL_SET, Object, Ref
 
 START_SECONDS = 30.0
 """How long PostgreSQL may start before we say what takes it so long: longer than any start of its own."""
 
 
-def the_pod(cr: Object, observed: Observed) -> Object | None:
+def find_pod(cr: Object, observed: Observed) -> Object | None:
     """The Pod NAME-0, if it is there and not being deleted."""
-    pod = observed.children.get(Ref(POD, cr["metadata"]["namespace"], pod_name(cr)))
+    pod = observed.objects.get(Ref(POD, cr["metadata"]["namespace"], pod_name(cr)))
     return pod if pod is not None and "deletionTimestamp" not in pod["metadata"] else None
 
 
-def way(cr: Object, observed: Observed) -> Way:
+def pod_progress(cr: Object, observed: Observed) -> PodProgress:
     meta = cr["metadata"]
-    maker = Ref(STATEFUL_SET, meta["namespace"], meta["name"])
-    pod = observed.children.get(Ref(POD, meta["namespace"], pod_name(cr)))
+    workload = Ref(STATEFUL_SET, meta["namespace"], meta["name"])
+    pod = observed.objects.get(Ref(POD, meta["namespace"], pod_name(cr)))
     ending = pod is not None and "deletionTimestamp" in pod["metadata"]
-    return Way(
-        maker=maker,
-        acted=_has_seen(the_workload(cr, observed)),
+    return PodProgress(
+        workload=workload,
+        observed_by_controller=_has_seen(find_workload(cr, observed)),
         wanted=1,
         pods=[pod] if pod is not None and not ending else [],
         ending=[pod] if pod is not None and ending else [],
@@ -48,16 +49,16 @@ def recovering(pod: Object, observed: Observed) -> Problem | None:
         return None
     name, where = pod["metadata"]["name"], f"-n {pod['metadata']['namespace']}"
     return Problem(
-        reason="Recovering",
+        reason=reasons.RECOVERING,
         message=f"PostgreSQL has been starting since {since}, as it does while it replays its log after a "
         f"crash: wait, and see `kubectl logs {name} -c postgres {where}`, which says how far it is.",
     )
 
 
-def the_workload(cr: Object, observed: Observed) -> Object | None:
+def find_workload(cr: Object, observed: Observed) -> Object | None:
     """The StatefulSet NAME, if it is there."""
     meta = cr["metadata"]
-    return observed.children.get(Ref(STATEFUL_SET, meta["namespace"], meta["name"]))
+    return observed.objects.get(Ref(STATEFUL_SET, meta["namespace"], meta["name"]))
 
 
 def current_pod(cr: Object, observed: Observed) -> Object | None:
@@ -65,7 +66,7 @@ def current_pod(cr: Object, observed: Observed) -> Object | None:
 
     That is one of its present revision, or any while it is held back.
     """
-    pod, workload = the_pod(cr, observed), the_workload(cr, observed)
+    pod, workload = find_pod(cr, observed), find_workload(cr, observed)
     if pod is None or workload is None:
         return None
     return pod if is_held(workload) or is_updated(workload, pod) else None
@@ -86,7 +87,7 @@ def is_updated(workload: Object, pod: Object | None) -> bool:
 
 
 def _has_seen(workload: Object | None) -> bool:
-    """Whether its controller has taken up what is wanted of it."""
+    """Whether its controller has observed the current generation."""
     if workload is None:
         return False
     seen = (workload.get("status") or {}).get("observedGeneration") or -1
@@ -98,6 +99,8 @@ def is_down(pod: Object | None) -> bool:
     for item in ((pod or {}).get("status") or {}).get("containerStatuses") or ():
         state = item.get("state") or {}
         waiting = (state.get("waiting") or {}).get("reason")
-        if item.get("name") == "postgres" and (state.get("terminated") or waiting == "CrashLoopBackOff"):
+        if item.get("name") == "postgres" and (
+            state.get("terminated") or waiting == reasons.CRASH_LOOP_BACK_OFF
+        ):
             return True
     return False

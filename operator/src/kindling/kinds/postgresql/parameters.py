@@ -1,6 +1,6 @@
 """spec.parameters: read, checked as far as that needs no server, and written as a configuration file.
 
-Only what can be told beforehand. Whether a name and a value are right says the server
+Only what is known beforehand. Whether a name and a value are right says the server
 (`kindling.prober.parameters`), and whether it starts with them all says `postgres` itself (`initdb`).
 """
 
@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from decimal import Decimal
 
 from kindling.engine.quantity import quantity
-from kindling.kinds.contract import Problem
+from kindling.kinds import reasons
+from kindling.kinds.base import Problem
 from kindling.kube.resources import Object
 
 NAME = re.compile(r"[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?")
@@ -84,7 +85,7 @@ def fingerprint(parameters: Mapping[str, str]) -> str:
     return hashlib.sha256(json.dumps(parameters, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def refuse(parameters: Mapping[str, str], *, resources: Object) -> Problem | None:
+def validate(parameters: Mapping[str, str], *, resources: Object) -> Problem | None:
     """What is bound to fail, with the parameter, its value and the remedy."""
     message = None
     for name, value in parameters.items():
@@ -104,7 +105,7 @@ def refuse(parameters: Mapping[str, str], *, resources: Object) -> Problem | Non
         elif name == "shared_buffers":
             message = _does_not_fit(where, value, limit=(resources.get("limits") or {}).get("memory"))
         if message:
-            return Problem(reason="InvalidSpec", message=message)
+            return Problem(reason=reasons.INVALID_SPEC, message=message)
     return None
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kindling.kinds.contract import Observed, Problem
+from kindling.kinds import reasons
+from kindling.kinds.base import Observed, Problem
 from kindling.kinds.postgresql.secrets import binding_name
 from kindling.kube.resources import SECRET, Object, Ref
 
@@ -42,7 +43,7 @@ def password_of(cr: Object, observed: Observed) -> str | None:
     return observed.secret(namespace=namespace, name=binding_name(cr)).get("password") or None
 
 
-def refuse(cr: Object, observed: Observed) -> Problem | None:
+def validate(cr: Object, observed: Observed) -> Problem | None:
     """Why the Secret referred to gives no password; never what it holds."""
     named, namespace = reference(cr), cr["metadata"]["namespace"]
     if is_plain(cr) or named is None:
@@ -50,21 +51,21 @@ def refuse(cr: Object, observed: Observed) -> Problem | None:
     field = f"spec.passwordSecretRef {named.name!r}"
     make = f"`kubectl create secret generic {named.name} --from-literal={named.key}=… -n {namespace}`"
     values = observed.secret(namespace=namespace, name=named.name)
-    if Ref(SECRET, namespace, named.name) not in observed.children:
+    if Ref(SECRET, namespace, named.name) not in observed.objects:
         return Problem(
-            reason="SecretNotFound", message=f"{field}: there is no such Secret; make it with {make}."
+            reason=reasons.SECRET_NOT_FOUND, message=f"{field}: no such Secret exists; create it with {make}."
         )
     if named.key not in values:
         return Problem(
-            reason="SecretNotFound",
+            reason=reasons.SECRET_NOT_FOUND,
             message=f"{field}: that Secret has no text under the key {named.key!r}; put the password there, "
             "or name another key in spec.passwordSecretRef.key.",
         )
     value = values[named.key]
     if not value or len(value) > LONGEST or any(char in value for char in "\0\r\n"):
         return Problem(
-            reason="InvalidPassword",
+            reason=reasons.INVALID_PASSWORD,
             message=f"{field}: what stands under {named.key!r} (not shown) is not one line of 1 to {LONGEST} "
-            f"characters; a file's last line break counts too. Mend it, for example with {make}.",
+            f"characters; a file's last line break counts too. Fix it, for example with {make}.",
         )
     return None

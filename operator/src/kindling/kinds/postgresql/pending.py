@@ -1,7 +1,7 @@
 """The condition RestartPending: a later operator's change waits for a restart of the Pod, and for which.
 
-Judged by the StatefulSet as it stands and by the line (`Observed.turn`). Nothing is wrong meanwhile: Ready
-stays what it is.
+Derived from the StatefulSet and the restart queue (`Observed.restart_slot`). Nothing is wrong meanwhile, so
+Ready stays what it is.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from kindling.kinds.contract import Observed
+from kindling.kinds import reasons
+from kindling.kinds.base import Observed
 from kindling.kinds.postgresql import observation, updates
 from kindling.kinds.postgresql.spec import pod_name
 from kindling.kube.resources import Object
@@ -28,7 +29,7 @@ class Pending:
 
 def image(cr: Object, observed: Observed) -> str | None:
     """The image in force: that of the running Pod. None while there is none, or it is being replaced."""
-    workload, pod = observation.the_workload(cr, observed), observation.current_pod(cr, observed)
+    workload, pod = observation.find_workload(cr, observed), observation.current_pod(cr, observed)
     if workload is None or pod is None:
         return None
     if observation.is_updated(workload, pod):
@@ -38,7 +39,7 @@ def image(cr: Object, observed: Observed) -> str | None:
 
 def pending(cr: Object, observed: Observed) -> Pending | None:
     """What the Pod lacks and when it comes; None where it lacks nothing, or is on its way."""
-    workload, pod = observation.the_workload(cr, observed), observation.the_pod(cr, observed)
+    workload, pod = observation.find_workload(cr, observed), observation.find_pod(cr, observed)
     if workload is None or pod is None or not observation.is_held(workload):
         return None
     if observation.is_updated(workload, pod):
@@ -49,21 +50,25 @@ def pending(cr: Object, observed: Observed) -> Pending | None:
     now = f"`kubectl rollout restart statefulset {cr['metadata']['name']}` restarts it now."
     rule = updates.policy(cr)
     if rule == updates.MANUAL:
-        return Pending(reason="Manual", message=f"{lacks}, which waits for your word: {now}")
+        return Pending(reason=reasons.MANUAL, message=f"{lacks}, which you restart yourself: {now}")
     if rule == updates.ON_RESTART or not other:
-        when = f"comes when Pod {pod_name(cr)} is next made anew"
-        return Pending(reason="NextRestart", message=f"{lacks}, which {when}: {now}")
+        when = f"comes when Pod {pod_name(cr)} is next created"
+        return Pending(reason=reasons.NEXT_RESTART, message=f"{lacks}, which {when}: {now}")
     opens = updates.opens(cr, observed.now)
     if opens is not None:
         window = opens.isoformat(sep=" ", timespec="minutes")
         message = f"{lacks}, which waits for the maintenance window at {window}: {now}"
-        return Pending(reason="AwaitingWindow", opens=opens, message=message)
-    turn = observed.turn
-    if turn.halted:
+        return Pending(reason=reasons.AWAITING_WINDOW, opens=opens, message=message)
+    restart_slot = observed.restart_slot
+    if restart_slot.halted:
         return Pending(
-            reason="LineHalted",
+            reason=reasons.RESTARTS_HALTED,
             message=f"{lacks}, but no server is restarted before the last one is Ready again, which takes "
-            f"longer than ten minutes: who runs the operator finds it in its log. {now}",
+            f"longer than ten minutes: the operator's log names it. {now}",
         )
-    place = f"{turn.place} of {turn.length} when last looked at" if turn.place else "place not known yet"
-    return Pending(reason="InLine", message=f"{lacks}, which comes in its turn ({place}): {now}")
+    place = (
+        f"{restart_slot.place} of {restart_slot.length} when last looked at"
+        if restart_slot.place
+        else "place not known yet"
+    )
+    return Pending(reason=reasons.QUEUED, message=f"{lacks}, which is queued ({place}): {now}")

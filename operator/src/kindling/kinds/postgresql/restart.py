@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kindling.kinds.contract import Observed
+from kindling.kinds.base import Observed
 from kindling.kinds.pods import pod_condition, seconds_since
 from kindling.kinds.postgresql import identity
-from kindling.kinds.postgresql.observation import current_pod, is_down, the_pod
+from kindling.kinds.postgresql.observation import current_pod, find_pod, is_down
 from kindling.kinds.postgresql.parameters import fingerprint
 from kindling.kinds.postgresql.workload import PARAMETERS_HASH
 from kindling.kube.resources import STATEFUL_SET, Object, Ref
 
-AGAIN_SECONDS = 300.0
+MIN_RESTART_INTERVAL_SECONDS = 300.0
 """How old a Pod must be to be restarted for what it was started for already: no server restarts in a loop."""
 
 
-def mark(cr: Object, observed: Observed, parameters: Mapping[str, str]) -> str:
+def restart_token(cr: Object, observed: Observed, parameters: Mapping[str, str]) -> str:
     """The fingerprint of the parameters that the Pod was last started for, as a rule what it is already.
 
     A new one where PostgreSQL said that it needs a restart, or where the server does not stay up and
@@ -29,7 +29,7 @@ def mark(cr: Object, observed: Observed, parameters: Mapping[str, str]) -> str:
     """
     wanted = fingerprint(parameters)
     meta, status = cr["metadata"], cr.get("status") or {}
-    workload = observed.children.get(Ref(STATEFUL_SET, meta["namespace"], meta["name"])) or {}
+    workload = observed.objects.get(Ref(STATEFUL_SET, meta["namespace"], meta["name"])) or {}
     template = (workload.get("spec") or {}).get("template") or {}
     present = ((template.get("metadata") or {}).get("annotations") or {}).get(PARAMETERS_HASH)
     if not present:
@@ -38,14 +38,17 @@ def mark(cr: Object, observed: Observed, parameters: Mapping[str, str]) -> str:
     if pod is not None and status.get("pendingRestart"):
         uid = pod["metadata"]["uid"]
         # What the status says is of this spec and of this very Pod, not of the one before the restart.
-        asked = (status.get("active") or {}).get("uid") == uid
+        requested = (status.get("active") or {}).get("uid") == uid
         since = pod_condition(pod, "Ready").get("lastTransitionTime")
-        tried = present.startswith(wanted) and seconds_since(since, now=observed.now) < AGAIN_SECONDS
-        if asked and not tried and status.get("observedGeneration") == meta.get("generation"):
+        tried = (
+            present.startswith(wanted)
+            and seconds_since(since, now=observed.now) < MIN_RESTART_INTERVAL_SECONDS
+        )
+        if requested and not tried and status.get("observedGeneration") == meta.get("generation"):
             return f"{wanted}.{uid}"
     if pod is not None and identity.initialised_nothing(cr, observed) and not identity.expected(cr, observed):
         return f"{wanted}.{pod['metadata']['uid']}"  # else it would try again at the kubelet's leisure
-    pod = the_pod(cr, observed)
+    pod = find_pod(cr, observed)
     if is_down(pod) and not present.startswith(wanted):
         return wanted
     return str(present)

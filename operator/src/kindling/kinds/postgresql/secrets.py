@@ -8,7 +8,8 @@ from __future__ import annotations
 import base64
 from urllib.parse import quote
 
-from kindling.kinds.contract import Child, Observed, child_metadata
+from kindling.kinds.base import Child, Observed
+from kindling.kinds.metadata import child_metadata
 from kindling.kinds.postgresql.service import PORT, host_of
 from kindling.kinds.postgresql.spec import SUPERUSER, is_ephemeral
 from kindling.kinds.postgresql.volume import volume_ref
@@ -27,9 +28,10 @@ def binding_name(cr: Object) -> str:
 def superuser(type: ResourceType, cr: Object, observed: Observed) -> Child:
     """Owned by the volume, for its password is in the data; waits until the volume has a uid.
 
-    Made once: applying a password anew would lock us out of the server that has the old one.
+    Created once: another password would lock us out of the server that has the old one. Where somebody
+    emptied it there is none to keep: it gets another, for the server's next start.
     """
-    volume = observed.children.get(volume_ref(cr))
+    volume = observed.objects.get(volume_ref(cr))
     keeper = {
         "apiVersion": VOLUME_CLAIM.api_version,
         "kind": VOLUME_CLAIM.kind,
@@ -41,10 +43,12 @@ def superuser(type: ResourceType, cr: Object, observed: Observed) -> Child:
     if not ephemeral:
         metadata["ownerReferences"] = [keeper]
     values = {"username": SUPERUSER, "password": observed.password("superuser")}
+    present = observed.secret(namespace=cr["metadata"]["namespace"], name=superuser_name(cr))
     return Child(
         type=SECRET,
-        once=True,
-        waits=volume is None and not ephemeral,
+        create_only=True,
+        restore_data=not present.get("password"),
+        blocked=volume is None and not ephemeral,
         body={"metadata": metadata, "type": "Opaque", "data": _encoded(values)},
     )
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kindling.kinds.contract import Child, child_metadata, selector_of
+from kindling.kinds.base import Child
+from kindling.kinds.metadata import child_metadata, selector_of
 from kindling.kube.resources import SERVICE, Object, ResourceType
 
 PORT = 5432

@@ -8,12 +8,13 @@ what was stored before they were there. What concerns one part alone stands with
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kindling.engine.quantity import quantity
+from kindling.kinds import reasons
 from kindling.kinds.amounts import merged
-from kindling.kinds.contract import Problem
+from kindling.kinds.base import Problem
 from kindling.kinds.postgresql import parameters
 from kindling.kube.resources import Object
 
@@ -37,6 +38,7 @@ class Spec:
 
     user: str
     image: str
+    pull_secrets: tuple[str, ...]
     size: str
     storage_class: str | None
     ephemeral: bool
@@ -46,13 +48,14 @@ class Spec:
     shutdown_seconds: int
 
 
-def read(cr: Object, *, default_image: str) -> Spec:
+def read(cr: Object, *, default_image: str, pull_secrets: Sequence[str] = ()) -> Spec:
     """Total over what the CRD admits, an empty spec and nulls included."""
     spec = cr.get("spec") or {}
     storage = spec.get("storage") or {}
     return Spec(
         user=user_of(cr),
         image=spec.get("image") or default_image,
+        pull_secrets=tuple(pull_secrets),
         size=size_of(cr),
         storage_class=storage.get("storageClassName"),
         ephemeral=is_ephemeral(cr),
@@ -111,7 +114,7 @@ def is_paused(cr: Object) -> bool:
     return (cr.get("spec") or {}).get("paused") is True
 
 
-def refuse(cr: Object) -> Problem | None:
+def validate(cr: Object) -> Problem | None:
     """The first thing that cannot work, with field, value and remedy; never the password itself."""
     name, spec = cr["metadata"]["name"], cr.get("spec") or {}
     user, password = user_of(cr), spec.get("password")
@@ -139,4 +142,4 @@ def refuse(cr: Object) -> Problem | None:
             f"spec.passwordSecretRef.name {reference!r} names a Secret that is made from this resource: "
             "refer to one of your own, or leave it out to have a password made."
         )
-    return Problem(reason="InvalidSpec", message=message) if message else None
+    return Problem(reason=reasons.INVALID_SPEC, message=message) if message else None

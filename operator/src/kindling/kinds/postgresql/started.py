@@ -1,6 +1,6 @@
 """Once the server takes connections: the superuser's password is set from its Secret, at each start.
 
-So a password that was edited or lost, or a volume that was restored from elsewhere, is mended by a restart.
+So a password that was edited or lost, or a volume that was restored from elsewhere, is fixed by a restart.
 It is the startup probe, because that runs in each container that starts, ahead of the Pod's readiness. Like
 `initdb` it is one program, GNU find: a password that cannot be set keeps no server from starting.
 """

@@ -1,32 +1,22 @@
-"""A Postgresql's status, from what was observed alone: phase, active Pod, binding, version, conditions.
-
-The reasons of Ready, a closed list: LoginSucceeded; Reconciling, RestartPending (on their way);
-Paused; InvalidSpec, UserConflict, VersionConflict, VersionUnavailable, SecretNotFound, InvalidPassword
-(the spec and what it refers to); NameConflict, Terminating, Refused, ServerError (children);
-Unschedulable, ImagePullFailed, PodSetupFailed, Crashing (Pod); DiskFull, DataLost, VolumeDeleting
-(volume); LoginFailed, NotResponding, SuperuserLoginFailed, UnsafeAuthentication, InvalidParameter,
-VersionMismatch (server); TooManyConnections (it serves, whether Ready or not); those of `progress`.
-Progressing has Resizing besides, PlaintextPassword has PasswordInSpec, VolumeLarger has CannotShrink,
-RestartPending has InLine, LineHalted, AwaitingWindow, NextRestart, Manual.
-"""
+"""A Postgresql's status, from what was observed alone: phase, active Pod, binding, version, conditions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from kindling.kinds import pods, progress
-from kindling.kinds.conditions import condition, find, standard
-from kindling.kinds.contract import (
-    After,
-    Answer,
+from kindling.kinds import pods, progress, reasons
+from kindling.kinds.base import (
     Done,
-    Findings,
-    Invalid,
+    ExternalResult,
     Observed,
-    Outcome,
     Problem,
-    Report,
+    RequeueAfter,
+    Result,
+    StatusReport,
+    SyncResult,
+    Terminal,
 )
+from kindling.kinds.conditions import condition, find_condition, standard_conditions
 from kindling.kinds.postgresql import (
     deletion,
     disk,
@@ -43,28 +33,28 @@ from kindling.kinds.postgresql.pending import Pending
 from kindling.kinds.postgresql.spec import pod_name
 from kindling.kube.resources import SECRET, Object, Ref, ResourceType
 
-LOGIN_PATIENCE_SECONDS = 30.0
+LOGIN_GRACE_SECONDS = 30.0
 """How long after the Pod is ready a login may fail before it is a fault: the Service follows the Pod."""
 
 LONGEST_IMAGE = 512
 """What the CRD admits."""
 
 PENDING_MOST = 64
-"""How many names status.pendingRestart holds; more tell nothing more."""
+"""How many names status.pendingRestart holds; more would not help."""
 
-# What only an edit can mend, and what is no fault though the answer is not good.
+# What only an edit can fix, and what is no fault though the result is not good.
 _FOR_AN_EDIT = frozenset(
     {
-        "InvalidSpec",
-        "UserConflict",
-        "VersionConflict",
-        "VersionUnavailable",
-        "VersionMismatch",
-        "InvalidParameter",
-        identity.REASON,
+        reasons.INVALID_SPEC,
+        reasons.USER_CONFLICT,
+        reasons.VERSION_CONFLICT,
+        reasons.VERSION_UNAVAILABLE,
+        reasons.VERSION_MISMATCH,
+        reasons.INVALID_PARAMETER,
+        reasons.DATA_LOST,
     }
 )
-_NO_FAULT = frozenset({"RestartPending", "Paused", "TooManyConnections"})
+_NO_FAULT = frozenset({reasons.RESTART_PENDING, reasons.PAUSED, reasons.TOO_MANY_CONNECTIONS})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +62,7 @@ class _State:
     """What a pass found, boiled down to what the status says."""
 
     pod: Object | None
-    answer: Answer | None
+    external: ExternalResult | None
     fault: Problem | None
     ready: bool
     available: bool
@@ -81,17 +71,17 @@ class _State:
 
     @property
     def broken(self) -> bool:
-        return self.fault is not None and not self.fault.passing
+        return self.fault is not None and not self.fault.transient
 
 
-def report(type: ResourceType, cr: Object, observed: Observed, findings: Findings) -> Report:
+def report(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult) -> StatusReport:
     """The whole status. Ready is True only after a login for this generation, with all children settled."""
     meta, known = cr["metadata"], cr.get("status") or {}
-    state = _state(type, cr, observed, findings)
+    state = _state(type, cr, observed, sync)
     status: Object = {
         "pgPhase": "up" if state.available else "Failed" if state.broken else "pending",
         "observedGeneration": int(meta.get("generation", 0)),
-        "conditions": _conditions(cr, observed, findings, state),
+        "conditions": _conditions(cr, observed, sync, state),
     }
     if state.available and state.pod is not None:
         status["active"] = {
@@ -101,10 +91,10 @@ def report(type: ResourceType, cr: Object, observed: Observed, findings: Finding
             "name": state.pod["metadata"]["name"],
             "uid": state.pod["metadata"]["uid"],
         }
-    said = (state.answer.facts.get("version") if state.answer else None) or known.get("version")
-    if said:
-        status["version"] = said
-    identifier = identity.shown(cr, observed, state.answer)
+    line = (state.external.facts.get("version") if state.external else None) or known.get("version")
+    if line:
+        status["version"] = line
+    identifier = identity.shown(cr, observed, state.external)
     if identifier:
         status["systemIdentifier"] = identifier
     if state.pending:
@@ -113,37 +103,37 @@ def report(type: ResourceType, cr: Object, observed: Observed, findings: Finding
     if image:
         status["image"] = image[:LONGEST_IMAGE]
     binding = Ref(SECRET, meta["namespace"], secrets.binding_name(cr))
-    if known.get("binding") or (state.ready and binding in observed.children):
+    if known.get("binding") or (state.ready and binding in observed.objects):
         status["binding"] = {"name": secrets.binding_name(cr)}
-    return Report(status=status, outcome=_outcome(cr, observed, findings, state))
+    return StatusReport(status=status, result=_outcome(cr, observed, sync, state))
 
 
-def _state(type: ResourceType, cr: Object, observed: Observed, findings: Findings) -> _State:
-    pod = observation.the_pod(cr, observed)
+def _state(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult) -> _State:
+    pod = observation.find_pod(cr, observed)
     up = pod is not None and pods.pod_ready(pod)
-    answer = version.judged(cr, findings.answer)
-    good = answer is not None and answer.ok
-    # Nothing newly asked, as while an edit is taken up: what was last known of a ready Pod still holds.
-    was_available = find(cr.get("status") or {}, "Available").get("status") == "True"
-    serves = login.lets_in(answer) if answer is not None else was_available
-    fault = _fault(type, cr, pod, answer, observed, findings, was_available=was_available)
-    if fault is None or fault.reason != identity.REASON:
-        answer = identity.judged(answer)
+    external = version.judged(cr, sync.external)
+    good = external is not None and external.ok
+    # No new result, as right after an edit: what was last known of a ready Pod still holds.
+    was_available = find_condition(cr.get("status") or {}, "Available").get("status") == "True"
+    serves = login.lets_in(external) if external is not None else was_available
+    fault = _fault(type, cr, pod, external, observed, sync, was_available=was_available)
+    if fault is None or fault.reason != reasons.DATA_LOST:
+        external = identity.judged(external)
     return _State(
         pod=pod,
-        answer=answer,
+        external=external,
         fault=fault,
-        ready=findings.settled and fault is None and good,
+        ready=sync.in_sync and fault is None and good,
         available=up and serves,
-        pending=_pending(cr, answer, pod if up else None),
+        pending=_pending(cr, external, pod if up else None),
         update=pending.pending(cr, observed),
     )
 
 
-def _pending(cr: Object, answer: Answer | None, up: Object | None) -> list[str]:
+def _pending(cr: Object, external: ExternalResult | None, up: Object | None) -> list[str]:
     """What the server said; while it cannot be asked, what it said before, as long as it is that Pod."""
-    if answer is not None:
-        return [str(name) for name in answer.facts.get("pending_restart") or ()][:PENDING_MOST]
+    if external is not None:
+        return [str(name) for name in external.facts.get("pending_restart") or ()][:PENDING_MOST]
     known = cr.get("status") or {}
     replaced = up is not None and up["metadata"]["uid"] != (known.get("active") or {}).get("uid")
     if replaced or known.get("observedGeneration") != cr["metadata"].get("generation"):
@@ -151,10 +141,10 @@ def _pending(cr: Object, answer: Answer | None, up: Object | None) -> list[str]:
     return list(known.get("pendingRestart") or ())
 
 
-def _conditions(cr: Object, observed: Observed, findings: Findings, state: _State) -> list[Object]:
+def _conditions(cr: Object, observed: Observed, sync: SyncResult, state: _State) -> list[Object]:
     generation = int(cr["metadata"].get("generation", 0))
-    reason, message = _why(cr, findings, state)
-    conditions = standard(
+    reason, message = _why(cr, sync, state)
+    conditions = standard_conditions(
         ready=state.ready,
         available=state.available,
         broken=state.broken,
@@ -164,59 +154,59 @@ def _conditions(cr: Object, observed: Observed, findings: Findings, state: _Stat
         generation=generation,
     )
 
-    def say(type: str, truth: bool, reason: str, message: str) -> None:
+    def put(type: str, truth: bool, reason: str, message: str) -> None:
         item = condition(type, truth, reason=reason, message=message, generation=generation)
         others = [other["type"] for other in conditions]
         where = others.index(type) if type in others else len(others)
         conditions[where : where + 1] = [item]
 
-    growing = volume.growing(cr, observed)
-    if findings.paused:
-        say("Progressing", False, "Paused", "Nothing is changed while spec.paused is true.")
-    elif state.ready and growing:
-        say("Progressing", True, "Resizing", growing)
+    resize_message = volume.resize_message(cr, observed)
+    if sync.paused:
+        put("Progressing", False, reasons.PAUSED, "Nothing is changed while spec.paused is true.")
+    elif state.ready and resize_message:
+        put("Progressing", True, reasons.RESIZING, resize_message)
     larger = volume.larger(cr, observed)
     if larger:
-        say("VolumeLarger", True, "CannotShrink", larger)
+        put("VolumeLarger", True, reasons.CANNOT_SHRINK, larger)
     if password.is_plain(cr):
-        say(
+        put(
             "PlaintextPassword",
             True,
-            "PasswordInSpec",
+            reasons.PASSWORD_IN_SPEC,
             "spec.password can be read by whoever may read this resource; name a Secret in "
             "spec.passwordSecretRef, or leave both out, and a password is made in Secret "
             f"{secrets.binding_name(cr)}.",
         )
     if state.update is not None:
-        say(pending.TYPE, True, state.update.reason, state.update.message)
-    if findings.paused:
-        say(
+        put(pending.TYPE, True, state.update.reason, state.update.message)
+    if sync.paused:
+        put(
             "Paused",
             True,
-            "Paused",
-            "spec.paused is true: it is observed only; set it to false to have it kept true.",
+            reasons.PAUSED,
+            "spec.paused is true: it is only observed; set it to false to have it reconciled.",
         )
     return conditions
 
 
-def _why(cr: Object, findings: Findings, state: _State) -> tuple[str, str]:
+def _why(cr: Object, sync: SyncResult, state: _State) -> tuple[str, str]:
     """Ready's reason and message."""
-    if state.ready and state.answer is not None and state.answer.reason:
-        return state.answer.reason, state.answer.message
+    if state.ready and state.external is not None and state.external.reason:
+        return state.external.reason, state.external.message
     if state.ready:
-        return "LoginSucceeded", "The default user can log in through the Service."
+        return reasons.LOGIN_SUCCEEDED, "The default user can log in through the Service."
     if state.fault is not None:
         return state.fault.reason, state.fault.message
-    if findings.paused and not findings.settled:
-        return "Paused", (
-            "What is there differs from the spec, and spec.paused keeps it so: set spec.paused to false "
-            "to have it made so."
+    if sync.paused and not sync.in_sync:
+        return reasons.PAUSED, (
+            "Existing objects differ from the spec, and spec.paused keeps them so: set spec.paused to false "
+            "to reconcile them."
         )
-    if state.answer is not None and state.answer.reason in _NO_FAULT:
-        return state.answer.reason, state.answer.message
+    if state.external is not None and state.external.reason in _NO_FAULT:
+        return state.external.reason, state.external.message
     if state.pending:
-        return "RestartPending", f"The server is restarted for {', '.join(state.pending)}; wait."
-    return "Reconciling", (
+        return reasons.RESTART_PENDING, f"The server is restarted for {', '.join(state.pending)}; wait."
+    return reasons.RECONCILING, (
         f"PostgreSQL is being set up; wait, or look at Pod {pod_name(cr)} (`kubectl describe`)."
     )
 
@@ -225,50 +215,60 @@ def _fault(
     type: ResourceType,
     cr: Object,
     pod: Object | None,
-    answer: Answer | None,
+    external: ExternalResult | None,
     observed: Observed,
-    findings: Findings,
+    sync: SyncResult,
     *,
     was_available: bool,
 ) -> Problem | None:
-    elsewhere = findings.problem is not None and findings.problem.reason != "Refused"
-    grave = (
-        None if elsewhere else deletion.deleting(cr, observed) or identity.lost(type, cr, observed, answer)
+    elsewhere = sync.problem is not None and sync.problem.reason != reasons.APPLY_REJECTED
+    data_problem = (
+        None if elsewhere else deletion.deleting(cr, observed) or identity.lost(type, cr, observed, external)
     )
-    if grave is not None:
-        return grave
-    if findings.problem is not None:
-        hint = volume.way_back(cr, observed) if findings.problem.reason == "Refused" else None
-        message = " ".join(filter(None, (findings.problem.message, hint)))
-        return progress.still(replace(findings.problem, message=message), cr, observed)
-    if not findings.settled or (answer is not None and answer.ok):
+    if data_problem is not None:
+        return data_problem
+    if sync.problem is not None:
+        hint = volume.size_to_restore(cr, observed) if sync.problem.reason == reasons.APPLY_REJECTED else None
+        message = " ".join(filter(None, (sync.problem.message, hint)))
+        return progress.escalated(replace(sync.problem, message=message), cr, observed)
+    if not sync.in_sync or (external is not None and external.ok):
         return None
-    fault = _trouble(cr, pod, answer, observed, was_available=was_available)
-    if fault is not None or (answer is not None and answer.reason == "Paused"):
+    fault = _pod_fault(cr, pod, external, observed, was_available=was_available)
+    if fault is not None or (external is not None and external.reason == reasons.PAUSED):
         return fault
     known = observation.recovering(pod, observed) if pod is not None else None
-    return progress.held_up(cr, observation.way(cr, observed), observed, known=known)
+    return progress.blocker(cr, observation.pod_progress(cr, observed), observed, known=known)
 
 
-def _trouble(
-    cr: Object, pod: Object | None, answer: Answer | None, observed: Observed, *, was_available: bool
+def _pod_fault(
+    cr: Object,
+    pod: Object | None,
+    external: ExternalResult | None,
+    observed: Observed,
+    *,
+    was_available: bool,
 ) -> Problem | None:
     if pod is None:
         return None
     if identity.initialised_nothing(cr, observed):
         return None  # it may begin empty now
     if not pods.pod_ready(pod):
-        return disk.trouble(cr, pod) or pods.trouble(pod, now=observed.now)
-    if answer is None or answer.reason in (*_NO_FAULT, identity.REASON):
+        return disk.pod_problem(cr, pod) or pods.pod_problem(pod, now=observed.now)
+    if external is None or external.reason in (*_NO_FAULT, reasons.DATA_LOST):
         return None
-    # Once it was told, or had served, it is no matter of its start.
-    known = was_available or find(cr.get("status") or {}, "Ready").get("reason") == "NotResponding"
-    patient = answer.reason == "LoginFailed" or (answer.reason == "NotResponding" and not known)
-    if patient and _ready_seconds(pod, observed) < LOGIN_PATIENCE_SECONDS:
+    # Once it was reported, or had served, it is no matter of its start.
+    known = (
+        was_available
+        or find_condition(cr.get("status") or {}, "Ready").get("reason") == reasons.NOT_RESPONDING
+    )
+    patient = external.reason == reasons.LOGIN_FAILED or (
+        external.reason == reasons.NOT_RESPONDING and not known
+    )
+    if patient and _ready_seconds(pod, observed) < LOGIN_GRACE_SECONDS:
         return None
-    if answer.reason == disk.REASON:
-        return disk.problem(cr, said=answer.message)
-    return Problem(reason=answer.reason, message=answer.message)
+    if external.reason == reasons.DISK_FULL:
+        return disk.problem(cr, line=external.message)
+    return Problem(reason=external.reason, message=external.message)
 
 
 def _ready_seconds(pod: Object, observed: Observed) -> float:
@@ -276,30 +276,30 @@ def _ready_seconds(pod: Object, observed: Observed) -> float:
     return pods.seconds_since(moment, now=observed.now)
 
 
-def _outcome(cr: Object, observed: Observed, findings: Findings, state: _State) -> Outcome:
+def _outcome(cr: Object, observed: Observed, sync: SyncResult, state: _State) -> Result:
     if state.ready:
         opens = state.update.opens if state.update is not None else None
-        return pods.when_time_tells([(opens - observed.now).total_seconds()] if opens else [])
-    if state.fault is not None and state.fault.reason == deletion.REASON:
+        return pods.requeue_at_deadline([(opens - observed.now).total_seconds()] if opens else [])
+    if state.fault is not None and state.fault.reason == reasons.VOLUME_DELETING:
         return Done()
     if state.fault is not None and state.fault.reason in _FOR_AN_EDIT:
-        return Invalid(state.fault.reason)
-    if findings.problem is not None:
-        return After(5.0 if findings.problem.passing else 30.0)
-    if state.pod is not None and pods.pod_ready(state.pod) and state.answer is not None:
-        return After(0.5 if _ready_seconds(state.pod, observed) < LOGIN_PATIENCE_SECONDS else 10.0)
+        return Terminal(state.fault.reason)
+    if sync.problem is not None:
+        return RequeueAfter(5.0 if sync.problem.transient else 30.0)
+    if state.pod is not None and pods.pod_ready(state.pod) and state.external is not None:
+        return RequeueAfter(0.5 if _ready_seconds(state.pod, observed) < LOGIN_GRACE_SECONDS else 10.0)
     found = [state.pod] if state.pod is not None else []
-    if not findings.settled or any(map(pods.pod_ready, found)):
-        return After(pods.PATIENCE_SECONDS)
-    deadline = progress.patience(cr, observation.way(cr, observed), observed, fault=state.fault)
+    if not sync.in_sync or any(map(pods.pod_ready, found)):
+        return RequeueAfter(pods.UNSCHEDULABLE_AFTER_SECONDS)
+    deadline = progress.deadlines(cr, observation.pod_progress(cr, observed), observed, fault=state.fault)
     starts = [since for pod in found if (since := observation.starting_since(pod)) is not None]
     starting = [observation.START_SECONDS - pods.seconds_since(since, now=observed.now) for since in starts]
-    return pods.when_time_tells([*deadline, *starting, *pods.patience(found, now=observed.now)])
+    return pods.requeue_at_deadline([*deadline, *starting, *pods.deadlines(found, now=observed.now)])
 
 
 def warnings(cr: Object, observed: Observed) -> list[Ref]:
-    """Whose words the status needs: of what no other reason tells."""
-    pod = observation.the_pod(cr, observed)
-    if pod is not None and (pods.pod_ready(pod) or pods.trouble(pod, now=observed.now) is not None):
+    """The objects whose Warning Events the status needs: those that no other reason explains."""
+    pod = observation.find_pod(cr, observed)
+    if pod is not None and (pods.pod_ready(pod) or pods.pod_problem(pod, now=observed.now) is not None):
         return []
-    return progress.asks(cr, observation.way(cr, observed), observed)
+    return progress.warnings_needed(cr, observation.pod_progress(cr, observed), observed)

@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from kindling.kinds import window
-from kindling.kinds.contract import Observed, Problem
+from kindling.kinds import reasons, window
+from kindling.kinds.base import Observed, Problem
 from kindling.kinds.postgresql import observation
 from kindling.kinds.postgresql.spec import is_ephemeral
 from kindling.kube.resources import Object
 
 AUTO, ON_RESTART, MANUAL = "Auto", "OnRestart", "Manual"
 
-ASKED = "kindling.dev/asked"
+SPEC_HASH = "kindling.dev/asked"
 """Annotation of the StatefulSet: a hash of what the spec says about the Pod."""
 TEMPLATE = "kindling.dev/template"
 """Another: a hash of the template as it was desired last."""
@@ -34,9 +34,9 @@ RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
 NEVER = datetime.max.replace(tzinfo=UTC)
 
 AT_ONCE: Object = {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}
-WHEN_MADE_ANEW: Object = {"type": "OnDelete", "rollingUpdate": None}
-# A Pod below the partition is of the revision before, even one that is made anew.
-NOT_AT_ALL: Object = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
+ON_DELETE: Object = {"type": "OnDelete", "rollingUpdate": None}
+# A Pod below the partition is of the revision before, even one that is created again.
+PARTITIONED: Object = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ class Update:
     annotations: Mapping[str, str]
     image: str
     held: bool = False
-    waits: bool = False
+    wants_restart: bool = False
 
 
 def policy(cr: Object) -> str:
@@ -75,61 +75,73 @@ def opens(cr: Object, now: datetime) -> datetime | None:
     return found.opens(now) if found else None
 
 
-def refuse(cr: Object) -> Problem | None:
+def validate(cr: Object) -> Problem | None:
     """A maintenance window that is none."""
     try:
         read_window(cr)
     except ValueError as error:
-        return Problem(reason="InvalidSpec", message=str(error))
+        return Problem(reason=reasons.INVALID_SPEC, message=str(error))
     return None
 
 
-def asked(cr: Object, *, mark: str) -> str:
-    """A hash of what the spec says about the Pod, and of `restart.mark`.
+def spec_hash(cr: Object, *, restart_token: str) -> str:
+    """A hash of what the spec says about the Pod, and of `restart.restart_token`.
 
     Whatever else of a spec comes to enter the template is to be added here, or its edit is held back as if it
     were the operator's own (test_postgresql_updates compares the two). What is left out does not count, so
     that a hash stays as it is when a later operator knows more fields.
     """
     spec = cr.get("spec") or {}
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         name: spec.get(name) for name in ("image", "imagePullSecrets", "resources", "shutdownSeconds")
-    } | {"parameters": mark}
+    } | {"parameters": restart_token}
     if is_ephemeral(cr):
-        said |= {"ephemeral": True, "size": (spec.get("storage") or {}).get("size")}
-    return _hash({name: value for name, value in said.items() if value})
+        fields |= {"ephemeral": True, "size": (spec.get("storage") or {}).get("size")}
+    return _hash({name: value for name, value in fields.items() if value})
 
 
-def decide(cr: Object, observed: Observed, *, template: Object, mark: str) -> Update:
+def decide(cr: Object, observed: Observed, *, template: Object, restart_token: str) -> Update:
     """How the StatefulSet gets this template, and whether its Pod follows."""
-    word, own, image = asked(cr, mark=mark), _hash(template), _image(template)
-    running = _outstanding(cr, observed, template=template, asked=word, own=own)
+    wanted_hash, template_hash, image = (
+        spec_hash(cr, restart_token=restart_token),
+        _hash(template),
+        _image(template),
+    )
+    running = _outstanding(
+        cr, observed, template=template, spec_hash=wanted_hash, template_hash=template_hash
+    )
     if running is None:
-        return Update(strategy=AT_ONCE, annotations=_annotations(word, own, image), image=image)
-    held = _annotations(word, own, running)
+        return Update(
+            strategy=AT_ONCE, annotations=_annotations(wanted_hash, template_hash, image), image=image
+        )
+    held = _annotations(wanted_hash, template_hash, running)
     rule = policy(cr)
     if rule == MANUAL:
-        return Update(strategy=NOT_AT_ALL, annotations=held, image=running, held=True)
-    pod = observation.the_pod(cr, observed)
+        return Update(strategy=PARTITIONED, annotations=held, image=running, held=True)
+    pod = observation.find_pod(cr, observed)
     waits = rule == AUTO and running != image and pod is not None
     # A server that is down loses nothing by a restart, and may need this very update.
     if waits and (_may_go(cr, observed) or observation.is_down(pod)):
-        return Update(strategy=AT_ONCE, annotations=_annotations(word, own, image), image=image)
-    return Update(strategy=WHEN_MADE_ANEW, annotations=held, image=running, held=True, waits=waits)
+        return Update(
+            strategy=AT_ONCE, annotations=_annotations(wanted_hash, template_hash, image), image=image
+        )
+    return Update(strategy=ON_DELETE, annotations=held, image=running, held=True, wants_restart=waits)
 
 
-def _outstanding(cr: Object, observed: Observed, *, template: Object, asked: str, own: str) -> str | None:
+def _outstanding(
+    cr: Object, observed: Observed, *, template: Object, spec_hash: str, template_hash: str
+) -> str | None:
     """The image that the Pod runs, where it lacks a change that is the operator's alone; else None."""
-    workload = observation.the_workload(cr, observed)
+    workload = observation.find_workload(cr, observed)
     if workload is None:
         return None
     notes = workload["metadata"].get("annotations") or {}
     present = (workload.get("spec") or {}).get("template") or {}
-    pod = observation.the_pod(cr, observed)
-    if notes.get(ASKED, asked) != asked or _restart_is_asked(present, pod):
+    pod = observation.find_pod(cr, observed)
+    if notes.get(SPEC_HASH, spec_hash) != spec_hash or _restart_requested(present, pod):
         return None
-    # One of an operator that did not note it is held too, until its revision tells that nothing has changed.
-    changed = notes.get(TEMPLATE) != own
+    # One of an operator that did not note it is held too, until its revision shows that nothing has changed.
+    changed = notes.get(TEMPLATE) != template_hash
     held = observation.is_held(workload)
     if changed or (held and not observation.is_updated(workload, pod)):
         return notes[IMAGE] if held and IMAGE in notes else _image(present) or _image(template)
@@ -137,19 +149,19 @@ def _outstanding(cr: Object, observed: Observed, *, template: Object, asked: str
 
 
 def _may_go(cr: Object, observed: Observed) -> bool:
-    return observed.turn.granted and opens(cr, observed.now) is None
+    return observed.restart_slot.granted and opens(cr, observed.now) is None
 
 
-def _restart_is_asked(template: Object, pod: Object | None) -> bool:
+def _restart_requested(template: Object, pod: Object | None) -> bool:
     """Whether `kubectl rollout restart` was said since this Pod was made."""
-    said = ((template.get("metadata") or {}).get("annotations") or {}).get(RESTARTED_AT)
-    if not said or pod is None:
+    fields = ((template.get("metadata") or {}).get("annotations") or {}).get(RESTARTED_AT)
+    if not fields or pod is None:
         return False
-    return bool((pod["metadata"].get("annotations") or {}).get(RESTARTED_AT) != said)
+    return bool((pod["metadata"].get("annotations") or {}).get(RESTARTED_AT) != fields)
 
 
-def _annotations(word: str, own: str, image: str) -> dict[str, str]:
-    return {ASKED: word, TEMPLATE: own, IMAGE: image}
+def _annotations(wanted_hash: str, template_hash: str, image: str) -> dict[str, str]:
+    return {SPEC_HASH: wanted_hash, TEMPLATE: template_hash, IMAGE: image}
 
 
 def image_of(workload: Object) -> str:

@@ -9,35 +9,36 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from kindling.kinds.contract import Answer, Observed, Problem
+from kindling.kinds import reasons
+from kindling.kinds.base import ExternalResult, Observed, Problem
 from kindling.kinds.postgresql.spec import is_ephemeral
 from kindling.kinds.postgresql.volume import VERSION_LABEL, volume_ref
 from kindling.kube.resources import Object
 
-OWN = "17"
+BUNDLED = "17"
 """What the operator's own image holds (operator/images/postgres)."""
 
 
-def asked(cr: Object) -> str | None:
+def requested(cr: Object) -> str | None:
     version = (cr.get("spec") or {}).get("version")
     return str(version) if version else None
 
 
-def of_data(cr: Object, observed: Observed) -> str | None:
+def data_version(cr: Object, observed: Observed) -> str | None:
     """What the data there is of: as its volume says, or the server that ran on it last."""
     if is_ephemeral(cr):
         return None
-    volume = observed.children.get(volume_ref(cr))
+    volume = observed.objects.get(volume_ref(cr))
     if volume is None:
         return None
     recorded = (volume["metadata"].get("labels") or {}).get(VERSION_LABEL)
     return recorded or major((cr.get("status") or {}).get("version"))
 
 
-def of_volume(cr: Object, observed: Observed) -> str | None:
-    """What the volume is to record; None as long as only a foreign image could tell."""
+def version_to_record(cr: Object, observed: Observed) -> str | None:
+    """What the volume is to record; None as long as only a foreign image knows it."""
     foreign = bool((cr.get("spec") or {}).get("image"))
-    return of_data(cr, observed) or asked(cr) or (None if foreign else OWN)
+    return data_version(cr, observed) or requested(cr) or (None if foreign else BUNDLED)
 
 
 def major(version: object) -> str | None:
@@ -46,35 +47,35 @@ def major(version: object) -> str | None:
     return found[0] if found else None
 
 
-def refuse(cr: Object, observed: Observed) -> Problem | None:
+def validate(cr: Object, observed: Observed) -> Problem | None:
     """Data of another version, or a version that nothing at hand can run."""
-    wanted, there = asked(cr), of_data(cr, observed)
+    wanted, there = requested(cr), data_version(cr, observed)
     if wanted and there and wanted != there:
         return Problem(
-            reason="VersionConflict",
+            reason=reasons.VERSION_CONFLICT,
             message=f"spec.version {wanted!r}, but volume {volume_ref(cr).name} holds data of PostgreSQL "
             f"{there}, which no other can read: set it to {there!r}, or dump the data (pg_dump) and "
             "restore it into a new resource.",
         )
     needed = wanted or there
-    if needed and needed != OWN and not (cr.get("spec") or {}).get("image"):
+    if needed and needed != BUNDLED and not (cr.get("spec") or {}).get("image"):
         field = f"spec.version {wanted!r}" if wanted else f"The data is of PostgreSQL {there}, which"
         return Problem(
-            reason="VersionUnavailable",
-            message=f"{field} is not at hand: the operator's own image is PostgreSQL {OWN}. "
+            reason=reasons.VERSION_UNAVAILABLE,
+            message=f"{field} is not at hand: the operator's own image is PostgreSQL {BUNDLED}. "
             f"Name an image of PostgreSQL {needed} in spec.image, postgres:{needed} for one.",
         )
     return None
 
 
-def judged(cr: Object, answer: Answer | None) -> Answer | None:
+def judged(cr: Object, external: ExternalResult | None) -> ExternalResult | None:
     """The answer, no longer good where the server is of another version than the spec asks."""
-    wanted = asked(cr)
-    said = answer.facts.get("version") if answer is not None else None
-    if answer is None or not answer.ok or not wanted or not said or major(said) == wanted:
-        return answer
+    wanted = requested(cr)
+    said = external.facts.get("version") if external is not None else None
+    if external is None or not external.ok or not wanted or not said or major(said) == wanted:
+        return external
     message = (
         f"spec.version {wanted!r}, but the server says it is {said}: name an image of PostgreSQL {wanted} "
-        "in spec.image, or mend spec.version."
+        "in spec.image, or fix spec.version."
     )
-    return replace(answer, ok=False, reason="VersionMismatch", message=message)
+    return replace(external, ok=False, reason=reasons.VERSION_MISMATCH, message=message)

@@ -7,7 +7,9 @@ deletion policy. Retained, it has no owner; its labels alone say whose it is, an
 from __future__ import annotations
 
 from kindling.engine.quantity import quantity
-from kindling.kinds.contract import Child, Observed, Problem, labels_without_owner, owner_of
+from kindling.kinds import reasons
+from kindling.kinds.base import Child, Observed, Problem
+from kindling.kinds.metadata import labels_without_owner, owner_of
 from kindling.kinds.postgresql.spec import Spec, access_mode_of, is_ephemeral, size_of, user_of
 from kindling.kube.resources import VOLUME_CLAIM, Object, Ref, ResourceType
 
@@ -40,13 +42,17 @@ def build(
     version: str | None,
     identifier: str | None,
 ) -> Child:
-    """At least as large as it is: a volume taken up again may be larger than the new spec asks.
+    """At least as large as it is: a volume that is used again may be larger than the new spec requests.
 
     `identifier` is that of its data, once it is known.
     """
     ref = volume_ref(cr)
-    asks, has = _sizes(cr, observed)
-    size = asks if asks is not None and not _may_become(spec.size, asks=asks, has=has) else spec.size
+    requested, has = _sizes(cr, observed)
+    size = (
+        requested
+        if requested is not None and not _may_become(spec.size, requested=requested, has=has)
+        else spec.size
+    )
     claim: Object = {"accessModes": _access_modes(cr, observed), "resources": {"requests": {"storage": size}}}
     if spec.storage_class is not None:
         claim["storageClassName"] = spec.storage_class
@@ -69,25 +75,25 @@ def build(
 
 def _access_modes(cr: Object, observed: Observed) -> list[str]:
     """A claim that is there keeps its own, which cannot change."""
-    claim = observed.children.get(volume_ref(cr)) or {}
+    claim = observed.objects.get(volume_ref(cr)) or {}
     present: list[str] = (claim.get("spec") or {}).get("accessModes") or []
     return present or [access_mode_of(cr)]
 
 
 def user_of_data(cr: Object, observed: Observed) -> str | None:
     """The default user that the claim records; None without a claim, or one from before this was recorded."""
-    claim = observed.children.get(volume_ref(cr)) or {}
+    claim = observed.objects.get(volume_ref(cr)) or {}
     return ((claim.get("metadata") or {}).get("annotations") or {}).get(USER_ANNOTATION) or None
 
 
-def refuse(cr: Object, observed: Observed) -> Problem | None:
+def validate(cr: Object, observed: Observed) -> Problem | None:
     """A volume whose data is another user's: that user would keep its login beside the new one's."""
     there, user = user_of_data(cr, observed), user_of(cr)
     if is_ephemeral(cr) or there is None or there == user:
         return None
     name = volume_name(cr)
     return Problem(
-        reason="UserConflict",
+        reason=reasons.USER_CONFLICT,
         message=f"spec.defaultUser {user!r}, but volume {name} holds the role and database of {there!r}, "
         f"which would stay: create this resource with defaultUser {there!r} to use the data, or under "
         f"another name; to start empty, delete the claim "
@@ -107,60 +113,60 @@ def capacity(cr: Object, observed: Observed) -> str | None:
     return None if is_ephemeral(cr) else _sizes(cr, observed)[1]
 
 
-def growing(cr: Object, observed: Observed) -> str | None:
+def resize_message(cr: Object, observed: Observed) -> str | None:
     """How far the volume's growing has come, in words, while it lasts."""
-    claim = observed.children.get(volume_ref(cr)) or {}
-    asks, has = _sizes(cr, observed)
+    claim = observed.objects.get(volume_ref(cr)) or {}
+    requested, has = _sizes(cr, observed)
     for item in (claim.get("status") or {}).get("conditions") or ():
         if item.get("type") in GROWING and item.get("status") == "True":
             return (
-                f"Volume {volume_name(cr)} is growing from {has or 'its size'} to {asks} ({item['type']}): "
-                f"wait, or see `kubectl describe pvc {volume_name(cr)}`."
+                f"Volume {volume_name(cr)} is growing from {has or 'its size'} to {requested} "
+                f"({item['type']}): wait, or see `kubectl describe pvc {volume_name(cr)}`."
             )
     return None
 
 
 def larger(cr: Object, observed: Observed) -> str | None:
     """That the volume stays larger than the spec says, in words; None where the spec says no size."""
-    (asks, has), size = _sizes(cr, observed), size_of(cr)
-    said = ((cr.get("spec") or {}).get("storage") or {}).get("size")
-    if is_ephemeral(cr) or not said or asks is None or _may_become(size, asks=asks, has=has):
+    (requested, has), size = _sizes(cr, observed), size_of(cr)
+    given = ((cr.get("spec") or {}).get("storage") or {}).get("size")
+    if is_ephemeral(cr) or not given or requested is None or _may_become(size, requested=requested, has=has):
         return None
-    if has is not None and quantity(has) < quantity(asks):
+    if has is not None and quantity(has) < quantity(requested):
         return (
             f"spec.storage.size {size!r} is no more than volume {volume_name(cr)} has ({has}), which is "
-            f"asked to grow to {asks}. Kubernetes takes that back only to more than {has}: set a larger size."
+            f"to grow to {requested}. Kubernetes takes that back only to more than {has}: set a larger size."
         )
     return (
-        f"spec.storage.size {size!r} is less than volume {volume_name(cr)} has ({asks}), and a volume "
-        f"cannot shrink: it stays as it is. Set it to at least {asks!r}, or dump the data (pg_dump) and "
+        f"spec.storage.size {size!r} is less than volume {volume_name(cr)} has ({requested}), and a volume "
+        f"cannot shrink: it stays as it is. Set it to at least {requested!r}, or dump the data (pg_dump) and "
         "restore it into a new resource."
     )
 
 
-def way_back(cr: Object, observed: Observed) -> str | None:
+def size_to_restore(cr: Object, observed: Observed) -> str | None:
     """To which size to return where the API server refuses what is asked, in words; None if to none."""
-    (asks, has), size = _sizes(cr, observed), size_of(cr)
-    if is_ephemeral(cr) or asks is None or quantity(asks) == quantity(size):
+    (requested, has), size = _sizes(cr, observed), size_of(cr)
+    if is_ephemeral(cr) or requested is None or quantity(requested) == quantity(size):
         return None
-    if not _may_become(size, asks=asks, has=has):
+    if not _may_become(size, requested=requested, has=has):
         return None  # nothing is asked of it
-    grows = quantity(asks) < quantity(size)
+    grows = quantity(requested) < quantity(size)
     what = "the volume cannot grow" if grows else "this cluster does not take a volume's growth back"
     return (
-        f"spec.storage.size is {size!r}, volume {volume_name(cr)} asks for {asks}: if {what}, set "
-        f"spec.storage.size to {asks!r}."
+        f"spec.storage.size is {size!r}, volume {volume_name(cr)} asks for {requested}: if {what}, set "
+        f"spec.storage.size to {requested!r}."
     )
 
 
 def _sizes(cr: Object, observed: Observed) -> tuple[str | None, str | None]:
     """What the claim asks for, and what it has: less while it grows, unknown before it is bound."""
-    claim = observed.children.get(volume_ref(cr)) or {}
-    asks = (((claim.get("spec") or {}).get("resources") or {}).get("requests") or {}).get("storage")
+    claim = observed.objects.get(volume_ref(cr)) or {}
+    requested = (((claim.get("spec") or {}).get("resources") or {}).get("requests") or {}).get("storage")
     has = ((claim.get("status") or {}).get("capacity") or {}).get("storage")
-    return asks, has
+    return requested, has
 
 
-def _may_become(size: str, *, asks: str, has: str | None) -> bool:
+def _may_become(size: str, *, requested: str, has: str | None) -> bool:
     """Whether a claim may ask for that: more than it does, or less of what it was not given yet."""
-    return quantity(size) >= quantity(asks) or (has is not None and quantity(has) < quantity(size))
+    return quantity(size) >= quantity(requested) or (has is not None and quantity(has) < quantity(size))

@@ -6,10 +6,11 @@ find, coreutils; no entry script and no shell is used.
 
 from __future__ import annotations
 
-from kindling.kinds import restricted
-from kindling.kinds.contract import Child, child_metadata, labels_of, selector_of
+from kindling.kinds import pod_security
+from kindling.kinds.base import Child
+from kindling.kinds.metadata import child_metadata, labels_of, selector_of
 from kindling.kinds.postgresql import volume
-from kindling.kinds.postgresql.config import RULES_MARK, config_name
+from kindling.kinds.postgresql.config import RULES_HASH, config_name
 from kindling.kinds.postgresql.initdb import CONFIG, INITDB, MOUNT, PGDATA, SUPERUSER_FILES
 from kindling.kinds.postgresql.secrets import superuser_name
 from kindling.kinds.postgresql.service import PORT
@@ -36,14 +37,14 @@ SERVER = [
     "-c", "password_encryption=scram-sha-256",
 ]  # fmt: skip
 # Kubernetes stops with SIGTERM, on which postgres waits for its clients to leave (a smart shutdown). This
-# tells it to drop them first (a fast one, which no later SIGTERM slows down); not waited for, because pg_ctl
+# has it drop them first (a fast one, which no later SIGTERM slows down); not waited for, because pg_ctl
 # would die with the server and leave a failed hook. The checkpoint then has spec.shutdownSeconds.
 STOP = ["pg_ctl", "stop", f"--pgdata={PGDATA}", "--mode=fast", "--no-wait"]
 
 
-def template(type: ResourceType, cr: Object, spec: Spec, *, mark: str) -> Object:
-    """What the Pod is made from; `mark` is `restart.mark`."""
-    annotations = {CONFIG_HASH: RULES_MARK, PARAMETERS_HASH: mark}
+def template(type: ResourceType, cr: Object, spec: Spec, *, restart_token: str) -> Object:
+    """What the Pod is made from; `restart_token` is `restart.restart_token`."""
+    annotations = {CONFIG_HASH: RULES_HASH, PARAMETERS_HASH: restart_token}
     return {
         "metadata": {"labels": labels_of(type, cr), "annotations": annotations},
         "spec": _pod(cr, spec),
@@ -74,7 +75,13 @@ def build(type: ResourceType, cr: Object, *, template: Object, update: Update) -
 
 def _pod(cr: Object, spec: Spec) -> Object:
     return {
-        **restricted.pod(cr, uid=UID, volumes=True, grace_seconds=spec.shutdown_seconds),
+        **pod_security.pod(
+            cr,
+            uid=UID,
+            volumes=True,
+            grace_seconds=spec.shutdown_seconds,
+            pull_secrets=spec.pull_secrets,
+        ),
         "initContainers": [_initdb(spec)],
         "containers": [_postgres(spec)],
         "volumes": [
@@ -91,10 +98,10 @@ def _pod(cr: Object, spec: Spec) -> Object:
 def _initdb(spec: Spec) -> Object:
     return {
         "name": "initdb",
-        **restricted.image(spec.image),
+        **pod_security.image(spec.image),
         "command": INITDB,
         "resources": spec.resources,
-        "securityContext": restricted.CONTAINER,
+        "securityContext": pod_security.CONTAINER,
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
             {"name": "data", "mountPath": MOUNT},
@@ -109,15 +116,15 @@ def _initdb(spec: Spec) -> Object:
 def _postgres(spec: Spec) -> Object:
     return {
         "name": "postgres",
-        **restricted.image(spec.image),
+        **pod_security.image(spec.image),
         "command": SERVER,
         "env": [{"name": "PGDATA", "value": PGDATA}],
         "ports": [{"name": "postgresql", "containerPort": PORT, "protocol": "TCP"}],
         "resources": spec.resources,
-        "securityContext": restricted.CONTAINER,
+        "securityContext": pod_security.CONTAINER,
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "lifecycle": {"preStop": {"exec": {"command": STOP}}},
-        # Recovery after a crash may take long, and a kill has it begin anew. So a start is given any time;
+        # Recovery after a crash may take long, and a kill has it start over. So a start is given any time;
         # and a server that recovers after one of its processes crashed is alive: it takes connections, if
         # only to refuse them, where pg_isready fails as for one that does not answer.
         "startupProbe": _probe({"exec": {"command": STARTED}}, period=1, failures=NEVER),

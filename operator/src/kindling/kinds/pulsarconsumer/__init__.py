@@ -1,14 +1,14 @@
 """PulsarConsumer: so many consumers of one topic, each printing and acknowledging what comes.
 
-This file only strings the room together: `spec` reads the resource, `workload` builds the
-Deployment, `ambassador` brings the local broker into a Pod, `status` tells.
+This file connects the modules of the package: `spec` reads the resource, `workload` builds the
+Deployment, `ambassador` brings the local broker into a Pod, `status` reports.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kindling.kinds.contract import Child, Findings, Kind, Observed, Problem, Report, Sought
+from kindling.kinds.base import Child, Kind, Observed, Problem, StatusReport, SyncResult, WatchedObject
 from kindling.kinds.network import policy
 from kindling.kinds.pulsarconsumer import spec, status, workload
 from kindling.kube.resources import DEPLOYMENT, NETWORK_POLICY, POD, SECRET, Object, Ref, ResourceType
@@ -16,32 +16,33 @@ from kindling.kube.resources import DEPLOYMENT, NETWORK_POLICY, POD, SECRET, Obj
 
 class PulsarConsumer(Kind):
     """`image` is what runs where a resource names none. `local_broker`, HOST:PORT or empty, is where a
-    resource that names localhost finds its broker.
+    resource that names localhost finds its broker. With `pull_secrets` nodes pull the image.
     """
 
     type = ResourceType("pulsar.pulsarconsumer.krvarma.com", "v1", "PulsarConsumer", "pulsarconsumers")
     children = (NETWORK_POLICY, DEPLOYMENT, POD)
-    sights = (SECRET,)
+    watches = (SECRET,)
 
-    def __init__(self, *, image: str, local_broker: str = "") -> None:
+    def __init__(self, *, image: str, local_broker: str = "", pull_secrets: Sequence[str] = ()) -> None:
         self._image = image
+        self._pull_secrets = pull_secrets
         self._local_broker = local_broker
 
-    def seeks(self, cr: Object) -> Sequence[Sought]:
-        return [Sought(SECRET, name, cr["metadata"]["namespace"]) for name in self.secrets(cr)]
+    def watched_objects(self, cr: Object) -> Sequence[WatchedObject]:
+        return [WatchedObject(SECRET, name, cr["metadata"]["namespace"]) for name in self.secrets(cr)]
 
     def secrets(self, cr: Object) -> Sequence[str]:
         token = spec.token_of(cr)
         return [token.secret] if token is not None else []
 
-    def refuse(self, cr: Object, observed: Observed) -> Problem | None:
-        return spec.refuse(cr, observed)
+    def validate(self, cr: Object, observed: Observed) -> Problem | None:
+        return spec.validate(cr, observed)
 
     def desired(self, cr: Object, observed: Observed) -> list[Child]:
-        wanted = spec.read(cr, default_image=self._image)
+        wanted = spec.read(cr, default_image=self._image, pull_secrets=self._pull_secrets)
         return [
             # Outwards all is open: a broker sends its clients on to addresses not known beforehand.
-            policy(self.type, cr, name=workload.workload_name(cr), outwards=True),
+            policy(self.type, cr, name=workload.workload_name(cr), allow_egress=True),
             workload.build(
                 self.type, cr, wanted, observed, own_image=self._image, local_broker=self._local_broker
             ),
@@ -50,5 +51,5 @@ class PulsarConsumer(Kind):
     def warnings(self, cr: Object, observed: Observed) -> Sequence[Ref]:
         return status.warnings(self.type, cr, observed, local_broker=self._local_broker)
 
-    def status(self, cr: Object, observed: Observed, findings: Findings) -> Report:
-        return status.report(self.type, cr, observed, findings, local_broker=self._local_broker)
+    def status(self, cr: Object, observed: Observed, sync: SyncResult) -> StatusReport:
+        return status.report(self.type, cr, observed, sync, local_broker=self._local_broker)

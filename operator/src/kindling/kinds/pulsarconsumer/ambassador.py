@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 from typing import NamedTuple
 
-from kindling.kinds import restricted
+from kindling.kinds import pod_security
 from kindling.kube.resources import Object
 
 SCHEME = "pulsar://"
@@ -45,11 +45,11 @@ def containers(server: str, *, local_broker: str, image: str) -> list[Object]:
     return [
         {
             "name": "local-broker" if number == 1 else f"local-broker-{number}",
-            **restricted.image(image),
+            **pod_security.image(image),
             "command": _command(listen, local_broker),
             "restartPolicy": "Always",
             "resources": RESOURCES,
-            "securityContext": restricted.CONTAINER,
+            "securityContext": pod_security.CONTAINER,
             "terminationMessagePolicy": "FallbackToLogsOnError",
         }
         for number, listen in enumerate(needed(server, local_broker=local_broker), start=1)

@@ -1,12 +1,14 @@
-"""Reading a PulsarConsumer's spec: defaults, and what only the cluster can tell to be wrong."""
+"""Reading a PulsarConsumer's spec: defaults, and what only the cluster knows to be wrong."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kindling.kinds import reasons
 from kindling.kinds.amounts import merged
-from kindling.kinds.contract import Observed, Problem
+from kindling.kinds.base import Observed, Problem
 from kindling.kube.resources import SECRET, Object, Ref
 
 DEFAULT_TYPE = "Shared"
@@ -35,13 +37,14 @@ class Spec:
     initial_position: str
     replicas: int
     image: str
+    pull_secrets: tuple[str, ...]
     token: TokenRef | None
     resources: Object
     env: list[Object]
     deadline: int | None
 
 
-def read(cr: Object, *, default_image: str) -> Spec:
+def read(cr: Object, *, default_image: str, pull_secrets: Sequence[str] = ()) -> Spec:
     """Total over what the CRD admits."""
     spec = cr.get("spec") or {}
     return Spec(
@@ -52,6 +55,7 @@ def read(cr: Object, *, default_image: str) -> Spec:
         initial_position=spec.get("initialPosition") or DEFAULT_POSITION,
         replicas=int(spec.get("replicas", 0)),
         image=spec.get("image") or default_image,
+        pull_secrets=tuple(pull_secrets),
         token=token_of(cr),
         resources=merged(
             spec.get("resources"),
@@ -74,14 +78,14 @@ def token_of(cr: Object) -> TokenRef | None:
     return TokenRef(str(name), str(found.get("key") or DEFAULT_TOKEN_KEY)) if name else None
 
 
-def refuse(cr: Object, observed: Observed) -> Problem | None:
+def validate(cr: Object, observed: Observed) -> Problem | None:
     """Without its token a consumer could not start; those that run have theirs and go on."""
     token, namespace = token_of(cr), cr["metadata"]["namespace"]
     if token is None or observed.secret(namespace=namespace, name=token.secret).get(token.key):
         return None
     secret = f"Secret {token.secret!r} of spec.auth.tokenSecretRef"
-    if Ref(SECRET, namespace, token.secret) not in observed.children:
-        wrong = f"{secret} is not in namespace {namespace!r}: make it"
+    if Ref(SECRET, namespace, token.secret) not in observed.objects:
+        wrong = f"{secret} is not in namespace {namespace!r}: create it"
     else:
         wrong = f"{secret} has no key {token.key!r}: put the token there"
-    return Problem(reason="SecretNotFound", message=f"{wrong}, or refer to another one.")
+    return Problem(reason=reasons.SECRET_NOT_FOUND, message=f"{wrong}, or refer to another one.")

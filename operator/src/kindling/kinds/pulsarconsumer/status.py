@@ -1,80 +1,74 @@
-"""A PulsarConsumer's status, from what was observed alone: what is consumed, by how many, how well.
-
-The reasons of Ready, a closed list: Connected, ScaledToZero; Reconciling (on its way); NameConflict,
-Terminating, Refused, ServerError, SecretNotFound (children); PodsRefused, Unschedulable,
-ImagePullFailed, PodSetupFailed, Crashing (Pods); BrokerUnreachable; those of `progress`; and those that
-a consumer ends with: NEXT_STEPS.
-"""
+"""A PulsarConsumer's status, from what was observed alone: what is consumed, by how many, how well."""
 
 from __future__ import annotations
 
-from kindling.kinds import pods
+from kindling.kinds import pods, reasons
 from kindling.kinds import progress as progressing
-from kindling.kinds.conditions import standard
-from kindling.kinds.contract import (
-    After,
+from kindling.kinds.base import (
     Done,
-    Findings,
-    Invalid,
     Observed,
-    Outcome,
     Problem,
-    Report,
-    selector_text,
+    RequeueAfter,
+    Result,
+    StatusReport,
+    SyncResult,
+    Terminal,
 )
+from kindling.kinds.conditions import standard_conditions
+from kindling.kinds.metadata import selector_text
 from kindling.kinds.pulsarconsumer import ambassador
 from kindling.kinds.pulsarconsumer.spec import server_of
 from kindling.kinds.pulsarconsumer.workload import CONTAINER, workload_name, workload_ref
 from kindling.kinds.rollout import refused, rollout
 from kindling.kube.resources import Object, Ref, ResourceType
 
-CONNECT_PATIENCE_SECONDS = 15.0
+CONNECT_GRACE_SECONDS = 15.0
 """How long a consumer may run unconnected before we say so."""
 
 NEXT_STEPS = {
-    "AuthenticationFailed": "Put a token that the broker accepts into the Secret of "
+    reasons.AUTHENTICATION_FAILED: "Put a token that the broker accepts into the Secret of "
     "spec.auth.tokenSecretRef.",
-    "NotAuthorized": "Grant the token's bearer the right to consume the topic, or use another token.",
-    "TopicNotFound": "Make the topic, its namespace or tenant on the broker, or mend spec.topic.",
-    "InvalidTopic": "Mend spec.topic: NAME, or persistent://TENANT/NAMESPACE/NAME.",
-    "InvalidAddress": "Mend spec.serverAddress: pulsar://HOST:PORT, by a host's name or IPv4 address.",
-    "SubscriptionBusy": "Stop the other consumers of the subscription, who hold it alone or by another "
-    "type, or mend spec.subscriptionName or spec.subscriptionType.",
-    "InvalidSetting": "Mend the setting that the consumer names.",
+    reasons.NOT_AUTHORIZED: "Grant the token's bearer the right to consume the topic, or use another token.",
+    reasons.TOPIC_NOT_FOUND: "Create the topic, its namespace or tenant on the broker, or fix spec.topic.",
+    reasons.INVALID_TOPIC: "Fix spec.topic: NAME, or persistent://TENANT/NAMESPACE/NAME.",
+    reasons.INVALID_ADDRESS: "Fix spec.serverAddress: pulsar://HOST:PORT, with a name or IPv4 address.",
+    reasons.SUBSCRIPTION_BUSY: "Stop the other consumers of the subscription, who hold it alone or with "
+    "another type, or fix spec.subscriptionName or spec.subscriptionType.",
+    reasons.INVALID_SETTING: "Fix the setting that the consumer names.",
 }
 """What to do about each reason that a consumer may leave in its termination message, `REASON: WORDS`."""
 
-_FOR_AN_EDIT = frozenset({"InvalidTopic", "InvalidAddress"})
-_WORDS = 500
+_FOR_AN_EDIT = frozenset({reasons.INVALID_TOPIC, reasons.INVALID_ADDRESS})
+_LONGEST_NOTE = 500
 
 
 def report(
-    type: ResourceType, cr: Object, observed: Observed, findings: Findings, *, local_broker: str
-) -> Report:
+    type: ResourceType, cr: Object, observed: Observed, sync: SyncResult, *, local_broker: str
+) -> StatusReport:
     """The whole status. Ready is True once all consumers, of this generation alone, are connected."""
     meta, spec, known = cr["metadata"], cr.get("spec") or {}, cr.get("status") or {}
     deployment = _deployment(cr, observed)
     progress = rollout(deployment)
     found = pods.pods_of(type, cr, observed)
-    settled = findings.settled and findings.problem is None
+    settled = sync.in_sync and sync.problem is None
     ready = settled and progress.complete and all(pods.pod_ready(pod) for pod in found)
-    fault = progressing.still(findings.problem, cr, observed) if findings.problem is not None else None
+    fault = progressing.escalated(sync.problem, cr, observed) if sync.problem is not None else None
     if settled and not ready:
         fault = _fault(cr, deployment, found, observed, local_broker=local_broker)
-        fault = fault or progressing.held_up(cr, way(type, cr, observed), observed)
+        fault = fault or progressing.blocker(cr, pod_progress(type, cr, observed), observed)
 
     if ready and not progress.wanted:
-        reason = "ScaledToZero"
+        reason = reasons.SCALED_TO_ZERO
         message = (
             f"No consumer is wanted, and the broker keeps every message for subscription "
             f"{spec.get('subscriptionName')!r} meanwhile: set spec.replicas to have some."
         )
     elif ready:
-        reason, message = "Connected", "All consumers are connected to the broker."
+        reason, message = reasons.CONNECTED, "All consumers are connected to the broker."
     elif fault is not None:
         reason, message = fault.reason, fault.message
     else:
-        reason = "Reconciling"
+        reason = reasons.RECONCILING
         message = (
             f"The consumers are being set up; wait, or look at Deployment {workload_name(cr)} "
             "(`kubectl describe`)."
@@ -83,47 +77,47 @@ def report(
     status: Object = {
         "selector": selector_text(type, cr),
         "observedGeneration": generation,
-        "conditions": standard(
+        "conditions": standard_conditions(
             ready=ready,
-            # As the Deployment counts, which is told of a Pod a moment later: one write, not two.
+            # As the Deployment counts, which sees a Pod a moment later: one write, not two.
             available=progress.available > 0,
-            broken=fault is not None and not fault.passing,
+            broken=fault is not None and not fault.transient,
             reason=reason,
             message=message,
             serving="At least one consumer is connected to the broker.",
             generation=generation,
         ),
     }
-    # Held back, the consumers go on with what they were last told.
-    told = spec if findings.problem is None else {}
+    # Held back, the consumers go on with their last settings.
+    reported = spec if sync.problem is None else {}
     for field, source in (
         ("server", "serverAddress"),
         ("topic", "topic"),
         ("subscription", "subscriptionName"),
     ):
-        if (value := told.get(source, known.get(field))) is not None:
+        if (value := reported.get(source, known.get(field))) is not None:
             status[field] = value
     # Pods that come and go on the way are not worth a write each: counted when there is news.
     news = ready or fault is not None or "replicas" not in known
     status["replicas"] = progress.total if news else known["replicas"]
     # Of a Pod that is being replaced it is an earlier spec that was wrong.
     if fault is not None and fault.reason in _FOR_AN_EDIT and progress.updated == progress.total:
-        return Report(status=status, outcome=Invalid(fault.reason))
-    return Report(status=status, outcome=_outcome(type, cr, observed, findings, fault, ready=ready))
+        return StatusReport(status=status, result=Terminal(fault.reason))
+    return StatusReport(status=status, result=_outcome(type, cr, observed, sync, fault, ready=ready))
 
 
 def warnings(type: ResourceType, cr: Object, observed: Observed, *, local_broker: str) -> list[Ref]:
-    """Whose words the status needs: of what no other reason tells."""
+    """The objects whose Warning Events the status needs: those that no other reason explains."""
     found = pods.pods_of(type, cr, observed)
     if _fault(cr, _deployment(cr, observed), found, observed, local_broker=local_broker) is not None:
         return []
-    return progressing.asks(cr, way(type, cr, observed), observed)
+    return progressing.warnings_needed(cr, pod_progress(type, cr, observed), observed)
 
 
-def way(type: ResourceType, cr: Object, observed: Observed) -> progressing.Way:
-    return progressing.Way(
-        maker=workload_ref(cr),
-        acted=False,  # what keeps it from making Pods, it says itself
+def pod_progress(type: ResourceType, cr: Object, observed: Observed) -> progressing.PodProgress:
+    return progressing.PodProgress(
+        workload=workload_ref(cr),
+        observed_by_controller=False,  # what keeps it from making Pods, it says itself
         wanted=int((cr.get("spec") or {}).get("replicas") or 0),
         pods=pods.pods_of(type, cr, observed),
     )
@@ -131,7 +125,7 @@ def way(type: ResourceType, cr: Object, observed: Observed) -> progressing.Way:
 
 def _deployment(cr: Object, observed: Observed) -> Object | None:
     """The Deployment, if it is this resource's."""
-    found = observed.children.get(workload_ref(cr))
+    found = observed.objects.get(workload_ref(cr))
     owners = ((found or {}).get("metadata") or {}).get("ownerReferences") or ()
     return found if any(owner.get("uid") == cr["metadata"]["uid"] for owner in owners) else None
 
@@ -140,27 +134,27 @@ def _fault(
     cr: Object, deployment: Object | None, found: list[Object], observed: Observed, *, local_broker: str
 ) -> Problem | None:
     """What keeps the consumers from being connected: what they say themselves goes first."""
-    unready = [pod for pod in found if not pods.pod_ready(pod) and not pods.unheard(pod)]
+    unready = [pod for pod in found if not pods.pod_ready(pod) and not pods.node_unreachable(pod)]
     for pod in unready:
-        if said := _own_word(pod):
+        if said := _termination_problem(pod):
             return said
     for pod in unready:
-        if trouble := pods.trouble(pod, now=observed.now):
-            return trouble
-    if any((_running_seconds(pod, observed) or 0.0) >= CONNECT_PATIENCE_SECONDS for pod in unready):
-        return Problem(reason="BrokerUnreachable", message=_unreachable(cr, local_broker=local_broker))
+        if problem := pods.pod_problem(pod, now=observed.now):
+            return problem
+    if any((_running_seconds(pod, observed) or 0.0) >= CONNECT_GRACE_SECONDS for pod in unready):
+        return Problem(reason=reasons.BROKER_UNREACHABLE, message=_unreachable(cr, local_broker=local_broker))
     return refused(deployment)
 
 
-def _own_word(pod: Object) -> Problem | None:
+def _termination_problem(pod: Object) -> Problem | None:
     """Why the consumer ended, last time or now, in its own words; as long as it is not connected again."""
     for item in (pod.get("status") or {}).get("containerStatuses") or ():
         for state in (item.get("state"), item.get("lastState")):
             message = str(((state or {}).get("terminated") or {}).get("message") or "")
-            words = " ".join(message[:_WORDS].split()).rstrip(".")
-            reason = words.partition(":")[0]
+            note = " ".join(message[:_LONGEST_NOTE].split()).rstrip(".")
+            reason = note.partition(":")[0]
             if item.get("name") == CONTAINER and reason in NEXT_STEPS:
-                return Problem(reason=reason, message=f"{NEXT_STEPS[reason]} The consumer says: {words}.")
+                return Problem(reason=reason, message=f"{NEXT_STEPS[reason]} The consumer says: {note}.")
     return None
 
 
@@ -178,7 +172,7 @@ def _unreachable(cr: Object, *, local_broker: str) -> str:
     if not ambassador.loopbacks(server):
         return (
             f"No broker answers at {server}: see that it runs and can be reached from this namespace, or "
-            f"mend spec.serverAddress (`kubectl logs {where}` says more)."
+            f"fix spec.serverAddress (`kubectl logs {where}` says more)."
         )
     if ambassador.needed(server, local_broker=local_broker):
         return (
@@ -195,20 +189,20 @@ def _outcome(
     type: ResourceType,
     cr: Object,
     observed: Observed,
-    findings: Findings,
+    sync: SyncResult,
     fault: Problem | None,
     *,
     ready: bool,
-) -> Outcome:
+) -> Result:
     if ready:
         return Done()
-    if findings.problem is not None:
-        return After(5.0 if findings.problem.passing else 30.0)
-    if not findings.settled:
-        return After(CONNECT_PATIENCE_SECONDS)
-    # That a consumer has run unconnected for long, too, only time tells.
+    if sync.problem is not None:
+        return RequeueAfter(5.0 if sync.problem.transient else 30.0)
+    if not sync.in_sync:
+        return RequeueAfter(CONNECT_GRACE_SECONDS)
+    # That a consumer has run unconnected for long is also known by a deadline only.
     found = pods.pods_of(type, cr, observed)
     running = (_running_seconds(pod, observed) for pod in found if not pods.pod_ready(pod))
-    unconnected = [CONNECT_PATIENCE_SECONDS - seconds for seconds in running if seconds is not None]
-    deadline = progressing.patience(cr, way(type, cr, observed), observed, fault=fault)
-    return pods.when_time_tells([*unconnected, *deadline, *pods.patience(found, now=observed.now)])
+    unconnected = [CONNECT_GRACE_SECONDS - seconds for seconds in running if seconds is not None]
+    deadline = progressing.deadlines(cr, pod_progress(type, cr, observed), observed, fault=fault)
+    return pods.requeue_at_deadline([*unconnected, *deadline, *pods.deadlines(found, now=observed.now)])

@@ -6,8 +6,9 @@ any user, and acknowledge what it has handled when it is sent SIGTERM.
 
 from __future__ import annotations
 
-from kindling.kinds import restricted
-from kindling.kinds.contract import Child, Observed, child_metadata, labels_of, selector_of
+from kindling.kinds import pod_security
+from kindling.kinds.base import Child, Observed
+from kindling.kinds.metadata import child_metadata, labels_of, selector_of
 from kindling.kinds.pulsarconsumer import ambassador
 from kindling.kinds.pulsarconsumer.spec import Spec
 from kindling.kinds.rollout import rollout
@@ -45,12 +46,18 @@ def build(
                 "replicas": spec.replicas,
                 **({"progressDeadlineSeconds": spec.deadline} if spec.deadline else {}),
                 "selector": selector,
-                "strategy": _strategy(spec, observed.children.get(workload_ref(cr))),
+                "strategy": _strategy(spec, observed.objects.get(workload_ref(cr))),
                 "template": {
                     "metadata": {"labels": labels_of(type, cr)},
                     "spec": {
-                        **restricted.pod(cr, uid=UID, volumes=True, grace_seconds=GRACE_SECONDS),
-                        "topologySpreadConstraints": restricted.spread(selector),
+                        **pod_security.pod(
+                            cr,
+                            uid=UID,
+                            volumes=True,
+                            grace_seconds=GRACE_SECONDS,
+                            pull_secrets=spec.pull_secrets,
+                        ),
+                        "topologySpreadConstraints": pod_security.spread(selector),
                         "initContainers": sidecars,
                         "containers": [_consumer(spec)],
                         "volumes": _volumes(spec),
@@ -87,7 +94,7 @@ def _type_of(known: Object | None) -> str | None:
 
 
 def _consumer(spec: Spec) -> Object:
-    told = {
+    variables = {
         "PULSAR_SERVER": spec.server,
         "PULSAR_TOPIC": spec.topic,
         "PULSAR_SUBSCRIPTION_NAME": spec.subscription,
@@ -95,19 +102,19 @@ def _consumer(spec: Spec) -> Object:
         "PULSAR_INITIAL_POSITION": spec.initial_position,
     }
     if spec.token is not None:
-        told["PULSAR_TOKEN_FILE"] = f"{TOKEN_FILES}/{TOKEN_FILE}"
+        variables["PULSAR_TOKEN_FILE"] = f"{TOKEN_FILES}/{TOKEN_FILE}"
     # Kubernetes puts variables' values in place of $(NAME), and makes $$ one $.
-    env = [{"name": name, "value": value.replace("$", "$$")} for name, value in told.items()]
+    env = [{"name": name, "value": value.replace("$", "$$")} for name, value in variables.items()]
     mounts: list[Object] = [{"name": "tmp", "mountPath": "/tmp"}]
     if spec.token is not None:
         mounts.append({"name": "token", "mountPath": TOKEN_FILES, "readOnly": True})
     return {
         "name": CONTAINER,
-        **restricted.image(spec.image),
+        **pod_security.image(spec.image),
         "env": [*env, *spec.env],
         "ports": [{"name": "health", "containerPort": HEALTH_PORT, "protocol": "TCP"}],
         "resources": spec.resources,
-        "securityContext": restricted.CONTAINER,
+        "securityContext": pod_security.CONTAINER,
         # Not the end of the log where it says nothing: that is other people's messages.
         "terminationMessagePolicy": "File",
         "readinessProbe": _probe("/readyz", period=2, failures=1),

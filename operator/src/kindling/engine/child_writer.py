@@ -1,0 +1,141 @@
+"""What a reconciliation writes of the children: what differs, until nothing does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from dataclasses import dataclass
+
+from kindling.engine import apply, finalizers
+from kindling.engine.plan import Action, Apply, Create, Delete, Plan, plan
+from kindling.engine.resource_writer import ResourceDeleted, ResourceWriter
+from kindling.engine.warnings import rejection
+from kindling.kinds.base import Child, Problem, SyncResult
+from kindling.kinds.conditions import is_current, status_of
+from kindling.kube.errors import Conflict, NotFound, Rejected
+from kindling.kube.resources import SECRET, Object, Ref, ref_of
+
+MAX_ROUNDS = 4
+"""A child may need another's uid. More rounds than that takes mean that another writer reverts ours."""
+
+
+@dataclass(kw_only=True)
+class ChildWriter(ResourceWriter):
+    """`_converge` writes the children that the kind desires, or for a deleted resource those that finish."""
+
+    async def _converge(self) -> tuple[Problem | None, Rejected | None]:
+        """Write what differs until nothing does; returns the problem, and the rejection if that is it."""
+        written: list[Action] = []
+        refusal: Rejected | None = None
+        was_current = is_current(self.cr)
+        check_existing = was_current
+        for _ in range(MAX_ROUNDS):
+            decided = await self._decide(check_existing=check_existing)
+            if decided.problem is not None:
+                return decided.problem, None
+            actions = [action for action in decided.actions if action not in written]
+            if not actions:
+                if decided.actions and refusal is None:  # a mutating webhook, say
+                    self._log(logging.WARNING, "a child was changed again after apply")
+                break
+            repairing = was_current and not written
+            if not written:
+                await self._verify_current()
+            for action in actions:
+                written.append(action)
+                try:
+                    await self._act(action)
+                except Conflict:
+                    if check_existing or not isinstance(action, Apply) or not action.new:
+                        raise
+                    check_existing = True
+                    written.remove(action)
+                    break
+                except Rejected as error:
+                    refusal = refusal or error
+                    if not isinstance(action, Apply) or action.new:
+                        return rejection(refusal), refusal  # what comes after may need it
+                else:
+                    if repairing and isinstance(action, Apply) and (action.new or action.drift):
+                        self.dependencies.repaired(self.kind.type, self.cr, action)
+        else:
+            self._log(logging.WARNING, f"children still differ after {MAX_ROUNDS} rounds")
+        return (rejection(refusal), refusal) if refusal is not None else (None, None)
+
+    async def _decide(self, *, check_existing: bool) -> Plan:
+        """What to write. If `check_existing`, children that are not in the cache are read from the API
+        first.
+
+        That costs a new resource a request for each child, and the server rejects creating an existing name
+        in any case. So it is done only if nothing may be created before all names are known to be free.
+        """
+        deleted = finalizers.is_deleted(self.cr)
+        if deleted:
+            wanted = list(self.kind.finish(self.cr, self._observed()).children)
+        else:
+            wanted = self.kind.desired(self.cr, self._observed())
+        if check_existing or any(child.create_only for child in wanted):
+            await self._fetch_missing(wanted)
+        return plan(
+            type=self.kind.type, cr=self.cr, desired=wanted, observed=self._objects, prune=not deleted
+        )
+
+    async def _fetch_missing(self, wanted: list[Child]) -> None:
+        """An object that is not in the cache may exist without our label: read it before writing."""
+        missing = [child.ref for child in wanted if child.ref not in self._objects and child.type != SECRET]
+        for ref, found in zip(missing, await asyncio.gather(*map(self._live, missing)), strict=True):
+            if found is not None:
+                self._objects[ref] = found
+
+    async def _verify_current(self) -> None:
+        """Before the first write: read the resource again, and report a new spec in its status, if it has
+        one.
+
+        A watch that was cut may have missed its deletion, and then the children would be orphaned. And
+        children have watches of their own: if those are ahead, the result of a newer spec looks like drift.
+        """
+        meta = self.cr["metadata"]
+        live: Object | None = None
+        if not is_current(self.cr) and status_of(self.cr) and not finalizers.is_deleted(self.cr):
+            # The response is the resource as it is: no other request is needed.
+            live = await self._report(self.kind.status(self.cr, self._observed(), SyncResult(in_sync=False)))
+        live = live or await self._live(Ref(self.kind.type, meta["namespace"], meta["name"]))
+        if live is None:
+            raise self._deleted()
+        if live["metadata"]["uid"] != meta["uid"]:
+            raise ResourceDeleted
+        if finalizers.is_deleted(live) != finalizers.is_deleted(self.cr):
+            self.dependencies.store.upsert(self.kind.type, live)
+            if not finalizers.has_finalizer(self.kind, live):
+                raise ResourceDeleted
+            raise Conflict(status=409, reason="Conflict", message="it was deleted meanwhile")
+        if live["metadata"].get("generation") != meta.get("generation"):
+            self.dependencies.store.upsert(self.kind.type, live)
+            raise Conflict(status=409, reason="Conflict", message="its spec has changed meanwhile")
+
+    async def _act(self, action: Action) -> None:
+        if isinstance(action, Delete):
+            await self._delete(action)
+            return
+        if isinstance(action, Apply):
+            verb, type = "create" if action.new else "apply", action.type
+            written = await apply.apply_child(self.dependencies.api, action)
+        elif isinstance(action, Create):
+            verb, type = "create", action.type
+            written = await self.dependencies.api.create(type, action.body)
+        else:
+            verb, type = "restore", action.ref.type
+            written = await self.dependencies.api.merge(action.ref, action.patch)
+        self.dependencies.store.upsert(type, written)
+        self._objects[ref_of(type, written)] = written
+        self._log(logging.INFO, f"{verb} {type.kind} {written['metadata']['name']}")
+
+    async def _delete(self, action: Delete) -> None:
+        with contextlib.suppress(NotFound):
+            await self.dependencies.api.delete(
+                action.ref, uid=action.uid, resource_version=action.resource_version
+            )
+        deleted = self._objects.pop(action.ref)
+        self.dependencies.store.delete(action.ref.type, deleted)
+        self._log(logging.INFO, f"delete {action.ref.type.kind} {action.ref.name}")

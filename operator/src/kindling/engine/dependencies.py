@@ -1,0 +1,47 @@
+"""What a reconciliation depends on. `__main__` provides it, and tests provide fakes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Protocol
+
+from kindling.engine.external import ExternalSyncs
+from kindling.engine.plan import Apply
+from kindling.engine.restart_queue import RestartQueue
+from kindling.engine.store import Store
+from kindling.kube.resources import Object, Ref, ResourceType
+
+
+class Api(Protocol):
+    """The API requests of a reconciliation (`kube.client.Client` implements them)."""
+
+    async def get(self, ref: Ref) -> Object: ...
+    async def apply(self, type: ResourceType, body: Object) -> Object: ...
+    async def create(self, type: ResourceType, body: Object) -> Object: ...
+    async def merge(self, ref: Ref, patch: Object, *, subresource: str | None = None) -> Object: ...
+    async def delete(self, ref: Ref, *, uid: str, resource_version: str | None = None) -> None: ...
+    async def warnings(self, ref: Ref, *, uid: str) -> list[Object]: ...
+
+
+StatusChanged = Callable[[ResourceType, Object, Object, Object], None]
+"""Called for each written status: (type, resource, status before, status after)."""
+
+Repaired = Callable[[ResourceType, Object, Apply], None]
+"""Called for each write that reverted another writer's change of a child."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dependencies:
+    """`restart_queue` is shared by all resources: it says which one may be restarted now."""
+
+    api: Api
+    store: Store
+    external_syncs: ExternalSyncs
+    status_changed: StatusChanged
+    repaired: Repaired = lambda type, cr, action: None
+    restart_queue: RestartQueue = field(
+        default_factory=lambda: RestartQueue(exists=lambda key: True, wake=lambda key: None)
+    )
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)

@@ -1,0 +1,119 @@
+"""What a reconciliation writes of the resource itself: its status, its decisions, its finalizer."""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass, field
+
+from kindling.engine import finalizers
+from kindling.engine.compare import merge_patch
+from kindling.engine.dependencies import Dependencies
+from kindling.engine.store import Key
+from kindling.kinds.base import (
+    CachedResult,
+    Kind,
+    Observed,
+    RestartSlot,
+    StatusReport,
+    WarningEvent,
+)
+from kindling.kinds.conditions import find_condition, with_stalled, with_transition_times
+from kindling.kube.errors import NotFound
+from kindling.kube.resources import Object, Ref
+
+log = logging.getLogger(__name__)
+
+
+class ResourceDeleted(Exception):
+    """The resource was deleted or replaced: nothing may be written for it."""
+
+
+@dataclass(kw_only=True)
+class ResourceWriter:
+    """The state of one reconciliation of one resource, and the writes of the resource itself."""
+
+    dependencies: Dependencies
+    key: Key
+    kind: Kind
+    cr: Object
+    _objects: dict[Ref, Object] = field(default_factory=dict)
+    _last_result: CachedResult | None = None
+    _restart_slot: RestartSlot = field(default_factory=RestartSlot)
+    _warnings: dict[Ref, WarningEvent] = field(default_factory=dict)
+    _entropy: bytes = field(default_factory=lambda: os.urandom(32), repr=False)
+
+    def _observed(self) -> Observed:
+        return Observed(
+            objects=self._objects,
+            now=self.dependencies.clock(),
+            entropy=self._entropy,
+            watched=self.dependencies.store.watched_by(self.key),
+            last_result=self._last_result,
+            restart_slot=self._restart_slot,
+            warnings=self._warnings,
+        )
+
+    async def _live(self, ref: Ref) -> Object | None:
+        try:
+            return await self.dependencies.api.get(ref)
+        except NotFound:
+            return None
+
+    async def _patch(self, patch: Object, *, subresource: str | None = None) -> None:
+        """Patch the resource itself, in the version that is known.
+
+        :raises Conflict: when it has changed: what was decided is decided again.
+        """
+        meta = self.cr["metadata"]
+        ref = Ref(self.kind.type, meta["namespace"], meta["name"])
+        try:
+            self.cr = await self.dependencies.api.merge(ref, patch, subresource=subresource)
+        except NotFound:
+            raise self._deleted() from None
+        self.dependencies.store.upsert(self.kind.type, self.cr)
+
+    async def _store_decisions(self) -> None:
+        """Write what `durable_state` decides, before anything that depends on it."""
+        known = self.cr.get("status") or {}
+        wanted = self.kind.durable_state(self.cr, self._observed())
+        changed = {name: value for name, value in wanted.items() if known.get(name) != value}
+        if changed:
+            patch = {"metadata": finalizers.version_of(self.cr), "status": changed}
+            await self._patch(patch, subresource="status")
+            self._log(logging.INFO, f"decided: {', '.join(changed)}")
+
+    async def _report(self, report: StatusReport) -> Object | None:
+        """Patch the status, if anything differs, and update our copy of the resource.
+
+        Returns the resource of the response, which may be newer than ours in all else.
+        """
+        known = self.cr.get("status") or {}
+        decided = {name: known[name] for name in self.kind.durable if name in known}
+        status = with_transition_times(with_stalled(report), known=known, now=self.dependencies.clock())
+        status = {**status, **decided}
+        patch = merge_patch(known=known, wanted=status)
+        if not patch:
+            return None
+        meta = self.cr["metadata"]
+        ref = Ref(self.kind.type, meta["namespace"], meta["name"])
+        try:
+            # With the uid it fails, rather than write into another resource of this name.
+            body = {"metadata": {"uid": meta["uid"]}, "status": patch}
+            written = await self.dependencies.api.merge(ref, body, subresource="status")
+        except NotFound:
+            raise self._deleted() from None
+        self.dependencies.store.upsert(self.kind.type, written)
+        self.dependencies.status_changed(self.kind.type, self.cr, known, status)
+        ready = find_condition(status, "Ready")
+        self._log(logging.INFO, f"status: Ready={ready.get('status')} {ready.get('reason')}")
+        self.cr = {**self.cr, "status": status}
+        return written
+
+    def _deleted(self) -> ResourceDeleted:
+        """Its delete event may be missed, so remove it from the cache here, not only at the next resync."""
+        self.dependencies.store.delete(self.kind.type, self.cr)
+        return ResourceDeleted()
+
+    def _log(self, level: int, message: str) -> None:
+        log.log(level, message, extra={"key": str(self.key)})

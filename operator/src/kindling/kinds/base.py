@@ -1,0 +1,287 @@
+"""What a kind is to the engine: pure functions from a resource and what was observed to children and status.
+
+The package of a kind holds a class with these methods, and nothing that does IO, reads a clock or draws a
+random number: those come in through `Observed`. The registry (`kinds.registry`) lists the kinds.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from kindling.kube.resources import SECRET, Object, Ref, ResourceType
+
+
+@dataclass(frozen=True, kw_only=True)
+class Child:
+    """One desired object, with only the fields that the operator owns.
+
+    `create_only`: it is created, and its content is never updated (its labels and owner are); all others are
+    applied. `restore_data`: one of those lost its content, which is written once more. `blocked`: it cannot
+    be created yet, because it needs the uid of an earlier child; until then those after it are not created
+    either. `frozen`: once it exists, it is not changed. `ended`: its work is done, a Job's say, and the
+    status has the result; once it is gone, it is not created again.
+    """
+
+    type: ResourceType
+    body: Object
+    create_only: bool = False
+    restore_data: bool = False
+    blocked: bool = False
+    frozen: bool = False
+    ended: bool = False
+
+    @property
+    def ref(self) -> Ref:
+        return Ref(self.type, self.body["metadata"]["namespace"], self.body["metadata"]["name"])
+
+
+class WatchedObject(NamedTuple):
+    """A reference to an object that the resource does not own, by name; without a namespace, in any."""
+
+    type: ResourceType
+    name: str
+    namespace: str | None = None
+
+
+class WarningEvent(NamedTuple):
+    """The newest Warning Event of an object: its reason, its note, and when it was last observed."""
+
+    reason: str
+    note: str
+    at: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExternalResult:
+    """The result of an external sync; if `ok`, it is valid until a health check fails.
+
+    `facts` are for the kind's status; they hold no secrets.
+    """
+
+    ok: bool
+    reason: str = ""
+    message: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CachedResult:
+    """A result, and the cache key of the external sync that it belongs to."""
+
+    cache_key: Hashable
+    result: ExternalResult
+
+
+@dataclass(frozen=True, kw_only=True)
+class RestartSlot:
+    """The position of a resource in the queue of those that the operator restarts, one at a time.
+
+    `place` counts from 1, of `length`. `halted`: the resource that has the slot did not become Ready in time.
+    """
+
+    granted: bool = False
+    place: int = 0
+    length: int = 0
+    halted: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observed:
+    """All input of a decision. `entropy` is random, and the same throughout one reconciliation.
+
+    `objects` holds the children, and the content of the Secrets in `Kind.secrets`. `watched` holds the
+    metadata of the watched objects that exist. `last_result` is this process's last external result for the
+    resource, if any: some fields are written only after the workload has them. `restart_slot` is the
+    position that `wants_restart_slot` led to. `warnings` holds the newest Warning Events of the objects in
+    `Kind.warnings`.
+    """
+
+    objects: Mapping[Ref, Object]
+    now: datetime
+    entropy: bytes
+    watched: Mapping[Ref, Object] = field(default_factory=dict)
+    last_result: CachedResult | None = None
+    restart_slot: RestartSlot = RestartSlot()
+    warnings: Mapping[Ref, WarningEvent] = field(default_factory=dict)
+
+    def secret(self, *, namespace: str, name: str) -> dict[str, str]:
+        """The decoded values of a Secret, empty where there is none (data that is not text is left out)."""
+        found = self.objects.get(Ref(SECRET, namespace, name), {}).get("data") or {}
+        values: dict[str, str] = {}
+        for key, value in found.items():
+            try:
+                values[key] = base64.b64decode(value).decode()
+            except ValueError:
+                continue
+        return values
+
+    def password(self, purpose: str) -> str:
+        """A random password of 32 characters (190 bits), stable within a reconciliation for each purpose."""
+        digest = hmac.digest(self.entropy, purpose.encode(), hashlib.sha256)
+        return base64.b64encode(digest, altchars=b"Zz").decode()[:32]
+
+
+@dataclass(frozen=True)
+class Done:
+    """Nothing more to do until something changes."""
+
+
+@dataclass(frozen=True)
+class RequeueAfter:
+    """Reconcile again after so many seconds, even if nothing changes."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Terminal:
+    """Only a change of the spec can help; there is no retry."""
+
+    reason: str
+
+
+Result: TypeAlias = Done | RequeueAfter | Terminal
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """Why the resource is not as desired: a `reason` of `kinds.reasons`, a `message` with the next step.
+
+    `transient`: it ends by itself (an object is still being deleted), so it is no fault.
+    """
+
+    reason: str
+    message: str
+    transient: bool = False
+
+
+class ExternalSync(Protocol):
+    """State outside the API server that must be as desired: a role and database in a running server, say."""
+
+    @property
+    def cache_key(self) -> Hashable:
+        """While it stays equal, a good result is reused; holds no secret."""
+        ...
+
+    def health_check(self) -> ExternalSync | None:
+        """The check that runs every few seconds after a good result; kept in memory, so it holds little."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatusReport:
+    """The status to write (the engine adds lastTransitionTimes) and when to reconcile again."""
+
+    status: Object
+    result: Result
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finish:
+    """What remains to be done before a deleted resource may go: `children` that do it, in order.
+
+    Nothing is deleted for it. `done`: the finalizer is removed, and the report is not written.
+    """
+
+    done: bool
+    report: StatusReport
+    children: Sequence[Child] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SyncResult:
+    """What came of writing the children and of the external sync.
+
+    `in_sync`: every child is as desired. `problem`: why not, if something is wrong.
+    `external`: the external sync's result, if there was one. `paused`: nothing is written, whatever differs.
+    """
+
+    in_sync: bool
+    problem: Problem | None = None
+    external: ExternalResult | None = None
+    paused: bool = False
+
+
+class Kind(ABC):
+    """One kind of custom resource. Every method is pure and total over what the CRD admits.
+
+    Only `desired` and `status` must be implemented; the others have defaults.
+    """
+
+    type: ResourceType
+    children: tuple[ResourceType, ...] = ()
+    """The types of its children, and of the objects that those create as far as the status needs them."""
+
+    watches: tuple[ResourceType, ...] = ()
+    """The types of objects that it does not own and watches: without the label selector."""
+
+    def watched_objects(self, cr: Object) -> Sequence[WatchedObject]:
+        """The objects of `watches` whose events enqueue this resource."""
+        return ()
+
+    def validate(self, cr: Object, observed: Observed) -> Problem | None:
+        """Validation beyond the CRD; while it returns a problem, nothing is written."""
+        return None
+
+    def paused(self, cr: Object) -> bool:
+        """Whether the resource is only observed."""
+        return False
+
+    def wants_restart_slot(self, cr: Object, observed: Observed) -> bool | None:
+        """Whether a restart that the operator alone wants must wait for the slot; None if it never needs one.
+
+        One resource of the whole operator has the slot at a time, until it wants none and is Ready.
+        """
+        return None
+
+    def secrets(self, cr: Object) -> Sequence[str]:
+        """Names of the Secrets whose content is needed; read in each reconciliation, never cached."""
+        return ()
+
+    @abstractmethod
+    def desired(self, cr: Object, observed: Observed) -> list[Child]:
+        """All children, always, in the order of creation: name conflicts are found before any write."""
+
+    finalizer: str = ""
+    """The finalizer, DOMAIN/NAME, of a kind whose resources may have something to `finish`."""
+
+    def must_finish(self, cr: Object) -> bool:
+        """Whether the resource gets the finalizer, so that it goes only after `finish`."""
+        return False
+
+    def finish(self, cr: Object, observed: Observed) -> Finish:
+        """For a deleted resource with the finalizer: what remains, derived from what was observed."""
+        return Finish(done=True, report=StatusReport(status={}, result=Done()))
+
+    durable: tuple[str, ...] = ()
+    """The status fields that only `durable_state` sets; every status report keeps them."""
+
+    def durable_state(self, cr: Object, observed: Observed) -> Mapping[str, Any]:
+        """Decisions that must survive and must not be taken twice: new values of fields of `durable`.
+
+        They are written by compare-and-swap on the resource's version, before any child that depends on
+        them; after that `cr` has them. None removes a field.
+        """
+        return {}
+
+    def external_sync(self, cr: Object, observed: Observed) -> ExternalSync | None:
+        """The state to sync outside the API server, or None while the objects for that are missing."""
+        return None
+
+    def warnings(self, cr: Object, observed: Observed) -> Sequence[Ref]:
+        """The children whose newest Warning Event the status needs, once all are as desired.
+
+        Each costs the API server a scan of all Events of the namespace, so name only objects with a problem.
+        """
+        return ()
+
+    @abstractmethod
+    def status(self, cr: Object, observed: Observed, sync: SyncResult) -> StatusReport:
+        """The whole status, derived from what was observed, never from what is desired."""

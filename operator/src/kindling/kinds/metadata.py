@@ -1,0 +1,73 @@
+"""Names, labels and owner references of children: by these they are watched, found and collected."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kindling.kube.resources import Object, ResourceType
+
+MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
+NAME_LABEL = "app.kubernetes.io/name"
+INSTANCE_LABEL = "app.kubernetes.io/instance"
+KIND_LABEL = "kindling.dev/kind"
+RESOURCE_LABEL = "kindling.dev/name"
+"""The resource's name on what may have no owner: by INSTANCE_LABEL, Argo CD would take that for its own."""
+MANAGER = "kindling"
+SELECTOR = f"{MANAGED_BY_LABEL}={MANAGER}"
+"""What all children are selected by."""
+
+
+def child_metadata(type: ResourceType, cr: Object, *, name: str) -> Object:
+    """The metadata of a child of that name: in the resource's namespace, labelled and owned by it."""
+    return {
+        "namespace": cr["metadata"]["namespace"],
+        "name": name,
+        "labels": labels_of(type, cr),
+        "ownerReferences": [owner_of(type, cr)],
+    }
+
+
+def labels_of(type: ResourceType, cr: Object) -> dict[str, str]:
+    """The labels of every child: they bring it into our watch and name its owner."""
+    return {
+        MANAGED_BY_LABEL: MANAGER,
+        NAME_LABEL: type.kind.lower(),
+        INSTANCE_LABEL: cr["metadata"]["name"],
+        KIND_LABEL: type.group_kind,
+    }
+
+
+def labels_without_owner(type: ResourceType, cr: Object) -> dict[str, str]:
+    """The labels of a child that may outlive its resource: they bring it back, no other tool reads them."""
+    shared = {name: value for name, value in labels_of(type, cr).items() if name != INSTANCE_LABEL}
+    return {**shared, RESOURCE_LABEL: cr["metadata"]["name"]}
+
+
+def named_in(labels: Mapping[str, str]) -> str | None:
+    """The name of the resource whose child bears these labels, which of the two kinds they be."""
+    return labels.get(RESOURCE_LABEL) or labels.get(INSTANCE_LABEL)
+
+
+def selector_of(type: ResourceType, cr: Object) -> dict[str, str]:
+    """What selects the Pods of this resource and of no other, in this group and no other."""
+    return {INSTANCE_LABEL: cr["metadata"]["name"], KIND_LABEL: type.group_kind}
+
+
+def selector_text(type: ResourceType, cr: Object) -> str:
+    """The same as text, as the scale subresource gives it to autoscalers."""
+    return ",".join(f"{key}={value}" for key, value in sorted(selector_of(type, cr).items()))
+
+
+def owner_of(type: ResourceType, cr: Object) -> Object:
+    """The owner reference to a resource, for the garbage collector.
+
+    Without blockOwnerDeletion, which would need the right to set finalizers on the owner.
+    """
+    meta = cr["metadata"]
+    return {
+        "apiVersion": type.api_version,
+        "kind": type.kind,
+        "name": meta["name"],
+        "uid": meta["uid"],
+        "controller": True,
+    }

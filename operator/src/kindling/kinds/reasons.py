@@ -1,0 +1,328 @@
+"""Every reason of a condition, once: its word, its meaning, and what a user does next.
+
+`docs/reference/reasons.md` is generated from `CATALOGUE` (`python -m tests.unit.schema.reasons`). Where
+Kubernetes has a word for the same thing, the reason is that word: FailedCreate, CrashLoopBackOff.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Reason(NamedTuple):
+    """One row of the table. `group` is a heading: who can have it."""
+
+    name: str
+    group: str
+    meaning: str
+    next: str
+
+
+CATALOGUE: dict[str, Reason] = {}
+"""By name, in the order of the table."""
+
+_ALL = "Any kind"
+_PODS = "Kinds that run Pods"
+_MEMCACHED = "Memcached"
+_CONSUMER = "PulsarConsumer"
+_FRIEND = "MyCustomResource"
+_POSTGRESQL = "Postgresql"
+_PENDING = "Postgresql, condition RestartPending"
+_OTHER = "Postgresql, other conditions"
+
+
+def _reason(name: str, group: str, meaning: str, next: str = "nothing") -> str:
+    CATALOGUE[name] = Reason(name, group, meaning, next)
+    return name
+
+
+RECONCILING = _reason("Reconciling", _ALL, "the spec is being put into effect", "wait")
+AS_EXPECTED = _reason("AsExpected", _ALL, "of Degraded=False: no fault is known")
+SERVING = _reason("Serving", _ALL, "of Available=True: at least one Pod serves its clients")
+APPLY_REJECTED = _reason(
+    "ApplyRejected",
+    _ALL,
+    "the API server rejects a child: a quota, a policy, an immutable field, a class that does not grow",
+    "fix what its message names; the write is retried",
+)
+SERVER_ERROR = _reason(
+    "ServerError",
+    _ALL,
+    "the API server answers a write with 500, for example because a range of addresses is full",
+    "fix what its message names; the write is retried",
+)
+NAME_CONFLICT = _reason(
+    "NameConflict",
+    _ALL,
+    "a child's name is taken by an object of another owner, which was not changed",
+    "use another name, or delete the object that the message names",
+)
+TERMINATING = _reason(
+    "Terminating",
+    _ALL,
+    "an object of an earlier resource of this name is still being deleted",
+    "wait; if it lasts, look at the object's finalizers (`kubectl get -o yaml`)",
+)
+INVALID_SPEC = _reason(
+    "InvalidSpec", _ALL, "the spec cannot be put into effect", "edit the field that the message names"
+)
+SECRET_NOT_FOUND = _reason(
+    "SecretNotFound",
+    _ALL,
+    "a Secret that the spec names, or the key in it, does not exist",
+    "create it, or name another one",
+)
+REPAIRED = _reason(
+    "Repaired", _ALL, "of an Event: a child was deleted or edited by another writer, and was set back"
+)
+
+UNSCHEDULABLE = _reason(
+    "Unschedulable",
+    _PODS,
+    "no node accepts a Pod; the message has the scheduler's",
+    "free what it requests, or request less",
+)
+IMAGE_PULL_FAILED = _reason(
+    "ImagePullFailed",
+    _PODS,
+    "the node cannot pull an image",
+    "fix its name, or make it available to the node (`kubectl describe pod`)",
+)
+POD_SETUP_FAILED = _reason(
+    "PodSetupFailed", _PODS, "a container cannot be created or started", "see `kubectl describe pod`"
+)
+CRASH_LOOP_BACK_OFF = _reason(
+    "CrashLoopBackOff", _PODS, "a container exits again and again", "see `kubectl logs --previous`"
+)
+FAILED_CREATE = _reason(
+    "FailedCreate",
+    _PODS,
+    "the cluster rejects the Deployment's Pods or its ReplicaSet: a quota, a policy",
+    "allow it, or request less; it is retried",
+)
+POD_MISSING = _reason(
+    "PodMissing",
+    _PODS,
+    "the workload has fewer Pods than it should, and none is created; the message has the newest Event's",
+    "allow it, or request less; it is retried at growing intervals, and at once after "
+    "`kubectl annotate statefulset NAME tried=again`",
+)
+NODE_LOST = _reason(
+    "NodeLost",
+    _PODS,
+    "the node of a Pod does not respond",
+    "bring it back; if it is gone for good, delete the Node, or taint it "
+    "`node.kubernetes.io/out-of-service=nodeshutdown:NoExecute`",
+)
+VOLUME_NOT_MOUNTED = _reason(
+    "VolumeNotMounted",
+    _PODS,
+    "a volume cannot be attached or mounted: another node holds it, or its storage fails",
+    "free it (`kubectl get volumeattachments`), or fix the storage class's driver",
+)
+PROGRESS_DEADLINE_EXCEEDED = _reason(
+    "ProgressDeadlineExceeded",
+    _PODS,
+    "no Pod made progress for `spec.progressDeadlineSeconds`, for a cause that no other reason names",
+    "look at the object that the message names",
+)
+
+REPLICAS_READY = _reason(
+    "ReplicasReady", _MEMCACHED, "all replicas are ready, and none is of an earlier spec"
+)
+MINIMUM_REPLICAS_UNAVAILABLE = _reason(
+    "MinimumReplicasUnavailable",
+    _MEMCACHED,
+    "some replicas are ready, fewer than `spec.size`",
+    "wait, or look at the Pods",
+)
+
+CONNECTED = _reason("Connected", _CONSUMER, "all consumers are connected to the broker")
+SCALED_TO_ZERO = _reason(
+    "ScaledToZero",
+    _CONSUMER,
+    "`spec.replicas` is 0; the broker keeps the messages",
+    "set `spec.replicas` to consume",
+)
+BROKER_UNREACHABLE = _reason(
+    "BrokerUnreachable",
+    _CONSUMER,
+    "no broker answers at `spec.serverAddress`",
+    "start the broker, open its network, or fix the address",
+)
+AUTHENTICATION_FAILED = _reason(
+    "AuthenticationFailed", _CONSUMER, "the broker rejects the token", "put a valid token into the Secret"
+)
+NOT_AUTHORIZED = _reason(
+    "NotAuthorized",
+    _CONSUMER,
+    "the token does not permit consuming the topic",
+    "grant it, or use another token",
+)
+TOPIC_NOT_FOUND = _reason(
+    "TopicNotFound",
+    _CONSUMER,
+    "the topic, its namespace or its tenant does not exist",
+    "create it on the broker, or fix `spec.topic`",
+)
+INVALID_TOPIC = _reason("InvalidTopic", _CONSUMER, "`spec.topic` is not a topic's name", "edit `spec.topic`")
+INVALID_ADDRESS = _reason(
+    "InvalidAddress", _CONSUMER, "`spec.serverAddress` is not an address", "edit `spec.serverAddress`"
+)
+SUBSCRIPTION_BUSY = _reason(
+    "SubscriptionBusy",
+    _CONSUMER,
+    "other consumers hold the subscription, exclusively or with another type",
+    "stop them, or use another subscription or type",
+)
+INVALID_SETTING = _reason(
+    "InvalidSetting",
+    _CONSUMER,
+    "the consumer rejects one of its environment variables",
+    "fix the one that it names",
+)
+
+FRIEND_FOUND = _reason("FriendFound", _FRIEND, "a Pod of the name in `spec.name` exists")
+FRIEND_MISSING = _reason(
+    "FriendMissing", _FRIEND, "no Pod of the name in `spec.name` exists", "create one, or edit `spec.name`"
+)
+
+LOGIN_SUCCEEDED = _reason("LoginSucceeded", _POSTGRESQL, "the default user logged in through the Service")
+RESTART_PENDING = _reason(
+    "RestartPending", _POSTGRESQL, "the server is restarted to put parameters into effect", "wait"
+)
+PAUSED = _reason(
+    "Paused",
+    _POSTGRESQL,
+    "`spec.paused` is true, and something differs from the spec",
+    "set `spec.paused` to false to reconcile it",
+)
+USER_CONFLICT = _reason(
+    "UserConflict",
+    _POSTGRESQL,
+    "the volume holds the data of another `spec.defaultUser`",
+    "use that user, another name, or an empty volume",
+)
+VERSION_CONFLICT = _reason(
+    "VersionConflict",
+    _POSTGRESQL,
+    "the volume holds data of another major version",
+    "set `spec.version` to that one, or dump and restore",
+)
+VERSION_UNAVAILABLE = _reason(
+    "VersionUnavailable",
+    _POSTGRESQL,
+    "the operator has no image of this major version",
+    "name an image in `spec.image`",
+)
+VERSION_MISMATCH = _reason(
+    "VersionMismatch",
+    _POSTGRESQL,
+    "the server in `spec.image` is of another version than `spec.version`",
+    "fix one of the two",
+)
+INVALID_PASSWORD = _reason(
+    "InvalidPassword",
+    _POSTGRESQL,
+    "the Secret's value is not one line of text",
+    "put a password of one line into it",
+)
+INVALID_PARAMETER = _reason(
+    "InvalidParameter",
+    _POSTGRESQL,
+    "PostgreSQL rejects `spec.parameters`; none of them was changed",
+    "fix or remove the parameter that the message names",
+)
+DISK_FULL = _reason("DiskFull", _POSTGRESQL, "the volume is full", "raise `spec.storage.size`, or free space")
+DATA_LOST = _reason(
+    "DataLost",
+    _POSTGRESQL,
+    "the volume is empty or has other data than this database had; nothing was initialised",
+    "restore the data and delete the Pod, or run the command that the message has to start empty",
+)
+VOLUME_DELETING = _reason(
+    "VolumeDeleting",
+    _POSTGRESQL,
+    "the claim is being deleted and goes with its data when the Pod ends",
+    "do not delete the Pod; keep the PersistentVolume or dump the data, by the commands that the message has",
+)
+RECOVERING = _reason(
+    "Recovering",
+    _POSTGRESQL,
+    "PostgreSQL replays its log after a crash; a fault once the deadline has passed",
+    "read its log; with a large `max_wal_size` it takes minutes, so raise the deadline",
+)
+LOGIN_FAILED = _reason(
+    "LoginFailed",
+    _POSTGRESQL,
+    "the default user cannot log in; it is retried",
+    "see the Pod's log if it lasts",
+)
+NOT_RESPONDING = _reason(
+    "NotResponding",
+    _POSTGRESQL,
+    "the server accepts connections and does not answer in time, or its disk accepts no commit",
+    "look at the Pod, its node and its disk; deleting the Pod starts the server again",
+)
+SUPERUSER_LOGIN_FAILED = _reason(
+    "SuperuserLoginFailed",
+    _POSTGRESQL,
+    "the server has another superuser password than the Secret `NAME-superuser`",
+    "delete the Pod: the server takes the password from the Secret at its start",
+)
+UNSAFE_AUTHENTICATION = _reason(
+    "UnsafeAuthentication",
+    _POSTGRESQL,
+    "the server requested another authentication than SCRAM-SHA-256; no password was sent",
+    "use another image, or fix its `pg_hba.conf`",
+)
+TOO_MANY_CONNECTIONS = _reason(
+    "TooManyConnections",
+    _POSTGRESQL,
+    "the server has no connection left",
+    "close connections, or raise `max_connections`",
+)
+
+QUEUED = _reason(
+    "Queued",
+    _PENDING,
+    "other databases are restarted first",
+    "wait, or `kubectl rollout restart statefulset NAME`",
+)
+RESTARTS_HALTED = _reason(
+    "RestartsHalted",
+    _PENDING,
+    "the database that the operator restarted last is not Ready for ten minutes, so no other is restarted",
+    "the operator's log names it (`no further restarts`): fix it, or set its `spec.updates` to `Manual`",
+)
+AWAITING_WINDOW = _reason(
+    "AwaitingWindow",
+    _PENDING,
+    "the maintenance window is closed",
+    "wait, or `kubectl rollout restart statefulset NAME`",
+)
+NEXT_RESTART = _reason(
+    "NextRestart",
+    _PENDING,
+    "the change comes with the Pod's next start",
+    "wait, or `kubectl rollout restart statefulset NAME`",
+)
+MANUAL = _reason(
+    "Manual", _PENDING, "`spec.updates` is `Manual`", "`kubectl rollout restart statefulset NAME`"
+)
+
+RESIZING = _reason("Resizing", _OTHER, "of Progressing: the volume grows", "wait")
+PASSWORD_IN_SPEC = _reason(
+    "PasswordInSpec",
+    _OTHER,
+    "of PlaintextPassword: whoever may read the resource may read `spec.password`",
+    "name a Secret in `spec.passwordSecretRef`",
+)
+CANNOT_SHRINK = _reason(
+    "CannotShrink",
+    _OTHER,
+    "of VolumeLarger: `spec.storage.size` is less than the volume has, and a volume cannot shrink",
+    "set it to the volume's size, or dump and restore",
+)
+
+# The reasons of a new kind come here.

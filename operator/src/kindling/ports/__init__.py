@@ -1,1 +1,0 @@
-"""Effects beyond the Kubernetes API, each behind one call that tests can replace."""

@@ -1,0 +1,122 @@
+"""Every page: its links lead to what exists, and its commands are those of kubectl and of `infra`."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from functools import cache
+from pathlib import Path
+
+import pytest
+import yaml
+
+from infra.cli.arguments import parse
+from infra.paths import REPOSITORY
+from tests.unit.docs.pages import PAGES, slug
+
+NAMES = [str(page.relative_to(REPOSITORY)) for page in PAGES]
+# kubectl's commands that the pages use, and the types that they name beside our own.
+VERBS = frozenset({
+    "annotate", "apply", "create", "delete", "describe", "drain", "exec", "get", "logs", "patch",
+    "port-forward", "rollout", "scale", "taint", "wait",
+})  # fmt: skip
+# Options that are followed by a value.
+VALUED = ("-o", "-n", "-l", "-c", "--namespace", "--filename", "--selector", "--container", "--stack")
+TYPES = frozenset({
+    "configmap", "csidrivers", "deployment", "events", "greetings", "kindling", "lease", "namespace", "node",
+    "nodes", "pod", "pods", "pv", "pvc", "replicaset", "resourcequota", "secret", "statefulset",
+    "validatingadmissionpolicies", "volumeattachments",
+})  # fmt: skip
+
+
+@cache
+def kinds() -> set[str]:
+    """The names by which kubectl knows our kinds."""
+    found: set[str] = set()
+    for path in sorted((REPOSITORY / "crds").glob("*.yaml")):
+        spec = yaml.safe_load(path.read_text())["spec"]
+        names = spec["names"]
+        found |= {names["plural"], names["singular"], f"{names['plural']}.{spec['group']}"}
+        found |= set(names.get("shortNames", ()))
+    return found
+
+
+def anchors(page: Path) -> set[str]:
+    prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    return {slug(heading) for heading in re.findall(r"^#+ (.+)$", prose, flags=re.MULTILINE)}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_links_lead_to_pages_and_headings_that_exist(name: str) -> None:
+    page = REPOSITORY / name
+    prose = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose):
+        if target.startswith(("http:", "https:")):
+            continue
+        path, _, anchor = target.partition("#")
+        found = (page.parent / path).resolve() if path else page
+        assert found.exists(), f"{name}: {target}"
+        if anchor:
+            assert anchor in anchors(found), f"{name}: {target}"
+
+
+def commands(page: Path) -> list[str]:
+    """Every command with kubectl or our own command line, in a block or in a line of text."""
+    text = page.read_text()
+    found = []
+    for language, block in re.findall(r"^ *```(\w*)\n(.*?)^ *```", text, flags=re.DOTALL | re.MULTILINE):
+        if language == "console":  # in a list, it is indented
+            found += [line.strip().removeprefix("$ ") for line in block.splitlines()]
+        elif not language:
+            found += block.splitlines()
+    prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    found += [" ".join(code.split()) for code in re.findall(r"`([^`]+)`", prose)]
+    return [line for line in found if line.startswith(("kubectl ", "python3 -m infra "))]
+
+
+def words_of(line: str) -> list[str]:
+    """The words of one command, up to a pipe."""
+    lexer = shlex.shlex(line.replace("…", ""), posix=True, punctuation_chars="|")
+    lexer.whitespace_split = True
+    words = list(lexer)
+    return words[: words.index("|")] if "|" in words else words
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_commands_name_verbs_and_types_that_exist(name: str) -> None:
+    for line in commands(REPOSITORY / name):
+        words = words_of(line)
+        if words[0] == "python3":
+            # In a table, what may be left out is in brackets, and TOOL is any of the tools.
+            plain = [word.strip("[]").replace("TOOL", "kubectl") for word in words[3:]]
+            command = parse(plain)
+            if command.tool != "kubectl":
+                continue
+            words = ["kubectl", *command.rest]
+        if not words[1:] or words[1].isupper():
+            continue
+        assert_kubectl(words[1:], f"{name}: {line}")
+
+
+def assert_kubectl(words: list[str], line: str) -> None:
+    plain = [
+        word
+        for before, word in zip(["", *words], words, strict=False)
+        if not word.startswith("-") and before not in VALUED
+    ]
+    if not plain:
+        return
+    assert plain[0] in VERBS, line
+    skip = {"apply": 9, "exec": 9, "logs": 9, "drain": 9, "wait": 9, "create": 9, "rollout": 2, "top": 1}
+    place = skip.get(plain[0], 1)
+    if place < len(plain) and "--raw" not in words:
+        for type in plain[place].partition("/")[0].split(","):
+            assert type in kinds() | TYPES or type.isupper(), line
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_files_that_are_named_exist(name: str) -> None:
+    folders = "bench|crds|docs|infra|integrations|operator|policy|samples|tests|website"
+    for path in re.findall(rf"`((?:{folders})/[\w./-]*)`", (REPOSITORY / name).read_text()):
+        if not any(part.isupper() for part in path.split("/")):  # in capitals it stands for several
+            assert (REPOSITORY / path).exists(), f"{name}: {path}"
