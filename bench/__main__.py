@@ -9,16 +9,16 @@ import os
 import sys
 
 from infra import paths
+from infra.bootstrap import virtualenv
 from infra.errors import KindlingError
 from infra.progress import Progress
-from infra.toolchain import venv
 
 REQUIREMENTS = "requirements-dev.txt"
 
 
 def main() -> int:
     """Go on in the development environment, which is made first where it is missing."""
-    python = venv.ensure(REQUIREMENTS, progress=Progress())
+    python = virtualenv.ensure(REQUIREMENTS, progress=Progress())
     path = os.pathsep.join([str(paths.REPOSITORY), str(paths.REPOSITORY / "operator" / "src")])
     words = [str(python), "-m", "bench.run", *sys.argv[1:]]
     os.execve(python, words, {**os.environ, "PYTHONPATH": path})  # noqa: S606  (no shell is the point)

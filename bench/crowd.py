@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 import aiohttp
 import kopf
 import orjson
-from kindling.kube.access import Access
 from kindling.kube.client import Client
+from kindling.kube.credentials import Credentials
 from kindling.kube.resources import ResourceType
 
 from bench.timeline import Timeline
@@ -28,8 +28,8 @@ WATCH_SECONDS = 4 * 3600
 FOR_EVER = aiohttp.ClientTimeout(total=None)
 
 
-def access(plane: ControlPlane) -> Access:
-    return Access(info=kopf.ConnectionInfo(server=plane.url, ca_path=str(plane.ca), token=plane.token))
+def access(plane: ControlPlane) -> Credentials:
+    return Credentials(info=kopf.ConnectionInfo(server=plane.url, ca_path=str(plane.ca), token=plane.token))
 
 
 async def at_once(items: Iterable[T], do: Callable[[T], Awaitable[object]], *, in_flight: int) -> None:

@@ -11,12 +11,12 @@ import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from kindling.kinds.contract import Child, Observed
+from kindling.kinds.base import Child, Observed
 from kindling.kube.resources import POD, Object, Ref
 
 from bench.cell import Say, TooSlow, patience
 from bench.crowd import at_once, client, namespace, watching
-from bench.kinds import MEMCACHED, ROOMS
+from bench.kinds import KINDS_BY_NAME, MEMCACHED
 from bench.result import Result
 from bench.stage import Stage
 from bench.timeline import Timeline
@@ -35,7 +35,7 @@ class Floor:
         self._create = create
         self._stage, self._count, self._say = stage, count, say
         self._namespace, self._in_flight = namespace, in_flight
-        self._room = ROOMS[MEMCACHED.type.label]
+        self._room = KINDS_BY_NAME[MEMCACHED.type.group_kind]
         self._made: list[Object] = []
 
     async def run(self, *, trial: bool = False) -> None:
@@ -81,7 +81,7 @@ class Floor:
             figures["delete: all gone s"] = _now() - began
 
     def _children(self, made: Object) -> list[Child]:
-        observed = Observed(children={}, now=datetime.now(UTC), entropy=b"")
+        observed = Observed(objects={}, now=datetime.now(UTC), entropy=b"")
         return self._room.desired(made, observed)
 
     async def _until(self, true: Callable[[], bool]) -> None:

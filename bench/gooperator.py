@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from infra.bootstrap.toolchain import build
+from infra.bootstrap.toolchain.golang import Go
+from infra.bootstrap.toolchain.tools import Tool
 from infra.progress import Progress
-from infra.toolchain import build
-from infra.toolchain.golang import Go
-from infra.toolchain.tools import Tool
 
 FOLDER = Path(__file__).parent / "go" / "memcached"
 TOOL = Tool(name="memcached-operator", version="1", folder=str(FOLDER), package=".", seconds=150)
@@ -21,7 +21,7 @@ TOOL = Tool(name="memcached-operator", version="1", folder=str(FOLDER), package=
 def program(progress: Progress) -> Path:
     """The executable, compiled first where it is missing.
 
-    Raises `KindlingError` when it can not be.
+    Raises `KindlingError` when it cannot be.
     """
     found = build.location(TOOL)
     if found.exists():

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kindling.kinds.contract import Kind
+from kindling.kinds.base import Kind
 from kindling.kinds.registry import kinds
 from kindling.kube.resources import (
     DEPLOYMENT,
@@ -21,7 +21,7 @@ from kindling.kube.resources import (
 from bench.stage import GO_GROUP
 
 IMAGES = {name: f"bench.invalid/{name}:1" for name in ("postgres", "memcached", "pulsar-consumer")}
-ROOMS: Mapping[str, Kind] = {room.type.label: room for room in kinds(IMAGES)}
+KINDS_BY_NAME: Mapping[str, Kind] = {room.type.group_kind: room for room in kinds(IMAGES)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class Asked:
 
 
 def _ours(label: str, spec: Mapping[str, Any], change: Mapping[str, Any], *, reachable: bool = True) -> Asked:
-    room = ROOMS[label]
+    room = KINDS_BY_NAME[label]
     children = tuple(type for type in room.children if type != POD)
     return Asked(type=room.type, spec=spec, change=change, children=children, reachable=reachable)
 

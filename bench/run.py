@@ -26,11 +26,11 @@ from bench.plan import CREATED, FLOORS, LARGEST, Turn, seconds, turns
 from bench.result import Result
 from bench.stage import TOOLS, Stage, stage
 from bench.subjects import Subject, subjects
+from infra.bootstrap.toolchain import TOOLS as VERSIONS
+from infra.bootstrap.toolchain import Toolchain
 from infra.drivers.images import content_hash
 from infra.errors import KindlingError
 from infra.progress import Progress, Step
-from infra.toolchain import TOOLS as VERSIONS
-from infra.toolchain import Toolchain
 
 FOLDER = Path(__file__).parent
 OPERATOR = FOLDER.parent / "operator" / "src"

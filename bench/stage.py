@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 from bench import requests
-from infra.toolchain import Toolchain
+from infra.bootstrap.toolchain import Toolchain
 from tests.apiserver.accounts import user_name, with_rights
 from tests.apiserver.apiclient import Api
 from tests.apiserver.cluster import USER as KINDLING_USER
