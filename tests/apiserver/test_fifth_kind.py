@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import filecmp
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -22,9 +21,9 @@ from tests.apiserver.apiclient import MERGE_PATCH, Api, Json, Response
 from tests.apiserver.controlplane import ControlPlane
 from tests.apiserver.kinds import CRD_COLLECTION
 from tests.apiserver.operator_process import REPOSITORY, OperatorProcess, operator
+from tests.guides import blocks, copy, write
 
 GUIDES = [REPOSITORY / "docs" / name for name in ("adding-a-kind.md", "work-that-ends.md")]
-BLOCK = re.compile(r"^```(\w+)\n# (\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 COPIED = ("operator/src", "infra", "crds", "samples", "tests", "pyproject.toml")
 CRD = "crds/greetings.toys.example.com.yaml"
 PACKAGE = "operator/src/kindling/kinds/greeting/__init__.py"
@@ -52,27 +51,12 @@ CONFIG_MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the working tree with the guide's kind in it."""
     root = tmp_path_factory.mktemp("checkout")
-    for name in COPIED:
-        source, target = REPOSITORY / name, root / name
-        if source.is_dir():
-            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(source, target)
-    for language, name, text in BLOCK.findall("\n".join(guide.read_text() for guide in GUIDES)):
-        file = root / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(patched(file.read_text(), text) if language == "diff" else text)
+    copy(root, COPIED)
+    for guide in GUIDES:
+        for language, name, body in blocks(guide.read_text()):
+            if name:
+                write(root, name, language=language, body=body)
     return root
-
-
-def patched(text: str, diff: str) -> str:
-    """The text with each added line of the diff below its line of context, which must be there once."""
-    for hunk in diff.split("@@\n"):
-        context, *added = hunk.splitlines()
-        assert text.count(f"{context[1:]}\n") == 1, context
-        below = "".join(f"{line.removeprefix('+')}\n" for line in added)
-        text = text.replace(f"{context[1:]}\n", f"{context[1:]}\n{below}")
-    return text
 
 
 def test_nothing_changes_but_the_tables(checkout: Path) -> None:

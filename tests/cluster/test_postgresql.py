@@ -67,9 +67,11 @@ def test_deleting_leaves_the_data_and_a_new_resource_takes_it_up(environment: En
     environment.kubectl("wait", "--for=condition=Ready", resource, "--timeout=180s")
     environment.psql("kept", "create table t (v text); insert into t values ('still here')")
     environment.kubectl("delete", resource, "--wait=true", "--cascade=foreground", timeout=180)
-    environment.kubectl("wait", "--for=delete", "pod/kept-0", "--timeout=120s")
-    kinds = "statefulsets,pods,services,configmaps,secrets,pvc"
-    left = environment.get(kinds, "-l", "app.kubernetes.io/instance=kept")["items"]
+    # The children do not block their owner's deletion, so each may outlast it, the Pod and the others.
+    kinds = "statefulsets,pods,services,configmaps,pvc"
+    environment.kubectl("wait", "--for=delete", kinds, "-l", "app.kubernetes.io/instance=kept", "--timeout=120s")
+    environment.kubectl("wait", "--for=delete", "secret/kept-binding", "--timeout=60s")
+    left = environment.get(f"{kinds},secrets", "-l", "app.kubernetes.io/instance=kept")["items"]
     # The claim, which belongs to nobody now, bears no label by which another tool would take it for its own.
     assert [(item["kind"], item["metadata"]["name"]) for item in left] == [("Secret", "kept-superuser")]
     kept = environment.get("pvc", "-l", "kindling.dev/name=kept")["items"]

@@ -28,7 +28,7 @@ from infra.project import PROJECT
 from infra.settings import stack_files
 
 CALL_SECONDS = 120.0
-ECONOMY = {
+PULUMI_DEFAULTS = {
     # Pulumi and its providers run for seconds: a sixth of their processor time went into collecting garbage.
     "GOGC": "400",
     # Megabytes of its own logs, one for each command; 500 by default.
@@ -234,7 +234,7 @@ def env_vars(stack: str, *, toolchain: Toolchain, tools: tuple[str, ...]) -> dic
         "PULUMI_SKIP_UPDATE_CHECK": "true",
         # What lies beside the program on PATH is its own; without this each run warns of it.
         "PULUMI_IGNORE_AMBIENT_PLUGINS": os.environ.get("PULUMI_IGNORE_AMBIENT_PLUGINS", "true"),
-        **{name: os.environ.get(name, value) for name, value in ECONOMY.items()},
+        **{name: os.environ.get(name, value) for name, value in PULUMI_DEFAULTS.items()},
     }
     if toolchain.builds_provider():
         own[PROVIDER_VERSION] = toolchain.provider_version()

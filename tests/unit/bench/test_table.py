@@ -23,7 +23,7 @@ def cell(subject: str, kind: str, count: int, round: int, **figures: float) -> d
 
 def test_the_readme_shows_the_results_that_lie_beside_it() -> None:
     readme = table.README.read_text()
-    assert table.put(readme, table.load) == readme, "python3 -m bench.table writes it anew"
+    assert table.put(readme, table.load) == readme, "python3 -m bench.table regenerates it"
 
 
 def test_medians_with_the_least_and_the_greatest_and_what_was_not_measured_is_empty() -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,35 +16,15 @@ import yaml
 
 from infra.cli.arguments import parse
 from infra.paths import REPOSITORY
+from tests.guides import blocks, copy, write
 from tests.unit.docs.pages import strings, text, trees
 
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-NAMED = re.compile(r"# (\S+/\S+)\n")
 COPIED = ("operator/src", "infra/rbac.py", "pyproject.toml")
 SESSION = """import doctest, sys
 found = doctest.DocTestParser().get_doctest(sys.stdin.read(), {}, "tutorial", None, 0)
 sys.exit(min(1, doctest.DocTestRunner().run(found).failed))
 """
 TEST = "tests/unit/operator/test_greeting.py"
-
-
-def blocks(page: str) -> list[tuple[str, str, str]]:
-    """Language, path (of those that begin with one) and text of each block."""
-    found = []
-    for language, body in BLOCK.findall(text(page)):
-        named = NAMED.match(body)
-        found.append((language, named[1] if named else "", body[named.end() :] if named else body))
-    return found
-
-
-def patched(text: str, diff: str) -> str:
-    """The text with each added line of the diff below its line of context, which must be there once."""
-    for hunk in diff.split("@@\n"):
-        context, *added = hunk.splitlines()
-        assert text.count(f"{context[1:]}\n") == 1, context
-        below = "".join(f"{line.removeprefix('+')}\n" for line in added)
-        text = text.replace(f"{context[1:]}\n", f"{context[1:]}\n{below}")
-    return text
 
 
 def python(root: Path, *words: str, given: str = "") -> subprocess.CompletedProcess[str]:
@@ -65,19 +44,11 @@ def python(root: Path, *words: str, given: str = "") -> subprocess.CompletedProc
 def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of what the tutorial touches, with its steps taken; each session ran where it stands."""
     root = tmp_path_factory.mktemp("tutorial")
-    for name in COPIED:
-        source, target = REPOSITORY / name, root / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if source.is_dir():
-            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(source, target)
+    copy(root, COPIED)
     sessions, earlier = 0, ""
-    for language, name, body in blocks("tutorial.md"):
+    for language, name, body in blocks(text("tutorial.md")):
         if name:
-            file = root / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(patched(file.read_text(), body) if language == "diff" else body)
+            write(root, name, language=language, body=body)
             earlier = ""  # a changed file wants a new session
         elif language == "python":
             earlier += body
@@ -89,7 +60,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_it_ends_with_the_files_of_the_guide(done: Path) -> None:
-    for language, name, body in blocks("adding-a-kind.md"):
+    for language, name, body in blocks(text("adding-a-kind.md")):
         if name.startswith("crds/"):
             continue
         expected = patched((REPOSITORY / name).read_text(), body) if language == "diff" else body
@@ -106,11 +77,11 @@ def test_its_test_passes_as_it_says(done: Path) -> None:
 def test_what_the_commands_print_is_what_the_definition_and_the_operator_say() -> None:
     page = text("tutorial.md")
     (crd,) = (
-        yaml.safe_load(body) for _, name, body in blocks("adding-a-kind.md") if name.startswith("crds/")
+        yaml.safe_load(body) for _, name, body in blocks(text("adding-a-kind.md")) if name.startswith("crds/")
     )
     columns = [one["name"].upper() for one in crd["spec"]["versions"][0]["additionalPrinterColumns"]]
     assert re.search(r"\s+".join(["^NAME", *columns]) + "$", page, flags=re.MULTILINE)
-    (sample,) = (yaml.safe_load(body) for language, _, body in blocks("tutorial.md") if language == "yaml")
+    (sample,) = (yaml.safe_load(body) for language, _, body in blocks(text("tutorial.md")) if language == "yaml")
     assert sample["kind"] == crd["spec"]["names"]["kind"]
     assert sample["apiVersion"] == f"{crd['spec']['group']}/{crd['spec']['versions'][0]['name']}"
     (repaired,) = re.findall(r"ConfigMap morning-greeting was (.*)\.$", page, flags=re.MULTILINE)

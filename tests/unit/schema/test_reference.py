@@ -16,7 +16,7 @@ def test_the_published_reference_is_that_of_the_definitions() -> None:
     assert sorted(published) == sorted(pages)
     for path, text in pages.items():
         name = path.relative_to(REPOSITORY)
-        assert published[path] == text, f"{name}: python -m tests.unit.schema.reference writes it anew"
+        assert published[path] == text, f"{name}: python -m tests.unit.schema.reference regenerates it"
 
 
 def test_the_other_published_pages_are_current() -> None:

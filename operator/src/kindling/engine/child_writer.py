@@ -100,7 +100,7 @@ class ChildWriter(ResourceWriter):
         if not is_current(self.cr) and status_of(self.cr) and not finalizers.is_deleted(self.cr):
             # The response is the resource as it is: no other request is needed.
             live = await self._report(self.kind.status(self.cr, self._observed(), SyncResult(in_sync=False)))
-        live = live or await self._live(Ref(self.kind.type, meta["namespace"], meta["name"]))
+        live = live or await self._live(self._ref)
         if live is None:
             raise self._deleted()
         if live["metadata"]["uid"] != meta["uid"]:

@@ -32,7 +32,7 @@ def release_patch(kind: Kind, cr: Object) -> Object:
     return _patch(kind, cr, present=False)
 
 
-def version_of(cr: Object) -> Object:
+def precondition(cr: Object) -> Object:
     """The metadata of a patch that fails with a conflict if the resource has changed."""
     meta = cr["metadata"]
     return {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
@@ -42,4 +42,4 @@ def _patch(kind: Kind, cr: Object, *, present: bool) -> Object:
     """A merge patch replaces the list, so it is for this version of the resource alone."""
     others = [name for name in cr["metadata"].get("finalizers") or () if name != kind.finalizer]
     names = [*others, kind.finalizer] if present else others
-    return {"metadata": {**version_of(cr), "finalizers": names}}
+    return {"metadata": {**precondition(cr), "finalizers": names}}

@@ -88,20 +88,18 @@ class Reconciliation(ChildWriter):
     async def _finish(self) -> Result:
         """Do what remains before a deleted resource may go, then remove its finalizer."""
         await self._gather()
-        report = self.kind.finish(self.cr, self._observed()).report
         refusal: Rejected | None = None
-        if not self.kind.paused(self.cr):
+        if not (paused := self.kind.paused(self.cr)):
             await self._store_decisions()
             _, refusal = await self._converge()
-            finish = self.kind.finish(self.cr, self._observed())
-            if finish.done:
-                await self._patch(finalizers.release_patch(self.kind, self.cr))
-                raise ResourceDeleted
-            report = finish.report
-        await self._report(report)
+        finish = self.kind.finish(self.cr, self._observed())
+        if finish.done and not paused:
+            await self._patch(finalizers.release_patch(self.kind, self.cr))
+            raise ResourceDeleted
+        await self._report(finish.report)
         if refusal is not None:
             raise refusal
-        return report.result
+        return finish.report.result
 
     def _wants_restart_slot(self, problem: Problem | None) -> bool | None:
         """A problem keeps it from requesting the slot, though not from keeping it."""

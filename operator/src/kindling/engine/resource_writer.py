@@ -43,6 +43,10 @@ class ResourceWriter:
     _warnings: dict[Ref, WarningEvent] = field(default_factory=dict)
     _entropy: bytes = field(default_factory=lambda: os.urandom(32), repr=False)
 
+    @property
+    def _ref(self) -> Ref:
+        return Ref(self.kind.type, self.cr["metadata"]["namespace"], self.cr["metadata"]["name"])
+
     def _observed(self) -> Observed:
         return Observed(
             objects=self._objects,
@@ -65,13 +69,7 @@ class ResourceWriter:
 
         :raises Conflict: when it has changed: what was decided is decided again.
         """
-        meta = self.cr["metadata"]
-        ref = Ref(self.kind.type, meta["namespace"], meta["name"])
-        try:
-            self.cr = await self.dependencies.api.merge(ref, patch, subresource=subresource)
-        except NotFound:
-            raise self._deleted() from None
-        self.dependencies.store.upsert(self.kind.type, self.cr)
+        self.cr = await self._merge(patch, subresource=subresource)
 
     async def _store_decisions(self) -> None:
         """Write what `durable_state` decides, before anything that depends on it."""
@@ -79,7 +77,7 @@ class ResourceWriter:
         wanted = self.kind.durable_state(self.cr, self._observed())
         changed = {name: value for name, value in wanted.items() if known.get(name) != value}
         if changed:
-            patch = {"metadata": finalizers.version_of(self.cr), "status": changed}
+            patch = {"metadata": finalizers.precondition(self.cr), "status": changed}
             await self._patch(patch, subresource="status")
             self._log(logging.INFO, f"decided: {', '.join(changed)}")
 
@@ -95,19 +93,22 @@ class ResourceWriter:
         patch = merge_patch(known=known, wanted=status)
         if not patch:
             return None
-        meta = self.cr["metadata"]
-        ref = Ref(self.kind.type, meta["namespace"], meta["name"])
-        try:
-            # With the uid it fails, rather than write into another resource of this name.
-            body = {"metadata": {"uid": meta["uid"]}, "status": patch}
-            written = await self.dependencies.api.merge(ref, body, subresource="status")
-        except NotFound:
-            raise self._deleted() from None
-        self.dependencies.store.upsert(self.kind.type, written)
+        # With the uid it fails, rather than write into another resource of this name.
+        body = {"metadata": {"uid": self.cr["metadata"]["uid"]}, "status": patch}
+        written = await self._merge(body, subresource="status")
         self.dependencies.status_changed(self.kind.type, self.cr, known, status)
         ready = find_condition(status, "Ready")
         self._log(logging.INFO, f"status: Ready={ready.get('status')} {ready.get('reason')}")
         self.cr = {**self.cr, "status": status}
+        return written
+
+    async def _merge(self, patch: Object, *, subresource: str | None) -> Object:
+        """The resource of the response, which the cache has by then."""
+        try:
+            written = await self.dependencies.api.merge(self._ref, patch, subresource=subresource)
+        except NotFound:
+            raise self._deleted() from None
+        self.dependencies.store.upsert(self.kind.type, written)
         return written
 
     def _deleted(self) -> ResourceDeleted:

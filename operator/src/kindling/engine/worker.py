@@ -39,8 +39,7 @@ class Reconciler:
         """:raises ApiError: when the reconciliation failed; its key is to be retried."""
         cr, kind = self.dependencies.store.resource(key), self.kinds[key.group_kind]
         if cr is None or finalizers.is_deleted(cr):
-            self.dependencies.external_syncs.forget(key)
-            await self.dependencies.restart_queue.remove(key)
+            await self._forget(key)
             if cr is None or not finalizers.has_finalizer(kind, cr):
                 return Done()
         if self.dependencies.store.waits_for_list(key):
@@ -48,9 +47,12 @@ class Reconciler:
         try:
             return await Reconciliation(dependencies=self.dependencies, key=key, kind=kind, cr=cr).run()
         except ResourceDeleted:
-            self.dependencies.external_syncs.forget(key)
-            await self.dependencies.restart_queue.remove(key)
+            await self._forget(key)
             return Done()
+
+    async def _forget(self, key: Key) -> None:
+        self.dependencies.external_syncs.forget(key)
+        await self.dependencies.restart_queue.remove(key)
 
 
 async def work(reconciler: Reconciler, queue: Queue[Key], metrics: Metrics) -> None:

@@ -1,0 +1,50 @@
+"""The files of a guide, carried out: each block that begins with a path is a file, or a diff of one."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from infra.paths import REPOSITORY
+
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+NAMED = re.compile(r"# (\S+/\S+)\n")
+
+
+def blocks(text: str) -> list[tuple[str, str, str]]:
+    """Language, path (of those that begin with one) and content of each block of a document."""
+    found = []
+    for language, body in BLOCK.findall(text):
+        named = NAMED.match(body)
+        found.append((language, named[1] if named else "", body[named.end() :] if named else body))
+    return found
+
+
+def copy(root: Path, names: Iterable[str]) -> None:
+    """Copy these files and folders of the working tree to the same places below `root`."""
+    for name in names:
+        source, target = REPOSITORY / name, root / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, target)
+
+
+def write(root: Path, name: str, *, language: str, body: str) -> None:
+    """Write one block to its path below `root`, or change the file there if the block is a diff."""
+    file = root / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(patched(file.read_text(), body) if language == "diff" else body)
+
+
+def patched(text: str, diff: str) -> str:
+    """The text with each added line of the diff below its line of context, which must be there once."""
+    for hunk in diff.split("@@\n"):
+        context, *added = hunk.splitlines()
+        assert text.count(f"{context[1:]}\n") == 1, context
+        below = "".join(f"{line.removeprefix('+')}\n" for line in added)
+        text = text.replace(f"{context[1:]}\n", f"{context[1:]}\n{below}")
+    return text
