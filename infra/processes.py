@@ -22,6 +22,8 @@ from infra.errors import KindlingError
 
 TAIL_LINES = 30
 GRACE_SECONDS = 20.0
+_RUNNING: set[subprocess.Popen[str]] = set()
+"""What `run` waits for, in whatever thread."""
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -85,6 +87,12 @@ def succeeds(argv: Sequence[str | Path], *, timeout: float, env: Mapping[str, st
     except ProgramError:
         return False
     return True
+
+
+def terminate_all() -> None:
+    """Have every program that another thread waits for end; its `run` raises `ProgramError` there."""
+    for process in tuple(_RUNNING):
+        _signal(process, signal.SIGTERM)
 
 
 def run_foreground(
@@ -170,10 +178,12 @@ def _started(
                 raise _missing(args) from None
             except PermissionError as error:
                 raise ProgramError(f"`{args[0]}` cannot be run", why=str(error)) from None
+        _RUNNING.add(process)
         yield process
     finally:
         if process is not None:
             _end(process)
+            _RUNNING.discard(process)
 
 
 @contextmanager

@@ -62,6 +62,7 @@ class Progress:
         self.left: list[Step] = []
         self.running: list[Running] = []
         self.taken: dict[str, float] = {}
+        self._alone = threading.Lock()
         self.display: Display = terminal(self, stream) if stream.isatty() else Lines(stream)
 
     def plan(self, steps: list[Step]) -> None:
@@ -70,7 +71,8 @@ class Progress:
 
     def skip(self, name: str) -> None:
         """Take a planned step off the list, because it proved needless."""
-        self.left = [step for step in self.left if step.name != name]
+        with self._alone:
+            self.left = [step for step in self.left if step.name != name]
 
     def say(self, text: str) -> None:
         """Write one line of its own."""
@@ -84,7 +86,8 @@ class Progress:
         def detail(text: str) -> None:
             step.detail = text.strip()[-60:]
 
-        self.running = [*self.running, step]
+        with self._alone:
+            self.running = [*self.running, step]
         self.display.begins(step)
         line = ""
         try:
@@ -94,7 +97,8 @@ class Progress:
             line = self._broken(step, error)
             raise
         finally:
-            self.running = [other for other in self.running if other is not step]
+            with self._alone:
+                self.running = [other for other in self.running if other is not step]
             self.display.ends(step, line or self._done(name))
 
     @contextmanager

@@ -98,7 +98,7 @@ def assemble(engine: Engine, progress: Progress | None = None) -> str:
     ref = own_ref()
     progress = progress or Progress()
     toolchain = Toolchain(progress=progress)
-    tools = {name: toolchain.ensure(name) for name in NODE_TOOLS}
+    tools = toolchain.ensure_all(NODE_TOOLS)
     work = paths.cache_dir() / "images" / "node.partial"
     with progress.step(STEP) as detail, locks.exclusive(locks.lock_path(work), say=detail):
         if engine.has_image(ref):

@@ -7,6 +7,7 @@ working tree, whose operator then serves the new kind on the real API server.
 from __future__ import annotations
 
 import filecmp
+import itertools
 import re
 import subprocess
 import sys
@@ -19,11 +20,14 @@ import yaml
 
 from tests.apiserver.apiclient import MERGE_PATCH, Api, Json, Response
 from tests.apiserver.controlplane import ControlPlane
+from tests.apiserver.http_members import DOWN_SECONDS, members
 from tests.apiserver.kinds import CRD_COLLECTION
 from tests.apiserver.operator_process import REPOSITORY, OperatorProcess, operator
 from tests.guides import blocks, copy, write
 
-GUIDES = [REPOSITORY / "docs" / name for name in ("adding-a-kind.md", "work-that-ends.md")]
+GUIDES = [
+    REPOSITORY / "docs" / name for name in ("adding-a-kind.md", "work-that-ends.md", "work-on-members.md")
+]
 COPIED = ("operator/src", "infra", "crds", "samples", "tests", "pyproject.toml")
 CRD = "crds/greetings.toys.example.com.yaml"
 PACKAGE = "operator/src/kindling/kinds/greeting/__init__.py"
@@ -37,12 +41,20 @@ ERRAND = CRD_2, PACKAGE_2, TEST_2 = (
     "tests/model/test_errand.py",
 )
 """The kind whose work ends, and which has something to do before it goes."""
+ENSEMBLE = CRD_3, PACKAGE_3, TEST_3 = (
+    "crds/ensembles.toys.example.com.yaml",
+    "operator/src/kindling/kinds/ensemble/__init__.py",
+    "tests/model/test_ensemble.py",
+)
+"""The kind that asks and changes servers outside of the cluster."""
+NAMES = "greeting or errand or ensemble"
 QUIET = ["-q", "-p", "no:cacheprovider"]
-BOTH = [PACKAGE, TEST, PACKAGE_2, TEST_2]
+ADDED = [PACKAGE, TEST, PACKAGE_2, TEST_2, PACKAGE_3, TEST_3]
 SECONDS = 30.0
 NAMESPACE = "toys"
 GREETINGS = f"/apis/toys.example.com/v1/namespaces/{NAMESPACE}/greetings"
 ERRANDS = f"/apis/toys.example.com/v1/namespaces/{NAMESPACE}/errands"
+ENSEMBLES = f"/apis/toys.example.com/v1/namespaces/{NAMESPACE}/ensembles"
 JOBS = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
 CONFIG_MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 
@@ -63,7 +75,7 @@ def test_nothing_changes_but_the_tables(checkout: Path) -> None:
     files = {str(path.relative_to(checkout)) for path in checkout.rglob("*") if path.is_file()}
     files = {name for name in files if not re.search(r"__pycache__|_cache/|\.hypothesis", name)}
     added = {name for name in files if not (REPOSITORY / name).exists()}
-    assert added == {CRD, PACKAGE, TEST, *ERRAND}
+    assert added == {CRD, PACKAGE, TEST, *ERRAND, *ENSEMBLE}
     changed = [
         name for name in files - added if not filecmp.cmp(checkout / name, REPOSITORY / name, shallow=False)
     ]
@@ -75,18 +87,26 @@ def test_nothing_changes_but_the_tables(checkout: Path) -> None:
     }
     assert lines == {
         REGISTRY: [
+            "from kindling.kinds.ensemble import Ensemble",
             "from kindling.kinds.errand import Errand",
             "from kindling.kinds.greeting import Greeting",
+            '    ("Ensemble", lambda _: Ensemble()),',
             '    ("Errand", lambda _: Errand()),',
             '    ("Greeting", lambda _: Greeting()),',
         ],
         RIGHTS: [
+            '    "Ensemble": (CONFIG_MAPS,),',
             '    "Errand": (',
             '        Rule("run what ends", "batch", ("jobs",), (*OWN, "delete")),',
             '        Rule("hold it back until it is done", "toys.example.com", ("errands",), ("patch",)),',
             '    "Greeting": (CONFIG_MAPS,),',
         ],
         REASONS: [
+            'MEMBERS_READY = _reason("MembersReady", "Ensemble", "every member is as the spec has it")',
+            "MEMBERS_UNKNOWN = _reason("
+            '"MembersUnknown", "Ensemble", "a member does not answer", "see what runs there")',
+            "MEMBERS_DIFFER = _reason("
+            '"MembersDiffer", "Ensemble", "a member is not yet as the spec has it", "wait")',
             'SUCCEEDED = _reason("Succeeded", "Errand", "the run that the spec asks for has succeeded")',
             'RUNNING = _reason("Running", "Errand", "a run is under way", "wait")',
             'FAILED = _reason("Failed", "Errand", "the run has failed", "set another spec.run")',
@@ -98,11 +118,20 @@ def test_nothing_changes_but_the_tables(checkout: Path) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ["pytest", *QUIET, TEST, TEST_2, "tests/unit/schema", "-k", "(greeting or errand) and not claim"],
+        [
+            "pytest",
+            *QUIET,
+            TEST,
+            TEST_2,
+            TEST_3,
+            "tests/unit/schema",
+            "-k",
+            "(greeting or errand or ensemble) and not claim",
+        ],
         pytest.param(["pytest", *QUIET, "tests/model/test_any_history.py"], marks=pytest.mark.thorough),
-        ["mypy", "--cache-dir=.mypy_cache", *BOTH],
-        ["ruff", "check", "--no-cache", *BOTH, REGISTRY, REASONS, RIGHTS],
-        ["ruff", "format", "--no-cache", "--check", *BOTH, REGISTRY, REASONS, RIGHTS],
+        ["mypy", "--cache-dir=.mypy_cache", *ADDED],
+        ["ruff", "check", "--no-cache", *ADDED, REGISTRY, REASONS, RIGHTS],
+        ["ruff", "format", "--no-cache", "--check", *ADDED, REGISTRY, REASONS, RIGHTS],
     ],
     ids=lambda words: " ".join(words[:2]),
 )
@@ -133,10 +162,10 @@ def test_its_rights_are_those_of_its_line(checkout: Path) -> None:
 def serving(checkout: Path, plane: ControlPlane, api: Api) -> Iterator[OperatorProcess]:
     """The copy's operator at work, in a namespace of its own."""
     api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}}).accepted()
-    crds: list[Json] = [yaml.safe_load((checkout / name).read_text()) for name in (CRD, CRD_2)]
+    crds: list[Json] = [yaml.safe_load((checkout / name).read_text()) for name in (CRD, CRD_2, CRD_3)]
     for crd in crds:
         api.create(CRD_COLLECTION, crd).accepted()
-    within(SECONDS, lambda: {api.get(path).status for path in (GREETINGS, ERRANDS)} == {200})
+    within(SECONDS, lambda: {api.get(path).status for path in (GREETINGS, ERRANDS, ENSEMBLES)} == {200})
     environment = {"KINDLING_NAMESPACE": NAMESPACE}
     with operator(
         plane, namespaces=NAMESPACE, env=environment, source=checkout / "operator" / "src"
@@ -208,6 +237,58 @@ def test_a_run_ends_once_and_the_last_one_lets_the_resource_go(serving: Operator
         within(SECONDS, lambda: api.get(errand).status == 404)
     except AssertionError as error:
         raise AssertionError(f"{error}\n{serving.log()[-3000:]}") from None
+
+
+def test_one_primary_and_one_restart_at_a_time(serving: OperatorProcess, api: Api) -> None:
+    body = {"apiVersion": "toys.example.com/v1", "kind": "Ensemble", "metadata": {"name": "trio"}}
+    ensemble, address = f"{ENSEMBLES}/trio", f"{CONFIG_MAPS}/trio-primary"
+    with members(3) as servers:
+        listed = [
+            {"name": f"m{number}", "host": "127.0.0.1", "port": server.server_port}
+            for number, server in enumerate(servers)
+        ]
+        spec = {"members": listed, "primary": "m0", "version": "1"}
+
+        def ready() -> tuple[str, str]:
+            conditions = api.get(ensemble).accepted().get("status", {}).get("conditions") or [{}]
+            return str(conditions[0].get("status")), str(conditions[0].get("reason"))
+
+        def points_to(number: int) -> bool:
+            data = api.get(address).body.get("data") or {}
+            return data.get("port") == str(servers[number].server_port)
+
+        wrong = {**spec, "primary": "m9"}
+        refused = api.create(ENSEMBLES, {**body, "spec": wrong})
+        assert "spec.primary 'm9' is no member: use the name of one of spec.members" in refused.message
+        api.create(ENSEMBLES, {**body, "spec": spec}).accepted()
+        try:
+            within(SECONDS, lambda: points_to(0) and ready() == ("True", "MembersReady"))
+            api.merge(ensemble, {"spec": {"primary": "m2"}}).accepted()
+            within(SECONDS, lambda: points_to(2) and ready() == ("True", "MembersReady"))
+            api.merge(ensemble, {"spec": {"version": "2"}}).accepted()
+            within(3 * SECONDS, lambda: {server.state["version"] for server in servers} == {"2"})
+            within(SECONDS, lambda: ready() == ("True", "MembersReady"))
+            assert [server.changes for server in servers] == [
+                ["/promote", "/demote", "/restart?version=2"],
+                ["/restart?version=2"],
+                ["/promote", "/restart?version=2"],
+            ]
+            restarts = sorted(server.restarted for server in servers)
+            assert servers[2].restarted == restarts[2], "the primary comes last"
+            assert all(b - a > DOWN_SECONDS for a, b in itertools.pairwise(restarts)), "one at a time"
+
+            servers[1].hangs.set()
+            within(SECONDS, lambda: ready() == ("False", "MembersUnknown"))
+            api.merge(ensemble, {"spec": {"primary": "m0"}}).accepted()
+            time.sleep(2.0)
+            assert points_to(2), "it may be the primary for all that is known"
+            servers[1].hangs.clear()
+            within(SECONDS, lambda: points_to(0) and ready() == ("True", "MembersReady"))
+            count = serving.value("kindling_external_actions_total", action="restart", result="success")
+            assert count == len(servers)
+            removed(api.delete(ensemble))
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{serving.log()[-3000:]}") from None
 
 
 def end(api: Api, job: str) -> None:

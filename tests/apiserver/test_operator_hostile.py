@@ -71,10 +71,10 @@ class Addresses:
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             job = jobs.job(await reader.readline())
-            if job.login.namespace == HONEST:
+            if job.request.namespace == HONEST:
                 async with self._alone:
-                    if not job.check_health:
-                        await asyncio.to_thread(self.enters, HONEST, job.login.pod)
+                    if not job.quick:
+                        await asyncio.to_thread(self.enters, HONEST, job.request.pod)
                     await self._pass_on(job, reader, writer)
             else:
                 await self._pass_on(job, reader, writer)
@@ -85,7 +85,7 @@ class Addresses:
         self, job: jobs.Job, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         answering, asking = await asyncio.open_unix_connection(self.behind, limit=jobs.LONGEST_LINE)
-        asking.write(replace(job, host="127.0.0.1", port=self.ports[job.login.namespace]).line())
+        asking.write(replace(job, host="127.0.0.1", port=self.ports[job.request.namespace]).line())
         leaving = asyncio.create_task(reader.read(1))
         answer = asyncio.create_task(answering.readline())
         await asyncio.wait({leaving, answer}, return_when=asyncio.FIRST_COMPLETED)

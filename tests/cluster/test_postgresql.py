@@ -69,7 +69,9 @@ def test_deleting_leaves_the_data_and_a_new_resource_takes_it_up(environment: En
     environment.kubectl("delete", resource, "--wait=true", "--cascade=foreground", timeout=180)
     # The children do not block their owner's deletion, so each may outlast it, the Pod and the others.
     kinds = "statefulsets,pods,services,configmaps,pvc"
-    environment.kubectl("wait", "--for=delete", kinds, "-l", "app.kubernetes.io/instance=kept", "--timeout=120s")
+    environment.kubectl(
+        "wait", "--for=delete", kinds, "-l", "app.kubernetes.io/instance=kept", "--timeout=120s"
+    )
     environment.kubectl("wait", "--for=delete", "secret/kept-binding", "--timeout=60s")
     left = environment.get(f"{kinds},secrets", "-l", "app.kubernetes.io/instance=kept")["items"]
     # The claim, which belongs to nobody now, bears no label by which another tool would take it for its own.

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from kindling.engine.external import WAIT_SECONDS, ExternalSyncs
+from kindling.engine.external import WAIT_SECONDS, ExternalState
 from kindling.engine.metrics import Metrics
 from kindling.engine.queue import Queue
 from kindling.engine.store import Key
@@ -114,8 +114,8 @@ def test_no_pass_waits_for_a_server_that_hangs_and_its_answer_names_the_key() ->
             return await answer
 
         queue: Queue[Key] = Queue()
-        external_syncs = ExternalSyncs(sync=hang, check_health=hang, requeue=queue.add)
-        dependencies = replace(world.reconciler.dependencies, external_syncs=external_syncs)
+        external_state = ExternalState(send=hang, run=hang, requeue=queue.add)
+        dependencies = replace(world.reconciler.dependencies, external_state=external_state)
         reconciler = Reconciler(dependencies=dependencies, kinds=world.reconciler.kinds)
         working = asyncio.create_task(work(reconciler, queue, Metrics()))
         queue.add(key)

@@ -7,9 +7,10 @@ import random
 from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from kindling.engine.dependencies import Dependencies
-from kindling.engine.external import ExternalSyncs
+from kindling.engine.external import ExternalState
 from kindling.engine.metrics import Metrics
 from kindling.engine.plan import Apply, plan
 from kindling.engine.queue import Queue
@@ -51,7 +52,7 @@ class World:
         self.logins: list[Login] = []
         self.told: list[tuple[str, str]] = []
         self.repaired: list[tuple[str, str]] = []
-        self.answer: ExternalResult | Callable[[Login], ExternalResult] = ExternalResult(ok=True)
+        self.answer: ExternalResult | Callable[[Any], ExternalResult] = ExternalResult(ok=True)
         self.failures = 0
         self.now = NOW
         self.kinds_by_name = KINDS_BY_NAME
@@ -75,7 +76,9 @@ class World:
         dependencies = Dependencies(
             api=self.faulty,
             store=self.store,
-            external_syncs=ExternalSyncs(sync=self._ask, check_health=self._look, requeue=self.queue.add),
+            external_state=ExternalState(
+                send=self._ask, run=self._ask, requeue=self.queue.add, clock=lambda: self.now
+            ),
             status_changed=self._status_changed,
             repaired=self._repaired,
             clock=lambda: self.now,
@@ -193,6 +196,7 @@ class World:
             failures, writes, asked = self.failures, self.api.writes.total(), self.later
             self.later = set()
             self.now += AGES
+            self.repeat_probes()
             for key in asked:
                 self.queue.add(key)
             self.settle()
@@ -215,12 +219,19 @@ class World:
         found: Object = self.api.objects[Ref(kind.type, "ns", name)].get("status", {})
         return found
 
-    async def _ask(self, login: Login) -> ExternalResult:
-        self.logins.append(login)
-        return self.answer(login) if callable(self.answer) else self.answer
+    def repeat_probes(self) -> None:
+        """As if their time had come."""
+        state = self.reconciler.dependencies.external_state
 
-    async def _look(self, login: Login) -> ExternalResult | None:
-        raise AssertionError("nobody runs the health checks here")
+        async def run() -> None:
+            for member in list(state._probes):
+                await state._ask_again(member)
+
+        asyncio.run(run())
+
+    async def _ask(self, request: Any) -> ExternalResult:
+        self.logins.append(request)
+        return self.answer(request) if callable(self.answer) else self.answer
 
     def _status_changed(self, type: ResourceType, cr: Object, before: Object, after: Object) -> None:
         self.told.append((cr["metadata"]["name"], after["conditions"][0]["reason"]))

@@ -9,14 +9,17 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from infra import cache, installed_tools, locks, paths
+from infra import cache, installed_tools, locks, paths, processes
 from infra.bootstrap import virtualenv
 from infra.bootstrap.toolchain import build as building
+from infra.bootstrap.toolchain import golang
 from infra.bootstrap.toolchain.golang import Go
 from infra.bootstrap.toolchain.tools import PULUMI_KUBERNETES, TOOLS, Tool
 from infra.errors import KindlingError
@@ -43,6 +46,8 @@ class Toolchain:
     def __init__(self, *, progress: Progress | None = None) -> None:
         self._progress = progress or Progress()
         self._go: Go | None = None
+        self._finding_go = threading.Lock()
+        self._stopping = False
 
     def survey(self, names: Sequence[str]) -> list[ToolState]:
         """Look without touching anything."""
@@ -58,10 +63,37 @@ class Toolchain:
             return state.path
         tool = TOOLS[name]
         with self._progress.step(step_name(tool)) as detail:
-            if self._go is None:
-                detail("looking for Go")
-                self._go = Go.ensure()
-            return building.build(tool, self._go, on_line=detail)
+            with self._finding_go:
+                if self._go is None:
+                    detail("looking for Go")
+                    self._go = Go.ensure()
+            try:
+                return building.build(tool, self._go, on_line=detail)
+            except KindlingError:
+                if self._stopping:
+                    raise KeyboardInterrupt from None
+                raise
+
+    def ensure_all(self, names: Sequence[str]) -> dict[str, Path]:
+        """The executables by name; what is missing is built, the longest first, two at once where there is
+        memory for it.
+
+        Raises as `ensure`; the other builds end then, and so they do on Ctrl-C.
+        """
+        missing = sorted((s for s in self.survey(names) if s.path is None), key=lambda s: -s.seconds)
+        with ThreadPoolExecutor(golang.at_once()) as pool:
+            builds = [pool.submit(self.ensure, state.name) for state in missing]
+            try:
+                for build in as_completed(builds):
+                    build.result()
+            except BaseException:
+                self._stopping = True
+                pool.shutdown(wait=False, cancel_futures=True)
+                # A build may be between two programs, so one request is not enough.
+                while wait(builds, timeout=0.2).not_done:
+                    processes.terminate_all()
+                raise
+        return {name: self.ensure(name) for name in names}
 
     def plan(self, names: Sequence[str]) -> list[Step]:
         """The steps that `ensure` would take for these names."""
@@ -69,7 +101,7 @@ class Toolchain:
 
     def path(self, names: Sequence[str]) -> str:
         """Directories of the named tools, joined for the front of PATH; builds what is missing."""
-        return os.pathsep.join(dict.fromkeys(str(self.ensure(name).parent) for name in names))
+        return os.pathsep.join(dict.fromkeys(str(path.parent) for path in self.ensure_all(names).values()))
 
     def builds_provider(self) -> bool:
         """Whether the Kubernetes provider is built: with a Pulumi of our own building, unless the one that

@@ -98,13 +98,25 @@ class Go:
         return env
 
 
+def at_once() -> int:
+    """How many tools to build at once: two where there is memory for it, since linking, and compiling a large
+    package, keep one processor busy alone.
+    """
+    return 2 if _share(2) >= LEAST_FOR_ONE else 1
+
+
+def _share(builds: int) -> int:
+    """Bytes for a compiler process: one runs on each processor for each build, in half of the memory."""
+    return min(_available() // (2 * (os.cpu_count() or 1) * builds), MOST_FOR_ONE)
+
+
 def _memory() -> dict[str, str]:
     """Variables that spare the compiler its garbage collections where there is memory for it.
 
-    A compiler process lives for seconds, and one runs on each processor: each may take its part of half of
-    the memory, and collects beyond it. Measured: an eighth less of its time (decision 0004).
+    A compiler process lives for seconds; it collects beyond its share. Measured: an eighth less of its time
+    (decision 0004).
     """
-    share = min(_available() // (2 * (os.cpu_count() or 1)), MOST_FOR_ONE)
+    share = _share(at_once())
     return {"GOGC": "off", "GOMEMLIMIT": str(share)} if share >= LEAST_FOR_ONE else {}
 
 

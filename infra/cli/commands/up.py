@@ -117,8 +117,8 @@ def provision(
     taken = None if machine.cluster == "running" else host_inventory.port_taken(found.cluster.api_server_port)
     if taken is not None:
         raise taken
-    for name in wanted.tools:
-        toolchain.ensure(name)
+    plugins = [host_inventory.KUBERNETES_PLUGIN] if toolchain.builds_provider() else []
+    toolchain.ensure_all([*wanted.tools, *plugins])
     toolchain.pulumi_home()
     state = pulumi_stack.state_of(machine.stack, toolchain=toolchain)
     if machine.cluster == "elsewhere":

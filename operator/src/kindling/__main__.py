@@ -21,7 +21,7 @@ from kindling import logs, web
 from kindling.config import Config, InvalidConfig
 from kindling.engine.dependencies import Dependencies
 from kindling.engine.events import EventRecorder
-from kindling.engine.external import ExternalSyncs
+from kindling.engine.external import ExternalState
 from kindling.engine.leader_election import LeaderElector, LeaseLost
 from kindling.engine.metrics import Metrics
 from kindling.engine.queue import Queue
@@ -42,7 +42,7 @@ from kindling.kube.resources import SECRET, ResourceType
 from kindling.kube.versions import OLDEST, too_old
 from kindling.kube.watch_monitor import METADATA, WatchMonitor, paths_of
 from kindling.on_demand import OnDemandWatches
-from kindling.prober.client import ChildProber, ProberClient, direct
+from kindling.prober.client import ChildProber, Dial, ProberClient, direct
 
 log = logging.getLogger("kindling")
 
@@ -161,19 +161,28 @@ async def run_operator(config: Config, credentials: Credentials) -> None:
                 return
             log.info("became leader")
             restart_queue.restore(elector.noted)
-            dial = PortForwarder(credentials).dial if config.tunnel else direct
+            dial: Dial = direct
+            if config.tunnel:
+                forwarder = PortForwarder(credentials)
+                dial = lambda request: (forwarder.dial if request.pod else direct)(request)  # noqa: E731
             if config.prober is not None:
                 prober = ProberClient(config.prober, dial=dial)
             else:
                 prober = own = ChildProber(dial=dial)
                 stack.push_async_callback(own.close)
-            external_syncs = ExternalSyncs(
-                sync=prober.sync, check_health=prober.check_health, requeue=queue.add
+            external_state = ExternalState(
+                send=prober.send,
+                run=prober.run,
+                requeue=queue.add,
+                before_action=elector.check,
+                on_action=lambda key, action, result: metrics.acted(
+                    kinds_by_name[key.group_kind].type, action, ok=result.ok
+                ),
             )
             dependencies = Dependencies(
                 api=client,
                 store=store,
-                external_syncs=external_syncs,
+                external_state=external_state,
                 status_changed=events.status_changed,
                 repaired=events.repaired,
                 restart_queue=restart_queue,
@@ -248,7 +257,7 @@ async def run_operator(config: Config, credentials: Credentials) -> None:
                     await reflector.synced.wait()
                 await work(reconciler, queue, metrics)
 
-            parts = [elector.renew(), resync.run(), events.run(), external_syncs.run()]
+            parts = [elector.renew(), resync.run(), events.run(), external_state.repeat()]
             parts += [reflector.run() for reflector in reflectors]
             parts += on_demand_watches.run()
             parts += [work_after_sync() for _ in range(WORKERS)]

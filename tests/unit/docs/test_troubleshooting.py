@@ -6,8 +6,8 @@ import difflib
 import re
 
 import pytest
-
 from kindling.kinds.reasons import CATALOGUE
+
 from tests.unit.docs.pages import rows, sections, slug, strings, text, trees
 
 PAGE = "troubleshooting.md"

@@ -16,7 +16,7 @@ import yaml
 
 from infra.cli.arguments import parse
 from infra.paths import REPOSITORY
-from tests.guides import blocks, copy, write
+from tests.guides import blocks, copy, patched, write
 from tests.unit.docs.pages import strings, text, trees
 
 COPIED = ("operator/src", "infra/rbac.py", "pyproject.toml")
@@ -81,7 +81,9 @@ def test_what_the_commands_print_is_what_the_definition_and_the_operator_say() -
     )
     columns = [one["name"].upper() for one in crd["spec"]["versions"][0]["additionalPrinterColumns"]]
     assert re.search(r"\s+".join(["^NAME", *columns]) + "$", page, flags=re.MULTILINE)
-    (sample,) = (yaml.safe_load(body) for language, _, body in blocks(text("tutorial.md")) if language == "yaml")
+    (sample,) = (
+        yaml.safe_load(body) for language, _, body in blocks(text("tutorial.md")) if language == "yaml"
+    )
     assert sample["kind"] == crd["spec"]["names"]["kind"]
     assert sample["apiVersion"] == f"{crd['spec']['group']}/{crd['spec']['versions'][0]['name']}"
     (repaired,) = re.findall(r"ConfigMap morning-greeting was (.*)\.$", page, flags=re.MULTILINE)

@@ -6,6 +6,7 @@ import dataclasses
 import os
 import re
 import shutil
+import signal
 import sys
 import threading
 import time
@@ -159,6 +160,71 @@ def test_what_two_commands_want_is_built_once() -> None:
         both = list(pool.map(lambda _: build.build(tool, go, on_line=said.append), range(2)))
     assert (both, go.built) == ([build.location(tool)] * 2, 1)
     assert said == ["another command is at it; waiting"]
+
+
+class _Programs(_Slow):
+    """Builds by a program, which takes as long as it is told or fails."""
+
+    def __init__(self, **seconds: float) -> None:
+        super().__init__()
+        self.seconds, self.now, self.most = seconds, 0, 0
+
+    def build(self, *, output: Path, **_: object) -> None:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        seconds = self.seconds.get(output.name, 0.3)
+        try:
+            code = f"import sys, time; time.sleep({abs(seconds)}); sys.exit({int(seconds < 0)})"
+            processes.run([sys.executable, "-c", code], timeout=60)
+            output.write_bytes(b"whole")
+        finally:
+            self.now -= 1
+
+
+def building(go: _Programs, monkeypatch: pytest.MonkeyPatch, *, at_once: int = 2) -> Toolchain:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setattr(installed_tools, "find", lambda name: None)
+    monkeypatch.setattr(golang, "at_once", lambda: at_once)
+    toolchain = Toolchain()
+    toolchain._go = go
+    return toolchain
+
+
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_tools_are_built_two_at_once_where_there_is_memory(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go = _Programs()
+    names = ["kind", "kubectl", "kubeadm", "kubelet"]
+    found = building(go, monkeypatch, at_once=at_once).ensure_all(names)
+    assert (list(found), go.most) == (names, at_once)
+    assert all(path.read_bytes() == b"whole" for path in found.values())
+
+
+def test_one_that_fails_ends_the_others(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toolchain = building(_Programs(kubectl=30.0, kind=-0.5), monkeypatch)
+    began = time.monotonic()
+    with pytest.raises(KindlingError, match="kind"):
+        toolchain.ensure_all(["kubectl", "kind", "kubelet"])
+    assert time.monotonic() - began < 10
+    said = capsys.readouterr().err
+    assert (said.count("failed"), "kubectl 1.34.4: interrupted" in said) == (1, True)
+    assert not list(paths.cache_dir().rglob("*.partial"))
+
+
+def test_interrupted_no_build_goes_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toolchain = building(_Programs(kubectl=30.0, kind=30.0), monkeypatch)
+    threading.Timer(0.7, os.kill, [os.getpid(), signal.SIGINT]).start()
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        toolchain.ensure_all(["kubectl", "kind"])
+    assert time.monotonic() - began < 10
+    assert capsys.readouterr().err.count("interrupted") == 2
+    assert not processes._RUNNING
 
 
 def test_an_unknown_tool_is_named() -> None:

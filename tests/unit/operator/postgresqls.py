@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import cast
 
 from hypothesis import strategies as st
-from kindling.kinds.base import Observed
+from kindling.kinds.base import ExternalAction, Observed, Probe
 from kindling.kinds.postgresql import Postgresql
+from kindling.kinds.postgresql.login import Login
 from kindling.kube.resources import POD, SECRET, STATEFUL_SET, VOLUME_CLAIM, Object, Ref
 
 KIND = Postgresql(group="database.db.example.com", image="postgres:17")
@@ -105,3 +107,10 @@ def running(
         Ref(SECRET, "ns", "db-superuser"): secret(password="super"),
         **volume(),
     }
+
+
+def request(cr: Object, observed: Observed) -> Login | None:
+    """What is wanted of the server, or, of a paused one, asked."""
+    actions, probes = KIND.external_actions(cr, observed), KIND.probes(cr, observed)
+    wanted: list[ExternalAction | Probe] = [*actions, *probes.values()]
+    return cast(Login, wanted[0].request) if wanted else None

@@ -1,4 +1,4 @@
-"""Answers beside the passes: one question at a time, nobody waits, and what was good is checked on."""
+"""Members outside of the API server: one request at a time, nobody waits long, and probes are repeated."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 from kindling.engine import external as module
-from kindling.engine.external import ExternalSyncs
+from kindling.engine.external import ExternalState
+from kindling.engine.leader_election import LeaseLost
 from kindling.engine.store import Key
-from kindling.kinds.base import ExternalResult
+from kindling.kinds.base import CachedResult, ExternalAction, ExternalResult, Probe
 
 KEY = Key("toy.example.com", "ns", "x")
 GOOD = ExternalResult(ok=True, facts={"version": "17.5"})
@@ -22,11 +23,22 @@ HUNG = ExternalResult(ok=False, reason="NotResponding", message="m")
 
 @dataclass(frozen=True)
 class Question:
+    """A request; without `secret` it is the one that is repeated."""
+
     cache_key: str = "one"
     secret: str | None = "s3cret"
+    namespace: str = "ns"
+    host: str = "h"
+    port: int = 1
+    pod: str = ""
 
-    def health_check(self) -> Question:
-        return replace(self, secret=None)
+
+def action(cache_key: str = "one", member: str = "server") -> ExternalAction:
+    return ExternalAction(name="provision", member=member, cache_key=cache_key, request=Question(cache_key))
+
+
+def probe(cache_key: str = "one") -> Probe:
+    return Probe(cache_key=cache_key, request=Question(cache_key, secret=None))
 
 
 @dataclass
@@ -38,16 +50,45 @@ class Workload:
     asked: list[Any] = field(default_factory=list)
     checked: list[Any] = field(default_factory=list)
     named: list[Key] = field(default_factory=list)
+    outcomes: list[tuple[str, bool]] = field(default_factory=list)
+    lost: bool = False
 
-    def answers(self) -> ExternalSyncs:
-        return ExternalSyncs(sync=self._ask, check_health=self._look, requeue=self.named.append)
+    def __post_init__(self) -> None:
+        self.state = ExternalState(
+            send=self._send,
+            run=self._run,
+            requeue=self.named.append,
+            before_action=self._fence,
+            on_action=lambda key, name, result: self.outcomes.append((name, result.ok)),
+        )
 
-    async def _ask(self, question: Any) -> ExternalResult:
-        self.asked.append(question)
+    async def act(self, action: ExternalAction, key: Key = KEY) -> ExternalResult | None:
+        """As a reconciliation: the probe belongs to a member that is as it should be."""
+        result = await self.state.run(key, action)
+        self.state.keep(key, {action.member})
+        await self.state.probe(
+            key, {action.member: probe(str(action.cache_key))} if result and result.ok else {}
+        )
+        return result
+
+    async def again(self, cache_key: str = "one", key: Key = KEY) -> ExternalResult | None:
+        """A reconciliation that acts only if the last answer to this is not good."""
+        answer = self.state.results(key).get("server")
+        if answer is not None and answer.cache_key == cache_key and answer.result.ok:
+            await self.state.probe(key, {"server": probe(cache_key)})
+            return answer.result
+        return await self.act(action(cache_key), key)
+
+    def _fence(self) -> None:
+        if self.lost:
+            raise LeaseLost("gone")
+
+    async def _run(self, request: Any) -> ExternalResult:
+        self.asked.append(request)
         return await self.answer if isinstance(self.answer, asyncio.Future) else self.answer
 
-    async def _look(self, question: Any) -> ExternalResult | None:
-        self.checked.append(question)
+    async def _send(self, request: Any) -> ExternalResult | None:
+        self.checked.append(request)
         return self.looks.pop(0) if self.looks else GOOD
 
 
@@ -70,11 +111,10 @@ async def until(true: Callable[[], bool]) -> None:
 def test_a_good_answer_is_believed_and_a_bad_one_asked_for_again() -> None:
     async def story() -> None:
         workload = Workload(GOOD)
-        answers = workload.answers()
-        assert [await answers.sync(KEY, Question()) for _ in range(3)] == [GOOD] * 3
+        assert [await workload.again() for _ in range(3)] == [GOOD] * 3
         assert len(workload.asked) == 1
         workload.answer = BAD
-        assert [await answers.sync(KEY, Question("two")) for _ in range(3)] == [BAD] * 3
+        assert [await workload.again("two") for _ in range(3)] == [BAD] * 3
         assert len(workload.asked) == 4
         assert workload.named == []
 
@@ -84,16 +124,15 @@ def test_a_good_answer_is_believed_and_a_bad_one_asked_for_again() -> None:
 def test_an_answer_that_takes_its_time_names_the_key_once_it_is_there() -> None:
     async def story() -> None:
         workload = Workload(asyncio.get_running_loop().create_future())
-        answers = workload.answers()
-        assert [await answers.sync(KEY, Question()) for _ in range(3)] == [None] * 3
+        assert [await workload.again() for _ in range(3)] == [None] * 3
         assert (len(workload.asked), workload.named) == (1, [])
         workload.answer.set_result(HUNG)  # type: ignore[union-attr]
         await until(lambda: workload.named == [KEY])
-        assert await answers.sync(KEY, Question()) == HUNG
+        assert await workload.again() == HUNG
         # From now on nobody waits for it at all, and what was said last is said until there is something new.
         workload.answer = asyncio.get_running_loop().create_future()
         began = asyncio.get_running_loop().time()
-        assert await answers.sync(KEY, Question()) == HUNG
+        assert await workload.again() == HUNG
         assert asyncio.get_running_loop().time() - began < 0.05
         await until(lambda: len(workload.asked) == 2)
 
@@ -105,13 +144,12 @@ def test_an_answer_to_another_question_is_none() -> None:
 
     async def story() -> None:
         workload = Workload(asyncio.get_running_loop().create_future())
-        answers = workload.answers()
-        assert await answers.sync(KEY, Question("old password")) is None
-        assert await answers.sync(KEY, Question("new password")) is None
+        assert await workload.again("old password") is None
+        assert await workload.again("new password") is None
         assert len(workload.asked) == 1
         workload.answer.set_result(GOOD)  # type: ignore[union-attr]
         await until(lambda: workload.named == [KEY])
-        assert await answers.sync(KEY, Question("new password")) == GOOD
+        assert await workload.again("new password") == GOOD
         assert [question.cache_key for question in workload.asked] == ["old password", "new password"]
 
     scenario(story)
@@ -123,8 +161,10 @@ def test_a_bug_in_asking_is_told_of_and_the_key_named(caplog: pytest.LogCaptureF
             raise KeyError("a bug")
 
         named: list[Key] = []
-        answers = ExternalSyncs(sync=broken, check_health=broken, requeue=named.append)
-        assert await answers.sync(KEY, Question()) is None
+        state = ExternalState(send=broken, run=broken, requeue=named.append)
+        assert await state.run(KEY, action()) is None
+        await state.probe(KEY, {"other": probe()})
+        assert set(state.results(KEY)) == set()
         assert "a bug" in caplog.text
 
     scenario(story)
@@ -133,9 +173,8 @@ def test_a_bug_in_asking_is_told_of_and_the_key_named(caplog: pytest.LogCaptureF
 def test_checks_that_go_well_name_nobody_and_keep_no_more_than_they_need() -> None:
     async def story() -> None:
         workload = Workload(GOOD, looks=[GOOD, None, GOOD])
-        answers = workload.answers()
-        running = asyncio.create_task(answers.run())
-        await answers.sync(KEY, Question())
+        running = asyncio.create_task(workload.state.repeat())
+        await workload.again()
         workload.asked.clear()
         await until(lambda: len(workload.checked) >= 5)
         assert workload.named == []
@@ -151,21 +190,20 @@ def test_checks_that_go_well_name_nobody_and_keep_no_more_than_they_need() -> No
 def test_a_check_that_goes_wrong_is_the_next_passs_answer_and_is_asked_about_at_once() -> None:
     async def story() -> None:
         workload = Workload(GOOD, looks=[GOOD, HUNG])
-        answers = workload.answers()
-        running = asyncio.create_task(answers.run())
-        await answers.sync(KEY, Question())
+        running = asyncio.create_task(workload.state.repeat())
+        await workload.again()
         await until(lambda: workload.named == [KEY])
         assert len(workload.checked) == 2
         workload.answer = asyncio.get_running_loop().create_future()
-        assert await answers.sync(KEY, Question()) == HUNG
-        assert await answers.sync(KEY, Question()) == HUNG
+        assert await workload.again() == HUNG
+        assert await workload.again() == HUNG
         await asyncio.sleep(0.1)
         assert (len(workload.checked), len(workload.asked)) == (2, 2), (
             "what is known to be bad is not checked"
         )
         workload.answer.set_result(GOOD)
         await until(lambda: workload.named == [KEY, KEY])
-        assert await answers.sync(KEY, Question()) == GOOD
+        assert await workload.again() == GOOD
         await until(lambda: len(workload.checked) == 3)
         running.cancel()
 
@@ -177,15 +215,14 @@ def test_a_good_check_with_something_to_say_is_told_once_and_taken_back() -> Non
 
     async def story() -> None:
         workload = Workload(GOOD, looks=[full, full, full, GOOD])
-        answers = workload.answers()
-        running = asyncio.create_task(answers.run())
-        await answers.sync(KEY, Question())
+        running = asyncio.create_task(workload.state.repeat())
+        await workload.again()
         await until(lambda: len(workload.named) == 1)
-        told = await answers.sync(KEY, Question())
+        told = await workload.again()
         assert told == replace(full, facts={"version": "17.5", "login": True})
         await until(lambda: len(workload.checked) >= 4)
         await until(lambda: len(workload.named) == 2)
-        again = await answers.sync(KEY, Question())
+        again = await workload.again()
         assert again is not None
         assert (again.reason, again.facts["version"]) == ("", "17.5")
         assert len(workload.asked) == 1
@@ -197,11 +234,10 @@ def test_a_good_check_with_something_to_say_is_told_once_and_taken_back() -> Non
 def test_what_is_forgotten_is_checked_no_longer() -> None:
     async def story() -> None:
         workload = Workload(GOOD)
-        answers = workload.answers()
-        running = asyncio.create_task(answers.run())
-        await answers.sync(KEY, Question())
+        running = asyncio.create_task(workload.state.repeat())
+        await workload.again()
         await until(lambda: bool(workload.checked))
-        answers.forget(KEY)
+        workload.state.forget(KEY)
         count = len(workload.checked)
         await asyncio.sleep(0.1)
         assert len(workload.checked) <= count + 1
@@ -216,16 +252,102 @@ def test_checks_are_bounded_for_the_whole_operator(monkeypatch: pytest.MonkeyPat
 
     async def story() -> None:
         workload = Workload(GOOD)
-        answers = workload.answers()
-        running = asyncio.create_task(answers.run())
+        running = asyncio.create_task(workload.state.repeat())
         keys = [Key("toy.example.com", "ns", str(number)) for number in range(30)]
         for key in keys:
-            await answers.sync(key, Question(key.name))
+            await workload.again(key.name, key)
         workload.checked.clear()
         await asyncio.sleep(1.3)
         count = len(workload.checked)
         assert 30 <= count <= 66
         assert len({question.cache_key for question in workload.checked}) == 30, "each had its turn"
         running.cancel()
+
+    scenario(story)
+
+
+def test_members_are_probed_at_once_and_each_answer_has_its_age() -> None:
+    async def story() -> None:
+        workload = Workload(GOOD)
+        began = asyncio.get_running_loop().time()
+        slow = {"m0", "m1"}
+
+        async def send(request: Question) -> ExternalResult:
+            await asyncio.sleep(0.05 if request.cache_key in slow else 0)
+            return replace(GOOD, facts={"name": request.cache_key})
+
+        workload.state._send = send
+        members = [f"m{number}" for number in range(10)]
+        await workload.state.probe(KEY, {name: probe(name) for name in members})
+        assert asyncio.get_running_loop().time() - began < 0.09, "one after the other they take 0.1 s"
+        answers = workload.state.results(KEY)
+        assert {name: answer.result.facts["name"] for name, answer in answers.items()} == dict(
+            zip(members, members, strict=True)
+        )
+        first = answers["m3"].at
+        running = asyncio.create_task(workload.state.repeat())
+        await until(lambda: workload.state.results(KEY)["m3"].at > first)
+        assert workload.named == [], "the same answer, only younger"
+        await workload.state.probe(KEY, {"m3": probe("m3")})
+        workload.state.keep(KEY, {"m3"})
+        assert set(workload.state.results(KEY)) == {"m3"}
+        running.cancel()
+
+    scenario(story)
+
+
+def test_a_member_that_is_not_there_is_waited_for_once_and_probed_again() -> None:
+    async def story() -> None:
+        workload = Workload(GOOD, looks=[None, BAD, BAD, GOOD])
+        running = asyncio.create_task(workload.state.repeat())
+        await workload.state.probe(KEY, {"m0": probe()})
+        assert workload.state.results(KEY) == {}, "no prober says nothing of the member"
+        await until(lambda: workload.named == [KEY])
+        known: dict[str, CachedResult] = workload.state.results(KEY)
+        assert known["m0"].result == BAD
+        await workload.state.probe(KEY, {"m0": probe()})
+        await until(lambda: workload.named == [KEY, KEY])
+        assert workload.state.results(KEY)["m0"].result.ok
+        assert len(workload.checked) == 4
+        running.cancel()
+
+    scenario(story)
+
+
+def test_who_may_not_be_the_leader_any_more_acts_no_more_but_may_look() -> None:
+    async def story() -> None:
+        workload = Workload(GOOD, lost=True)
+        with pytest.raises(LeaseLost):
+            await workload.state.run(KEY, action())
+        await workload.state.probe(KEY, {"server": probe()})
+        assert (workload.asked, len(workload.checked)) == ([], 1)
+
+    scenario(story)
+
+
+def test_each_outcome_is_counted_once() -> None:
+    async def story() -> None:
+        workload = Workload(BAD)
+        await workload.again()
+        workload.answer = GOOD
+        await workload.again()
+        await workload.again()
+        assert workload.outcomes == [("provision", False), ("provision", True)]
+
+    scenario(story)
+
+
+def test_an_action_that_changes_nothing_is_repeated_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is wanted though it has succeeded must not spin."""
+    monkeypatch.setattr(module, "EVERY_SECONDS", 0.1)
+
+    async def story() -> None:
+        workload = Workload(GOOD)
+        for _ in range(20):
+            assert await workload.state.run(KEY, action()) == GOOD
+        assert len(workload.asked) == 1
+        await until(lambda: bool(workload.named))
+        assert await workload.state.run(KEY, action()) == GOOD
+        assert len(workload.asked) == 2
 
     scenario(story)

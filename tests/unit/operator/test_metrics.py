@@ -26,6 +26,8 @@ def filled() -> Metrics:
     metrics.wrote("apply", SECRET)
     metrics.wrote("status", POSTGRESQL)
     metrics.failed(POSTGRESQL, "Conflict")
+    metrics.acted(POSTGRESQL, "provision", ok=True)
+    metrics.acted(POSTGRESQL, "provision", ok=False)
     metrics.relisted(POSTGRESQL)
     metrics.missed_delete(POSTGRESQL)
     return metrics
@@ -47,6 +49,9 @@ def test_counted_is_shown() -> None:
     success = ("result", "success")
     assert shown["kindling_api_writes_total", (("group", ""), ("kind", "Secret"), ("verb", "apply"))] == 1
     assert shown["kindling_reconcile_errors_total", (("error", "Conflict"), *kind)] == 1
+    for result in ("success", "failure"):
+        outcome = (("action", "provision"), *kind, ("result", result))
+        assert shown["kindling_external_actions_total", outcome] == 1
     assert shown["kindling_relists_total", kind] == 1
     assert shown["kindling_missed_deletes_total", kind] == 1
     assert shown[f"{duration}_count", (*kind, success)] == 1

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kindling.engine.dependencies import Dependencies
-from kindling.engine.external import ExternalSyncs
+from kindling.engine.external import ExternalState
 from kindling.engine.metrics import Metrics
 from kindling.engine.queue import Queue
 from kindling.engine.store import Key, Store
@@ -102,9 +102,9 @@ def in_world(story: Callable[[World], Any]) -> None:
         def status_changed(type: ResourceType, cr: Object, before: Object, after: Object) -> None:
             world.told.append(after)
 
-        external_syncs = ExternalSyncs(sync=ask, check_health=ask, requeue=world.queue.add)
+        external_state = ExternalState(send=ask, run=ask, requeue=world.queue.add)
         dependencies = Dependencies(
-            api=world.api, store=world.store, external_syncs=external_syncs, status_changed=status_changed
+            api=world.api, store=world.store, external_state=external_state, status_changed=status_changed
         )
         reconciler = Reconciler(dependencies=dependencies, kinds={KIND.type.group_kind: KIND})
         metrics = Faults()

@@ -72,8 +72,8 @@ def output(files: Files, command: list[str]) -> tuple[int, str]:
 def said(status: Object, **answer: Any) -> tuple[str, str]:
     """Reason and message of a resource whose Pod's containers are in that state."""
     children = running(ready=bool(answer), **status)
-    found = ExternalResult(ok=False, **answer) if answer else None
-    report = KIND.status(postgresql(), observed(children), SyncResult(in_sync=True, external=found))
+    found = {"server": ExternalResult(ok=False, **answer)} if answer else {}
+    report = KIND.status(postgresql(), observed(children), SyncResult(in_sync=True, results=found))
     assert children[Ref(POD, "ns", "db-0")]
     ready = find_condition(report.status, "Ready")
     return ready["reason"], ready["message"]

@@ -23,6 +23,7 @@ from tests.unit.operator.postgresqls import (
     SPECS,
     observed,
     postgresql,
+    request,
     running,
     secret,
     volume,
@@ -173,7 +174,7 @@ def test_password_is_in_the_binding_alone() -> None:
                 observed({Ref(SECRET, "ns", "b"): child.body}).secret(namespace="ns", name="b")["password"]
                 == canary
             )
-    assert canary not in repr(KIND.external_sync(postgresql(password=canary), observed()))
+    assert canary not in repr(request(postgresql(password=canary), observed()))
 
 
 def test_only_postgresqls_port_is_open_and_nothing_goes_out() -> None:

@@ -13,7 +13,7 @@ from kindling.kinds.postgresql.defaults import derived
 from kindling.kinds.postgresql.parameters import fingerprint
 from kindling.kube.resources import CONFIG_MAP, POD, VOLUME_CLAIM, Object, Ref
 
-from tests.unit.operator.postgresqls import KIND, SPECS, observed, postgresql, running, volume
+from tests.unit.operator.postgresqls import KIND, SPECS, observed, postgresql, request, running, volume
 
 CLAIM = Ref(VOLUME_CLAIM, "ns", "db-data")
 
@@ -70,7 +70,7 @@ def test_new_server_starts_with_them_and_a_running_one_is_asked_for_them() -> No
         "effective_cache_size": "384MB",
         "maintenance_work_mem": "32MB",
     }
-    asked = KIND.external_sync(postgresql(), observed(running()))
+    asked = request(postgresql(), observed(running()))
     assert asked is not None
     assert (dict(asked.parameters), dict(asked.defaults)) == ({}, every)
     for name, value in every.items():
@@ -79,7 +79,7 @@ def test_new_server_starts_with_them_and_a_running_one_is_asked_for_them() -> No
 
 def test_spec_wins_for_each_one_by_itself() -> None:
     spec: Any = {"parameters": {"max_wal_size": "64MB", "shared_buffers": 16384}}
-    asked = KIND.external_sync(postgresql(**spec), observed(running()))
+    asked = request(postgresql(**spec), observed(running()))
     assert asked is not None
     assert set(asked.defaults) == {"effective_cache_size", "maintenance_work_mem"}
     text = conf(running(), **spec)
@@ -115,8 +115,8 @@ def test_volume_counts_as_it_is_not_as_it_is_asked() -> None:
 
 def test_grown_volume_is_asked_about_anew() -> None:
     """Whoever answered for the smaller one is asked again: nothing else of the Pod has changed."""
-    before = KIND.external_sync(postgresql(), observed(with_capacity("1Gi", "1Gi")))
-    after = KIND.external_sync(postgresql(), observed(with_capacity("2Gi", "2Gi")))
+    before = request(postgresql(), observed(with_capacity("1Gi", "1Gi")))
+    after = request(postgresql(), observed(with_capacity("2Gi", "2Gi")))
     assert before is not None
     assert after is not None
     assert (before.cache_key == after.cache_key, after.defaults["max_wal_size"]) == (False, "409MB")

@@ -23,7 +23,8 @@ def ended(message: str, *, code: int = 1) -> Object:
 
 def report(status: Object, *, answer: ExternalResult | None = None, **spec: Any) -> StatusReport:
     children = running(ready=answer is not None, **status)
-    return KIND.status(postgresql(**spec), observed(children), SyncResult(in_sync=True, external=answer))
+    sync = SyncResult(in_sync=True, results={"server": answer} if answer is not None else {})
+    return KIND.status(postgresql(**spec), observed(children), sync)
 
 
 def ready(made: StatusReport) -> tuple[str, str]:

@@ -8,11 +8,11 @@ import pytest
 from kindling.kinds.postgresql.login import Login
 from kindling.kube.resources import SECRET, Object, Ref
 
-from tests.unit.operator.postgresqls import KIND, observed, postgresql, running, secret
+from tests.unit.operator.postgresqls import observed, postgresql, request, running, secret
 
 
 def login(children: dict[Ref, Object] | None = None, **spec: Any) -> Login:
-    found = KIND.external_sync(postgresql(**spec), observed(running() if children is None else children))
+    found = request(postgresql(**spec), observed(running() if children is None else children))
     assert found is not None
     return found
 

@@ -10,7 +10,7 @@ from kindling.kinds.conditions import find_condition
 from kindling.kinds.postgresql.password import password_of
 from kindling.kube.resources import SECRET, Object, Ref
 
-from tests.unit.operator.postgresqls import KIND, observed, postgresql, running, secret
+from tests.unit.operator.postgresqls import KIND, observed, postgresql, request, running, secret
 
 OURS = Ref(SECRET, "ns", "ours")
 REFERRING: Object = {"passwordSecretRef": {"name": "ours"}}
@@ -84,7 +84,7 @@ def test_referred_password_goes_into_the_binding_and_the_login_alone() -> None:
         if child.ref.name == "db-binding":
             values = observed({child.ref: child.body}).secret(namespace="ns", name="db-binding")
             assert values["password"] == "canary-5e"
-    login = KIND.external_sync(cr, observed(known))
+    login = request(cr, observed(known))
     assert login is not None
     assert login.password == "canary-5e"
     assert "canary" not in repr(login)
@@ -92,9 +92,7 @@ def test_referred_password_goes_into_the_binding_and_the_login_alone() -> None:
 
 def test_another_password_in_the_secret_calls_for_another_login() -> None:
     def cache_key(password: str) -> object:
-        found = KIND.external_sync(
-            postgresql(**REFERRING), observed({**running(), OURS: secret(password=password)})
-        )
+        found = request(postgresql(**REFERRING), observed({**running(), OURS: secret(password=password)}))
         assert found is not None
         return found.cache_key
 
@@ -104,6 +102,6 @@ def test_another_password_in_the_secret_calls_for_another_login() -> None:
 def test_only_a_password_in_the_spec_is_flagged() -> None:
     known = observed({**running(), OURS: secret(password="x")})
     made = KIND.status(
-        postgresql(**REFERRING), known, SyncResult(in_sync=True, external=ExternalResult(ok=True))
+        postgresql(**REFERRING), known, SyncResult(in_sync=True, results={"server": ExternalResult(ok=True)})
     )
     assert find_condition(made.status, "PlaintextPassword") == {}

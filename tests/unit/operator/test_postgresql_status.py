@@ -20,9 +20,9 @@ from kindling.kinds.postgresql.login import Login
 from kindling.kinds.progress import DEADLINE_SECONDS
 from kindling.kube.resources import POD, SECRET, STATEFUL_SET, Object, Ref
 
-from tests.unit.operator.postgresqls import KIND, THEN, observed, postgresql, running, secret
+from tests.unit.operator.postgresqls import KIND, THEN, observed, postgresql, request, running, secret
 
-GOOD = SyncResult(in_sync=True, external=ExternalResult(ok=True))
+GOOD = SyncResult(in_sync=True, results={"server": ExternalResult(ok=True)})
 POD_REF = Ref(POD, "ns", "db-0")
 LONG_AGO = "2025-12-31T00:00:00Z"
 CONDITIONS = ("Ready", "Available", "Progressing", "Degraded")
@@ -39,7 +39,7 @@ def truths(made: StatusReport) -> tuple[str, ...]:
 
 
 def inquiry(children: dict[Ref, Object], **spec: Any) -> Login | None:
-    return KIND.external_sync(postgresql(**spec), observed(children))
+    return request(postgresql(**spec), observed(children))
 
 
 def test_up() -> None:
@@ -60,11 +60,13 @@ def test_up() -> None:
     [
         SyncResult(in_sync=False),
         SyncResult(in_sync=True),
-        SyncResult(in_sync=True, external=ExternalResult(ok=False, reason="LoginFailed", message="m")),
-        SyncResult(in_sync=False, external=ExternalResult(ok=True)),
+        SyncResult(
+            in_sync=True, results={"server": ExternalResult(ok=False, reason="LoginFailed", message="m")}
+        ),
+        SyncResult(in_sync=False, results={"server": ExternalResult(ok=True)}),
         SyncResult(
             in_sync=True,
-            external=ExternalResult(ok=True),
+            results={"server": ExternalResult(ok=True)},
             problem=Problem(reason="ApplyRejected", message="m"),
         ),
     ],
@@ -88,7 +90,9 @@ def test_announcing_and_starting_read_the_same() -> None:
 
 
 def test_available_is_what_was_last_found_out() -> None:
-    failed = SyncResult(in_sync=True, external=ExternalResult(ok=False, reason="LoginFailed", message="m"))
+    failed = SyncResult(
+        in_sync=True, results={"server": ExternalResult(ok=False, reason="LoginFailed", message="m")}
+    )
     once = postgresql(status={"conditions": [{"type": "Available", "status": "True"}]})
     assert find_condition(report(failed, cr=once).status, "Available")["status"] == "False"
     assert find_condition(report(SyncResult(in_sync=False)).status, "Available")["status"] == "False"
@@ -132,7 +136,7 @@ def test_passing_obstacle_is_no_fault() -> None:
     ],
 )
 def test_login_has_its_time(answer: ExternalResult, since: str, reason: str) -> None:
-    made = report(SyncResult(in_sync=True, external=answer), running(since=since))
+    made = report(SyncResult(in_sync=True, results={"server": answer}), running(since=since))
     assert find_condition(made.status, "Ready")["reason"] == reason
     assert isinstance(made.result, RequeueAfter)
 
@@ -227,7 +231,7 @@ def test_memo_changes_with_all_that_calls_for_a_new_login() -> None:
 
 def answered(reason: str, **facts: Any) -> SyncResult:
     return SyncResult(
-        in_sync=True, external=ExternalResult(ok=False, reason=reason, message="m", facts=facts)
+        in_sync=True, results={"server": ExternalResult(ok=False, reason=reason, message="m", facts=facts)}
     )
 
 
@@ -325,7 +329,7 @@ def test_pending_restart_is_shown_until_another_pod_is_there() -> None:
 
 
 def test_paused_says_so_and_judges_by_what_is_there() -> None:
-    made = report(SyncResult(in_sync=True, external=ExternalResult(ok=True), paused=True))
+    made = report(SyncResult(in_sync=True, results={"server": ExternalResult(ok=True)}, paused=True))
     assert truths(made) == ("True", "True", "False", "False")
     assert find_condition(made.status, "Paused")["status"] == "True"
     differing = report(SyncResult(in_sync=False, paused=True))
@@ -346,7 +350,7 @@ def test_a_server_that_is_full_serves(ok: bool, expected: tuple[str, ...]) -> No
     answer = ExternalResult(
         ok=ok, reason=FULL, message="close some", facts={"login": True, "version": "17.5"}
     )
-    made = report(SyncResult(in_sync=True, external=answer))
+    made = report(SyncResult(in_sync=True, results={"server": answer}))
     assert truths(made) == expected
     assert made.status["pgPhase"] == "up"
     ready = find_condition(made.status, "Ready")
@@ -370,7 +374,7 @@ def test_a_server_that_does_not_respond_has_failed_unless_its_pod_has_only_just_
     ready = {"type": "Ready", "status": was, "reason": told}
     cr["status"] = {"conditions": [ready, {"type": "Available", "status": was}]}
     children = running(since=ready_since) if ready_since else running()
-    made = report(SyncResult(in_sync=True, external=answer), children, cr)
+    made = report(SyncResult(in_sync=True, results={"server": answer}), children, cr)
     assert made.status["pgPhase"] == phase
     assert find_condition(made.status, "Available")["status"] == "False"
     assert find_condition(made.status, "Ready")["status"] == "False"

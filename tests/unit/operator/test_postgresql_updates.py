@@ -18,7 +18,7 @@ from tests.unit.schema.drawing import drawn_from
 from tests.unit.schema.worlds import schema_of
 
 WORKLOAD, THE_POD = Ref(STATEFUL_SET, "ns", "db"), Ref(POD, "ns", "db-0")
-GOOD = SyncResult(in_sync=True, external=ExternalResult(ok=True))
+GOOD = SyncResult(in_sync=True, results={"server": ExternalResult(ok=True)})
 SUNDAYS = {"schedule": "0 3 * * 0", "duration": "2h"}
 ANY = SPECS | drawn_from(schema_of(KIND, "spec"))
 
@@ -140,15 +140,15 @@ def test_bad_window_is_refused(window: Object) -> None:
     problem = KIND.validate(cr, observed())
     assert problem is not None
     assert (problem.reason, "spec.maintenanceWindow." in problem.message) == ("InvalidSpec", True)
-    assert KIND.wants_restart_slot(cr, observed(held())) is False
+    assert KIND.disruptions(cr, observed(held())) == []
 
 
 def test_turns_are_taken_by_auto_alone() -> None:
     other = Postgresql(group="database.db.example.com", image="own:2")
-    assert other.wants_restart_slot(postgresql(), observed(held())) is True
+    assert other.disruptions(postgresql(), observed(held())) == ["server"]
     unnoted = held()
     unnoted[WORKLOAD] = {**held(comes="own:1")[WORKLOAD], "metadata": {"generation": 1}}
-    assert other.wants_restart_slot(postgresql(), observed(unnoted)) is True
-    assert other.wants_restart_slot(postgresql(updates="OnRestart"), observed(held())) is None
-    assert other.wants_restart_slot(postgresql(maintenanceWindow=SUNDAYS), observed(held())) is False
-    assert other.wants_restart_slot(postgresql(), observed()) is False
+    assert other.disruptions(postgresql(), observed(unnoted)) == ["server"]
+    assert other.disruptions(postgresql(updates="OnRestart"), observed(held())) is None
+    assert other.disruptions(postgresql(maintenanceWindow=SUNDAYS), observed(held())) == []
+    assert other.disruptions(postgresql(), observed()) == []

@@ -86,7 +86,7 @@ def test_what_the_server_said_counts_where_the_volume_says_nothing() -> None:
 def test_server_of_another_version_is_not_ready(asked: str | None, reason: str) -> None:
     answer = ExternalResult(ok=True, facts={"login": True, "version": "17.5"})
     cr = postgresql(image="mine", version=asked)
-    made = KIND.status(cr, observed(running()), SyncResult(in_sync=True, external=answer))
+    made = KIND.status(cr, observed(running()), SyncResult(in_sync=True, results={"server": answer}))
     assert find_condition(made.status, "Ready")["reason"] == reason
     assert made.status["version"] == "17.5"
     assert find_condition(made.status, "Available")["status"] == "True"

@@ -9,7 +9,7 @@ from kindling.kube.resources import SECRET, VOLUME_CLAIM, Object, Ref
 
 from tests.unit.operator.postgresqls import KIND, observed, postgresql, running, volume
 
-GOOD = SyncResult(in_sync=True, external=ExternalResult(ok=True))
+GOOD = SyncResult(in_sync=True, results={"server": ExternalResult(ok=True)})
 
 
 def desired(cr: Object, known: dict[Ref, Object]) -> dict[Ref, Object]:

@@ -15,10 +15,11 @@ from pathlib import Path
 
 import pytest
 from kindling.kinds.base import ExternalResult
+from kindling.kinds.http import HttpRequest
 from kindling.kinds.postgresql.login import Login
 from kindling.prober import jobs
 from kindling.prober.client import ChildProber, ProberClient, Unanswered
-from kindling.prober.pool import HEALTH_CHECK_SECONDS, LOGIN_SECONDS
+from kindling.prober.pool import LOGIN_SECONDS, QUICK_SECONDS
 from kindling.prober.workers import NICE
 
 from tests.unit.operator.conftest import Files
@@ -87,7 +88,7 @@ def test_every_hostile_server_ends_in_an_answer(sort: str, look: bool) -> None:
     async def story(own: ChildProber) -> None:
         with hostile(sort) as there:
             began = time.monotonic()
-            answer = await (own.check_health if look else own.sync)(to(there.port))
+            answer = await (own.send(to(there.port).health_check()) if look else own.run(to(there.port)))
             took = time.monotonic() - began
         assert answer is not None
         if look and sort == "odd_version":
@@ -96,7 +97,7 @@ def test_every_hostile_server_ends_in_an_answer(sort: str, look: bool) -> None:
             assert not answer.ok
             assert answer.reason in ENDED.get(sort, {"LoginFailed"}), answer
         assert "version" not in answer.facts
-        assert took < max(LOGIN_SECONDS, HEALTH_CHECK_SECONDS) + MARGIN_SECONDS
+        assert took < max(LOGIN_SECONDS, QUICK_SECONDS) + MARGIN_SECONDS
         assert "lovelace" not in repr(answer)
         assert not any(b"lovelace" in last_result for last_result in there.last_result)
 
@@ -109,11 +110,11 @@ def test_while_forty_of_each_sort_rage_an_honest_server_answers_and_memory_is_bo
     async def story(own: ChildProber) -> None:
         assert own._process is not None
         honest = login(server, namespace="honest")
-        assert (await own.sync(honest)).ok
+        assert (await own.run(honest)).ok
         with hostile("hang") as hang, hostile("iterations") as bomb, hostile("flood_of_rows") as rows:
             raging = [
                 asyncio.create_task(
-                    own.sync(to(there.port, namespace=f"ns-{number}", host=f"127.0.0.{2 + kind}"))
+                    own.run(to(there.port, namespace=f"ns-{number}", host=f"127.0.0.{2 + kind}"))
                 )
                 for number in range(40)
                 for kind, there in enumerate((hang, bomb, rows))
@@ -122,7 +123,7 @@ def test_while_forty_of_each_sort_rage_an_honest_server_answers_and_memory_is_bo
             deadline = time.monotonic() + 12
             while time.monotonic() < deadline:
                 began = time.monotonic()
-                answer = await own.check_health(honest)
+                answer = await own.send(honest.health_check())
                 assert answer is not None
                 assert answer.ok, answer
                 slowest = max(slowest, time.monotonic() - began)
@@ -132,7 +133,7 @@ def test_while_forty_of_each_sort_rage_an_honest_server_answers_and_memory_is_bo
                 task.cancel()
             await asyncio.gather(*raging, return_exceptions=True)
         assert most < MEMORY_BYTES
-        assert slowest < HEALTH_CHECK_SECONDS
+        assert slowest < QUICK_SECONDS
 
     run(story)
 
@@ -142,13 +143,13 @@ def test_a_verifier_that_asks_for_too_much_is_set_anew(server: Files) -> None:
 
     async def story(own: ChildProber) -> None:
         asked = login(server)
-        assert (await own.sync(asked)).ok
+        assert (await own.run(asked)).ok
         bomb = "SCRAM-SHA-256$30000000:c2FsdHNhbHRzYWx0c2FsdA==$" + ":".join(["A" * 43 + "="] * 2)
         as_superuser(server, f"UPDATE pg_authid SET rolpassword = '{bomb}' WHERE rolname = 'ada'")
-        answer = await own.sync(asked)
+        answer = await own.run(asked)
         assert not answer.ok
         assert answer.reason in ENDED["iterations"], answer
-        assert (await own.sync(asked)).ok
+        assert (await own.run(asked)).ok
 
     run(story)
 
@@ -161,7 +162,7 @@ def test_it_ends_with_the_operator_however_that_ends() -> None:
         await own.start()
         assert own._process is not None
         with hostile("hang") as there:
-            asking = asyncio.create_task(own.sync(to(there.port)))
+            asking = asyncio.create_task(own.run(to(there.port)))
             while len(found := list(family(own._process.pid))) < 3:
                 await asyncio.sleep(0.02)
             await own.close()
@@ -182,7 +183,7 @@ def test_its_workers_give_way_to_the_operator_in_whose_session_they_are() -> Non
         assert own._process is not None
         pid = own._process.pid
         with hostile("iterations") as there:
-            asking = asyncio.create_task(own.sync(to(there.port)))
+            asking = asyncio.create_task(own.run(to(there.port)))
             while len(found := list(family(pid))) < 3:
                 await asyncio.sleep(0.02)
             # The prober, the workers' parent, a worker.
@@ -204,22 +205,22 @@ def zombie(pid: int) -> bool:
 
 def test_a_killed_one_is_started_again_and_the_job_done(server: Files) -> None:
     async def story(own: ChildProber) -> None:
-        assert (await own.sync(login(server))).ok
+        assert (await own.run(login(server))).ok
         assert own._process is not None
         own._process.kill()
-        assert (await own.sync(login(server))).ok
+        assert (await own.run(login(server))).ok
         # Or only what forks the workers.
         os.kill(list(family(own._process.pid))[1], signal.SIGKILL)
-        assert (await own.sync(login(server))).ok
+        assert (await own.run(login(server))).ok
 
     run(story)
 
 
 def test_a_prober_that_is_not_there_says_nothing_of_the_server(tmp_path: Path) -> None:
     nobody = ProberClient(tmp_path / "socket")
-    assert asyncio.run(nobody.check_health(to(1))) is None
+    assert asyncio.run(nobody.send(to(1).health_check())) is None
     with pytest.raises(Unanswered):
-        asyncio.run(nobody._put(to(1), check_health=False))
+        asyncio.run(nobody._put(to(1)))
 
 
 def test_it_has_nothing_of_the_environment_and_no_token(server: Files) -> None:
@@ -228,7 +229,7 @@ def test_it_has_nothing_of_the_environment_and_no_token(server: Files) -> None:
     async def story(own: ChildProber) -> None:
         assert own._process is not None
         with hostile("hang") as there:
-            asking = asyncio.create_task(own.sync(to(there.port)))
+            asking = asyncio.create_task(own.run(to(there.port)))
             while len(found := list(family(own._process.pid))) < 3:
                 await asyncio.sleep(0.02)
             environ = Path(f"/proc/{found[-1]}/environ").read_text()
@@ -278,8 +279,9 @@ def test_an_answer_is_as_large_as_a_status_takes_and_has_the_facts_that_are_know
 
 def test_a_job_is_the_same_on_the_other_side() -> None:
     asked = to(1, parameters={"work_mem": "1MB"}, superuser_password=None, provision=False)
-    job = jobs.Job(login=asked, host="h", port=2, check_health=True)
-    assert jobs.job(job.line()) == job
+    for request in (asked, asked.health_check(), HttpRequest(namespace="ns", host="n", port=1, path="/a")):
+        job = jobs.Job(request=request, host="h", port=2)
+        assert jobs.job(job.line()) == job
 
 
 def test_it_says_how_it_is_called() -> None:

@@ -219,7 +219,7 @@ def test_paused_is_no_reason_to_keep_silent_but_what_differs_by_wish_is() -> Non
     report = postgresqls.KIND.status(paused, observed, silent)
     assert find_condition(report.status, "Ready")["reason"] == "PodMissing"
     differs = SyncResult(
-        in_sync=True, paused=True, external=ExternalResult(ok=False, reason="Paused", message="m")
+        in_sync=True, paused=True, results={"server": ExternalResult(ok=False, reason="Paused", message="m")}
     )
     ready = {**postgresqls.running(), **workload()}
     report = postgresqls.KIND.status(paused, replace(observed, objects=ready), differs)

@@ -37,10 +37,19 @@ class Line:
         self.notes.append(text)
 
     def ask(self, key: Key, wants: bool | None = True) -> RestartSlot:
-        return run(self.restart_queue.request(key, wants))
+        return run(self.restart_queue.request(key, members(wants)))
 
     def settle(self, key: Key, wants: bool | None = False, *, ready: bool = True) -> None:
-        run(self.restart_queue.release_if_ready(key, wants, ready=ready))
+        run(self.restart_queue.release_if_ready(key, members(wants), ready=ready))
+
+
+def members(wants: bool | None) -> list[str] | None:
+    return None if wants is None else ["server"] if wants else []
+
+
+GRANTED = RestartSlot(granted=True, member="server")
+DONE = RestartSlot(granted=True)
+"""What it has while its member is not Ready again."""
 
 
 def run(waiting: Coroutine[Any, Any, T]) -> T:
@@ -53,9 +62,9 @@ def waiting(place: int, length: int, *, halted: bool = False) -> RestartSlot:
 
 def test_one_at_a_time_in_order() -> None:
     line = Line()
-    assert line.ask(A) == RestartSlot(granted=True)
+    assert line.ask(A) == GRANTED
     assert (line.ask(B), line.ask(C), line.ask(B)) == (waiting(1, 1), waiting(2, 2), waiting(1, 2))
-    assert line.ask(A) == RestartSlot(granted=True)
+    assert line.ask(A) == GRANTED
     line.settle(A, True)  # it wants it still
     line.settle(A, ready=False)  # it is on its way
     line.settle(B)  # not its turn
@@ -63,7 +72,7 @@ def test_one_at_a_time_in_order() -> None:
     line.settle(A)
     assert line.woken == [B]
     assert line.ask(C) == waiting(2, 2)
-    assert line.ask(B) == RestartSlot(granted=True)
+    assert line.ask(B) == GRANTED
     assert line.ask(C) == waiting(1, 1)
     assert line.notes == [str(A), "", str(B)]
 
@@ -71,7 +80,7 @@ def test_one_at_a_time_in_order() -> None:
 def test_wanting_none_leaves_the_line_but_keeps_a_turn() -> None:
     line = Line()
     line.ask(A), line.ask(B), line.ask(C)
-    assert line.ask(A, False) == RestartSlot(granted=True)
+    assert line.ask(A, False) == DONE
     assert line.ask(B, False) == RestartSlot()
     assert (line.ask(C), len(line.restart_queue)) == (waiting(1, 1), 1)
     assert line.ask(A, None) == RestartSlot()  # takes no turns any more
@@ -95,7 +104,7 @@ def test_halts_and_says_so_and_goes_on() -> None:
     assert line.ask(B) == waiting(1, 1, halted=True)
     assert line.restart_queue.seconds == HALT_SECONDS + 1
     line.settle(A)
-    assert (line.ask(B), line.restart_queue.seconds) == (RestartSlot(granted=True), 0)
+    assert (line.ask(B), line.restart_queue.seconds) == (GRANTED, 0)
 
 
 def test_gone_with_its_turn_or_its_place() -> None:
@@ -103,7 +112,7 @@ def test_gone_with_its_turn_or_its_place() -> None:
     line.ask(A), line.ask(B), line.ask(C)
     line.there.remove(A)  # its pass tells later, or never
     line.there.remove(B)
-    assert line.ask(C) == RestartSlot(granted=True)
+    assert line.ask(C) == GRANTED
     line = Line()
     line.ask(A), line.ask(B)
     line.there.clear()
@@ -119,22 +128,22 @@ def test_next_leader_waits_for_what_was_noted_even_if_it_is_not_listed_yet() -> 
     run(line.restart_queue.remove(A))  # its children were listed before it
     assert line.ask(B) == waiting(1, 1)
     line.there.add(A)
-    assert line.ask(A, False) == RestartSlot(granted=True)
+    assert line.ask(A, False) == DONE
     assert line.ask(B) == waiting(1, 1)
     line.settle(A)
-    assert line.ask(B) == RestartSlot(granted=True)
+    assert line.ask(B) == GRANTED
 
 
 def test_next_leader_does_not_wait_for_ever_for_what_is_gone() -> None:
     line = Line(noted=str(A))
     line.there.remove(A)
     line.now += timedelta(seconds=LISTED_SECONDS + 1)
-    assert line.ask(B) == RestartSlot(granted=True)
+    assert line.ask(B) == GRANTED
 
 
 @pytest.mark.parametrize("noted", ["", "nonsense", "a/b", "//"])
 def test_nothing_noted(noted: str) -> None:
-    assert Line(noted=noted).ask(A) == RestartSlot(granted=True)
+    assert Line(noted=noted).ask(A) == GRANTED
 
 
 def test_not_granted_unless_noted() -> None:
@@ -144,7 +153,7 @@ def test_not_granted_unless_noted() -> None:
         line.ask(A)
     line.error = None
     assert line.ask(B) == waiting(2, 2)
-    assert line.ask(A) == RestartSlot(granted=True)
+    assert line.ask(A) == GRANTED
 
 
 def test_two_that_ask_while_it_is_noted() -> None:
@@ -156,11 +165,48 @@ def test_two_that_ask_while_it_is_noted() -> None:
             await go.wait()
 
         line.restart_queue._note = slow
-        first = asyncio.ensure_future(line.restart_queue.request(A, True))
+        first = asyncio.ensure_future(line.restart_queue.request(A, ["server"]))
         await asyncio.sleep(0)
-        second = await line.restart_queue.request(B, True)
+        second = await line.restart_queue.request(B, ["server"])
         go.set()
         return [await first, second]
 
     granted = run(both())
     assert [turn.granted for turn in granted] == [True, False]
+
+
+def test_members_of_a_resource_one_after_the_other_each_once_it_is_ready() -> None:
+    line = Line()
+    queue = line.restart_queue
+
+    def granted(*members: str) -> str:
+        slot = run(queue.request(A, members))
+        assert slot.granted
+        return slot.member
+
+    assert granted("m2", "m1", "m0") == "m2"
+    run(queue.release_if_ready(A, ["m2", "m1", "m0"], ready=True))
+    assert granted("m2", "m1", "m0") == "m2", "it has not been disrupted yet"
+    assert granted("m1", "m0") == "", "m2 is on its way"
+    run(queue.release_if_ready(A, ["m1", "m0"], ready=False))
+    assert granted("m1", "m0") == ""
+    assert line.ask(B) == waiting(1, 1)
+    run(queue.release_if_ready(A, ["m1", "m0"], ready=True))
+    assert (line.woken, granted("m1", "m0")) == ([A], "m1")
+    line.now += timedelta(seconds=HALT_SECONDS + 1)
+    assert line.ask(B) == waiting(1, 1, halted=True), "each member has its own time"
+    run(queue.release_if_ready(A, ["m0"], ready=True))
+    assert (granted("m0"), line.ask(B)) == ("m0", waiting(1, 1))
+    run(queue.release_if_ready(A, [], ready=True))
+    assert (line.woken[-1], line.ask(B)) == (B, GRANTED)
+
+
+def test_next_leader_goes_on_with_the_next_member_once_the_resource_is_ready() -> None:
+    first = Line()
+    run(first.restart_queue.request(A, ["m1", "m0"]))
+    line = Line(noted=first.notes[-1])
+    assert run(line.restart_queue.request(A, ["m1", "m0"])) == DONE
+    run(line.restart_queue.release_if_ready(A, ["m1", "m0"], ready=False))
+    assert run(line.restart_queue.request(A, ["m1", "m0"])) == DONE
+    run(line.restart_queue.release_if_ready(A, ["m1", "m0"], ready=True))
+    assert run(line.restart_queue.request(A, ["m1", "m0"])).member == "m1"

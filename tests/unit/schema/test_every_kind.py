@@ -48,8 +48,9 @@ SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z
 DNS_LABEL = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 CANARY = "canaryInTheCoalMine"
 
-ANSWERS = st.none() | st.sampled_from(
-    [ExternalResult(ok=True), ExternalResult(ok=False, reason="LoginFailed", message="why")]
+ANSWERS = st.dictionaries(
+    st.just("server"),
+    st.sampled_from([ExternalResult(ok=True), ExternalResult(ok=False, reason="LoginFailed", message="why")]),
 )
 PROBLEMS = st.none() | st.builds(
     Problem,
@@ -58,7 +59,7 @@ PROBLEMS = st.none() | st.builds(
     transient=st.booleans(),
 )
 FINDINGS = st.builds(
-    SyncResult, in_sync=st.booleans(), problem=PROBLEMS, external=ANSWERS, paused=st.booleans()
+    SyncResult, in_sync=st.booleans(), problem=PROBLEMS, results=ANSWERS, paused=st.booleans()
 )
 
 
@@ -83,7 +84,7 @@ def test_nothing_raises_and_nothing_is_left_to_chance(kind: Kind, data: st.DataO
         assert kind.desired(cr, observed) == kind.desired(cr, observed)
         assert {child.type for child in kind.desired(cr, observed)} <= set(kind.children)
         decide(kind, cr, observed)
-        kind.external_sync(cr, observed)
+        kind.external_actions(cr, observed), kind.probes(cr, observed), kind.disruptions(cr, observed)
     sync = data.draw(FINDINGS, "findings")
     assert kind.status(cr, observed, sync) == kind.status(cr, observed, sync)
 
@@ -213,8 +214,10 @@ def test_no_secret_is_anywhere_but_in_secrets(kind: Kind, data: st.DataObject) -
         observed = applied(kind, cr, observed)
         said += [child.body for child in kind.desired(cr, observed) if child.type != SECRET]
         said += [child.body["metadata"] for child in kind.desired(cr, observed)]
-        inquiry = kind.external_sync(cr, observed)
-        said += [repr(inquiry), repr(inquiry and inquiry.cache_key)]
+        actions, probes = kind.external_actions(cr, observed), kind.probes(cr, observed)
+        said += [repr(actions), repr(probes)]
+        said += [repr([action.cache_key for action in actions])]
+        said += [repr([probe.cache_key for probe in probes.values()])]
     said.append(kind.status({**cr, "status": {}}, observed, sync).status)
     text = json.dumps(said, default=repr)
     assert CANARY not in text

@@ -50,12 +50,12 @@ KINDS_BY_NAME: dict[str, tuple[Callable[..., Object], Callable[..., dict[Ref, Ob
     "postgresql.database.db.example.com": (
         postgresqls.postgresql,
         postgresqls.running,
-        SyncResult(in_sync=True, external=WORD),
+        SyncResult(in_sync=True, results={"server": WORD}),
     ),
     "postgresql.database.technotuesday.io": (
         postgresqls.postgresql,
         postgresqls.running,
-        SyncResult(in_sync=True, external=WORD),
+        SyncResult(in_sync=True, results={"server": WORD}),
     ),
     "memcached.cache.example.com": (memcacheds.memcached, memcacheds.running, SETTLED),
     "pulsarconsumer.pulsar.pulsarconsumer.krvarma.com": (
@@ -119,7 +119,7 @@ def test_what_runs_is_waited_for_until_it_is_ready_and_told_of_when_it_is_at_fau
         paused = make(paused=True)
         cases += [
             (say(nothing, SyncResult(in_sync=False, problem=invalid)), "Failed", "Degraded"),
-            (say(up, SyncResult(in_sync=True, external=wrong)), "Failed", "Degraded"),
+            (say(up, SyncResult(in_sync=True, results={"server": wrong})), "Failed", "Degraded"),
             (told(kind, paused, up, replace(good, paused=True)), "Current", "Suspended"),
             (told(kind, paused, up, SyncResult(in_sync=False, paused=True)), "InProgress", "Suspended"),
         ]

@@ -14,7 +14,7 @@ from kindling.engine.warnings import rejection
 from kindling.kinds.base import Child, Problem, SyncResult
 from kindling.kinds.conditions import is_current, status_of
 from kindling.kube.errors import Conflict, NotFound, Rejected
-from kindling.kube.resources import SECRET, Object, Ref, ref_of
+from kindling.kube.resources import SECRET, Object, ref_of
 
 MAX_ROUNDS = 4
 """A child may need another's uid. More rounds than that takes mean that another writer reverts ours."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Protocol
 
-from kindling.engine.external import ExternalSyncs
+from kindling.engine.external import ExternalState
 from kindling.engine.plan import Apply
 from kindling.engine.restart_queue import RestartQueue
 from kindling.engine.store import Store
@@ -34,11 +34,11 @@ Repaired = Callable[[ResourceType, Object, Apply], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Dependencies:
-    """`restart_queue` is shared by all resources: it says which one may be restarted now."""
+    """`restart_queue` is shared by all resources: it says which one may be disrupted now."""
 
     api: Api
     store: Store
-    external_syncs: ExternalSyncs
+    external_state: ExternalState
     status_changed: StatusChanged
     repaired: Repaired = lambda type, cr, action: None
     restart_queue: RestartQueue = field(

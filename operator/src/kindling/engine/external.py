@@ -1,8 +1,7 @@
-"""External syncs: state outside the API server, synced beside the reconciliations; results are cached.
+"""The state outside of the API server: probes and actions of members, beside the reconciliations.
 
-No reconciliation waits for a slow server, so however many hang, the workers stay free: the result requeues
-the key. After a good result a health check runs every few seconds; if it fails, the key's next
-reconciliation gets that as its result.
+No reconciliation waits long for a slow server, so however many hang, the workers stay free: an answer that
+comes later requeues the key. Probes are repeated every few seconds; only an answer that differs requeues.
 """
 
 from __future__ import annotations
@@ -10,164 +9,246 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Hashable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
 
 from kindling.engine.store import Key
 from kindling.kinds import reasons
-from kindling.kinds.base import CachedResult, ExternalResult, ExternalSync
+from kindling.kinds.base import CachedResult, ExternalAction, ExternalResult, Probe
 
 log = logging.getLogger(__name__)
 
 WAIT_SECONDS = 0.5
-"""How long a reconciliation waits for a result: most come at once, and a second reconciliation costs more."""
+"""How long a reconciliation waits for answers: most come at once, and a second reconciliation costs more."""
 EVERY_SECONDS = 5.0
-"""How often a workload is checked, while there are no more of them than MOST_A_SECOND allows."""
+"""How often a member is probed, while there are no more of them than MOST_A_SECOND allows."""
 MOST_A_SECOND = 40
-"""Checks that are begun in a second; of more than 200 workloads each is checked less often."""
+"""Probes that are repeated in a second; of more than 200 members each is probed less often."""
 
-SyncExternal = Callable[[Any], Awaitable[ExternalResult]]
-"""Runs a kind's external sync."""
-CheckHealth = Callable[[Any], Awaitable[ExternalResult | None]]
-"""Runs its health check; None if it could not run."""
+Member: TypeAlias = tuple[Key, str]
+SendProbe = Callable[[Any], Awaitable[ExternalResult | None]]
+"""Carries out the request of a probe; None if that could not be done, which says nothing of the member."""
+RunAction = Callable[[Any], Awaitable[ExternalResult]]
+"""Carries out the request of an action."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Known:
-    """A result. `fresh` until a reconciliation has had it; `check` is the health check, if it was good."""
+    """An answer. `fresh` until a reconciliation has had it; `repeated`: of a probe that was repeated."""
 
-    cache_key: Hashable
-    result: ExternalResult
+    cached: CachedResult
     fresh: bool
-    check: ExternalSync | None = None
-    checked: bool = False
+    repeated: bool = False
 
 
-class ExternalSyncs:
-    """`sync` in each reconciliation, `run` beside them. `requeue` adds a key to the queue."""
+class ExternalState:
+    """`probe` and `run` in each reconciliation, `repeat` beside them. `requeue` adds a key to the queue.
+
+    `before_action` is called before each action; what it raises keeps the action back. `on_action` gets each
+    outcome: key, the action's name, result.
+    """
 
     def __init__(
-        self, *, sync: SyncExternal, check_health: CheckHealth, requeue: Callable[[Key], None]
+        self,
+        *,
+        send: SendProbe,
+        run: RunAction,
+        requeue: Callable[[Key], None],
+        before_action: Callable[[], None] = lambda: None,
+        on_action: Callable[[Key, str, ExternalResult], None] = lambda key, name, result: None,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self._sync, self._check_health, self._requeue = sync, check_health, requeue
-        self._known: dict[Key, _Known] = {}
-        self._syncing: dict[Key, asyncio.Task[None]] = {}
-        self._waiting: set[Key] = set()
-        # key -> when it is to be checked; in this order, since all wait equally long
-        self._due: OrderedDict[Key, float] = OrderedDict()
+        self._send, self._run, self._requeue, self._clock = send, run, requeue, clock
+        self._before_action, self._on_action = before_action, on_action
+        self._members: dict[Key, set[str]] = {}  # of whom anything is kept below
+        self._known: dict[Member, _Known] = {}
+        self._running: dict[Member, asyncio.Task[None]] = {}
+        self._waiting: set[Member] = set()
+        self._probes: dict[Member, Probe] = {}
+        # When each is to be repeated, in this order, since all wait equally long.
+        self._due: OrderedDict[Member, float] = OrderedDict()
         self._more = asyncio.Event()
-        self._checking: set[asyncio.Task[None]] = set()
+        self._repeating: set[asyncio.Task[None]] = set()
 
-    async def sync(self, key: Key, external_sync: ExternalSync) -> ExternalResult | None:
-        """The result; None while there is none yet: then it requeues the key."""
-        known = self._cached(key, external_sync)
-        if known is not None and known.result.ok:
-            self._known[key] = replace(known, fresh=False)
-            return known.result
-        if known is not None and known.fresh:
-            self._known[key] = replace(known, fresh=False)
-            if known.checked:  # It was good until now: whether that can be fixed is found out at once.
-                self._start(key, external_sync)
-            return known.result
-        self._start(key, external_sync)
-        if known is None or known.result.reason != reasons.NOT_RESPONDING:
-            await self._wait(key)
-        known = self._cached(key, external_sync)
-        if known is not None:
-            self._known[key] = replace(known, fresh=False)
-        return known.result if known is not None else None
+    def results(self, key: Key) -> dict[str, CachedResult]:
+        """The last answer of each member, to whatever cache key."""
+        members = self._members.get(key, ())
+        return {name: self._known[key, name].cached for name in members if (key, name) in self._known}
 
-    def last_result(self, key: Key) -> CachedResult | None:
-        """The last result, of whatever cache key."""
-        known = self._known.get(key)
-        return CachedResult(cache_key=known.cache_key, result=known.result) if known is not None else None
+    async def probe(self, key: Key, probes: Mapping[str, Probe]) -> None:
+        """Have an answer of each, if it comes soon: else it requeues the key. These are repeated from now on,
+        and no others of this key.
+        """
+        for name in self._members.get(key, set()) - probes.keys():
+            self._probes.pop((key, name), None)
+            self._due.pop((key, name), None)
+        unanswered = []
+        for name, probe in probes.items():
+            member = key, name
+            self._probes[member] = probe
+            known = self._matching(member, probe.cache_key)
+            if known is None:
+                self._start(member, self._ask(member, probe))
+                unanswered.append(member)
+            else:
+                self._know(member, replace(known, fresh=False))
+                self._schedule(member)
+        await self._wait(unanswered)
+
+    async def run(self, key: Key, action: ExternalAction) -> ExternalResult | None:
+        """The outcome; None while there is none yet: then it requeues the key.
+
+        :raises LeaseLost: (whatever `before_action` raises) before anything is done.
+        """
+        member = key, action.member
+        known = self._matching(member, action.cache_key)
+        if known is not None and known.cached.result.ok:
+            wait = EVERY_SECONDS - (self._clock() - known.cached.at).total_seconds()
+            if wait > 0:
+                asyncio.get_running_loop().call_later(wait, self._requeue, key)
+                return known.cached.result
+        elif known is not None and known.fresh:
+            self._know(member, replace(known, fresh=False))
+            if known.repeated:  # It was good until now: whether that can be fixed is found out at once.
+                self._begin(member, action)
+            return known.cached.result
+        self._begin(member, action)
+        if known is None or known.cached.result.reason != reasons.NOT_RESPONDING:
+            await self._wait([member])
+        known = self._matching(member, action.cache_key)
+        if known is None:
+            return None
+        self._know(member, replace(known, fresh=False))
+        return known.cached.result
+
+    def keep(self, key: Key, members: Collection[str]) -> None:
+        """Nothing is wanted of any other member of this key: forget those."""
+        for name in self._members.get(key, set()).difference(members):
+            self._forget((key, name))
 
     def forget(self, key: Key) -> None:
-        """There is nothing to sync any more."""
-        self._known.pop(key, None)
-        self._due.pop(key, None)
-        if task := self._syncing.pop(key, None):
-            task.cancel()
+        """Nothing is wanted of any member any more."""
+        self.keep(key, ())
 
-    async def run(self) -> None:
-        """The health checks, for ever."""
+    async def repeat(self) -> None:
+        """Repeat the probes, for ever."""
         loop = asyncio.get_running_loop()
         try:
             while True:
                 while not self._due:
                     self._more.clear()
                     await self._more.wait()
-                key, due = next(iter(self._due.items()))
+                member, due = next(iter(self._due.items()))
                 await asyncio.sleep(max(due - loop.time(), 1 / MOST_A_SECOND))
-                known = self._known.get(key)
-                if self._due.get(key) == due and known is not None:
-                    del self._due[key]
-                    task = asyncio.create_task(self._check(key, known))
-                    self._checking.add(task)
-                    task.add_done_callback(self._checking.discard)
+                if self._due.get(member) == due:
+                    del self._due[member]
+                    task = asyncio.create_task(self._ask_again(member))
+                    self._repeating.add(task)
+                    task.add_done_callback(self._repeating.discard)
         finally:
-            for task in [*self._checking, *self._syncing.values()]:
+            for task in [*self._repeating, *self._running.values()]:
                 task.cancel()
 
-    def _cached(self, key: Key, external_sync: ExternalSync) -> _Known | None:
-        known = self._known.get(key)
-        return known if known is not None and known.cache_key == external_sync.cache_key else None
+    def _matching(self, member: Member, cache_key: Hashable) -> _Known | None:
+        known = self._known.get(member)
+        return known if known is not None and known.cached.cache_key == cache_key else None
 
-    def _start(self, key: Key, external_sync: ExternalSync) -> None:
-        """One at a time for each key: two would undo each other's work."""
-        if key not in self._syncing:
-            self._due.pop(key, None)
-            self._syncing[key] = asyncio.create_task(self._run_sync(key, external_sync))
+    def _know(self, member: Member, known: _Known) -> None:
+        self._known[member] = known
 
-    async def _wait(self, key: Key) -> None:
-        self._waiting.add(key)
-        try:
-            await asyncio.wait({self._syncing[key]}, timeout=WAIT_SECONDS)
-        finally:
-            self._waiting.discard(key)
+    def _forget(self, member: Member) -> None:
+        members = self._members[member[0]]
+        members.discard(member[1])
+        if not members:
+            del self._members[member[0]]
+        self._known.pop(member, None)
+        self._probes.pop(member, None)
+        self._due.pop(member, None)
+        if task := self._running.pop(member, None):
+            task.cancel()
 
-    async def _run_sync(self, key: Key, external_sync: ExternalSync) -> None:
-        try:
-            result = await self._sync(external_sync)
-            check = external_sync.health_check() if result.ok else None
-            self._known[key] = _Known(
-                cache_key=external_sync.cache_key, result=result, fresh=True, check=check
-            )
-            if check is not None:
-                self._watch(key)
-        except Exception:
-            log.exception("unhandled exception: an external sync failed", extra={"key": str(key)})
-        finally:
-            if self._syncing.get(key) is asyncio.current_task():
-                del self._syncing[key]
-                if key not in self._waiting:
-                    self._requeue(key)
+    def _begin(self, member: Member, action: ExternalAction) -> None:
+        if member not in self._running:
+            self._before_action()
+            self._start(member, self._act(member, action))
 
-    def _watch(self, key: Key) -> None:
-        self._due[key] = asyncio.get_running_loop().time() + EVERY_SECONDS
-        self._due.move_to_end(key)
-        self._more.set()
-
-    async def _check(self, key: Key, known: _Known) -> None:
-        result = await self._check_health(known.check)
-        now = self._known.get(key)
-        if (
-            now is None
-            or (now.cache_key, now.result) != (known.cache_key, known.result)
-            or key in self._syncing
-        ):
-            return  # Meanwhile there is another result, or will be, or nothing to sync any more.
-        if result is None:
-            self._watch(key)
+    def _start(self, member: Member, work: Coroutine[Any, Any, None]) -> None:
+        """One at a time for each member: two would undo each other's work."""
+        if member in self._running:
+            work.close()
             return
-        if result.ok:
-            self._watch(key)
-            if result.reason == known.result.reason:
-                return
-            result = replace(result, facts={**known.result.facts, **result.facts})
-        check = known.check if result.ok else None
-        self._known[key] = _Known(
-            cache_key=known.cache_key, result=result, fresh=True, check=check, checked=True
-        )
-        self._requeue(key)
+        self._due.pop(member, None)
+        self._members.setdefault(member[0], set()).add(member[1])
+        self._running[member] = asyncio.create_task(self._finish(member, work))
+
+    async def _wait(self, members: Collection[Member]) -> None:
+        tasks = {self._running[member] for member in members if member in self._running}
+        if not tasks:
+            return
+        self._waiting.update(members)
+        try:
+            await asyncio.wait(tasks, timeout=WAIT_SECONDS)
+        finally:
+            self._waiting.difference_update(members)
+
+    async def _finish(self, member: Member, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Exception:
+            log.exception(
+                f"unhandled exception: a request to {member[1]} failed", extra={"key": str(member[0])}
+            )
+        finally:
+            if self._running.get(member) is asyncio.current_task():
+                del self._running[member]
+                self._schedule(member)
+                if member not in self._waiting:
+                    self._requeue(member[0])
+
+    async def _act(self, member: Member, action: ExternalAction) -> None:
+        result = await self._run(action.request)
+        self._on_action(member[0], action.name, result)
+        # A probe's request is kept without secrets; what this action's was is not kept at all.
+        self._probes.pop(member, None)
+        self._learn(member, action.cache_key, result)
+
+    async def _ask(self, member: Member, probe: Probe) -> None:
+        result = await self._send(probe.request)
+        if result is not None:
+            self._learn(member, probe.cache_key, result)
+
+    def _learn(self, member: Member, cache_key: Hashable, result: ExternalResult) -> None:
+        cached = CachedResult(cache_key=cache_key, result=result, at=self._clock())
+        self._know(member, _Known(cached=cached, fresh=True))
+
+    def _schedule(self, member: Member) -> None:
+        if member in self._probes and member not in self._due and member not in self._running:
+            self._due[member] = asyncio.get_running_loop().time() + EVERY_SECONDS
+            self._more.set()
+
+    async def _ask_again(self, member: Member) -> None:
+        probe = self._probes.get(member)
+        if probe is None or member in self._running:
+            return
+        known = self._matching(member, probe.cache_key)
+        result = await self._send(probe.request)
+        if self._probes.get(member) != probe or member in self._running:
+            return  # Meanwhile something else is asked or done, or nothing any more.
+        self._schedule(member)
+        if result is None:
+            return
+        if known is not None and result.ok:
+            result = replace(result, facts={**known.cached.result.facts, **result.facts})
+        cached = CachedResult(cache_key=probe.cache_key, result=result, at=self._clock())
+        same = known is not None and _says(known.cached.result) == _says(result)
+        fresh = not same or (known is not None and known.fresh)
+        self._know(member, _Known(cached=cached, fresh=fresh, repeated=True))
+        if not same:
+            self._requeue(member[0])
+
+
+def _says(result: ExternalResult) -> tuple[bool, str, dict[str, Any]]:
+    """What makes an answer another one: not its message alone, which may have the time in it."""
+    return result.ok, result.reason, dict(result.facts)

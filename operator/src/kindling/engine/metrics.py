@@ -92,6 +92,14 @@ API_WRITES = Metric(
     "it rises although nothing changes: another writer reverts what the operator writes",
     ("group", "kind", "verb"),
 )
+EXTERNAL_ACTIONS = Metric(
+    "kindling_external_actions_total",
+    "counter",
+    "actions outside of the API server, such as `provision` of a database server; `result` is `success` or "
+    "`failure`",
+    "`failure` goes on, or `success` rises although nothing changes",
+    ("group", "kind", "action", "result"),
+)
 RELISTS = Metric(
     "kindling_relists_total",
     "counter",
@@ -117,6 +125,7 @@ CATALOGUE = (
     RECONCILE_DURATION,
     RECONCILE_ERRORS,
     API_WRITES,
+    EXTERNAL_ACTIONS,
     RELISTS,
     MISSED_DELETES,
 )
@@ -138,6 +147,7 @@ class Metrics:
         )
         self._writes = self._counter(API_WRITES)
         self._errors = self._counter(RECONCILE_ERRORS)
+        self._actions = self._counter(EXTERNAL_ACTIONS)
         self._relists = self._counter(RELISTS)
         self._missed_deletes = self._counter(MISSED_DELETES)
 
@@ -174,6 +184,9 @@ class Metrics:
 
     def wrote(self, verb: str, type: ResourceType) -> None:
         self._writes.labels(type.group, type.kind, verb).inc()
+
+    def acted(self, type: ResourceType, action: str, *, ok: bool) -> None:
+        self._actions.labels(type.group, type.kind, action, "success" if ok else "failure").inc()
 
     def relisted(self, type: ResourceType) -> None:
         self._relists.labels(type.group, type.kind).inc()

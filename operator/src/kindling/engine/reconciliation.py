@@ -1,20 +1,22 @@
 """One reconciliation of one resource: gather, decide, act, report. The only writer of children and status.
 
-It knows no kind and no HTTP: kinds implement `kinds.base.Kind`, API and external syncs are `Dependencies`.
-What lasts longer (which keys, when again) belongs to the worker and `ExternalSyncs`.
+It knows no kind and no HTTP: kinds implement `kinds.base.Kind`, API and members are `Dependencies`.
+What lasts longer (which keys, when again) belongs to the worker and `ExternalState`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from kindling.engine import finalizers
 from kindling.engine.child_writer import ChildWriter
 from kindling.engine.resource_writer import ResourceDeleted
 from kindling.engine.warnings import newest_warnings, server_failure
-from kindling.kinds.base import CachedResult, ExternalResult, Problem, RequeueAfter, Result, SyncResult
+from kindling.kinds.base import ExternalResult, Problem, RequeueAfter, Result, SyncResult
 from kindling.kinds.conditions import find_condition, status_of, summary
 from kindling.kube.errors import ApiError, Rejected
 from kindling.kube.resources import SECRET, Ref
@@ -35,8 +37,9 @@ class Reconciliation(ChildWriter):
             return await self._finish()
         if (patch := finalizers.due_patch(self.kind, self.cr)) is not None and not self.kind.paused(self.cr):
             await self._patch(patch)
-        self._last_result = known = self.dependencies.external_syncs.last_result(self.key)
         await self._gather()
+        await self._probe()
+        known = self._says()
         is_new = not self._objects and not status_of(self.cr)
         paused = self.kind.paused(self.cr)
         problem = self.kind.validate(self.cr, self._observed())
@@ -44,7 +47,7 @@ class Reconciliation(ChildWriter):
         if problem is None and not paused:
             await self._store_decisions()
         self._restart_slot = await self.dependencies.restart_queue.request(
-            self.key, self._wants_restart_slot(problem)
+            self.key, self._disruptions(problem)
         )
         if problem is None and paused:
             decided = await self._decide(check_existing=True)
@@ -59,29 +62,23 @@ class Reconciliation(ChildWriter):
             if in_sync and is_new and self._objects:
                 return RequeueAfter(0)  # others' children come before this one's status
         # A child that is rejected does not keep the workload from its state.
-        external: ExternalResult | None = None
+        results: dict[str, ExternalResult] = {}
         if in_sync or refusal is not None:
-            external_sync = self.kind.external_sync(self.cr, self._observed())
-            if external_sync is None:
-                self.dependencies.external_syncs.forget(self.key)
-            else:
-                external = await self.dependencies.external_syncs.sync(self.key, external_sync)
-                if external is not None:
-                    self._last_result = CachedResult(cache_key=external_sync.cache_key, result=external)
-                elif status_of(self.cr) and refusal is None:
-                    return RequeueAfter(RESULT_SECONDS)  # the last status stays until there is a new result
-        if self._last_result != known and not paused:
-            problem, refusal = await self._converge()  # the children that depend on the result
+            results, complete = await self._act_outside(paused=paused)
+            if not complete and status_of(self.cr) and refusal is None:
+                return RequeueAfter(RESULT_SECONDS)  # the last status stays until there is an answer
+        if self._says() != known and not paused:
+            problem, refusal = await self._converge()  # the children that depend on the answers
             in_sync = problem is None
         unread = await self._fetch_warnings() if in_sync else None
-        sync = SyncResult(in_sync=in_sync, problem=problem, external=external, paused=paused)
+        sync = SyncResult(in_sync=in_sync, problem=problem, results=results, paused=paused)
         report = self.kind.status(self.cr, self._observed(), sync)
         await self._report(report)
         if (failure := refusal or unread) is not None:
             raise failure
         ready = find_condition(report.status, "Ready").get("status") == "True"
         await self.dependencies.restart_queue.release_if_ready(
-            self.key, self._wants_restart_slot(problem), ready=ready
+            self.key, self._disruptions(problem), ready=ready
         )
         return report.result
 
@@ -101,11 +98,48 @@ class Reconciliation(ChildWriter):
             raise refusal
         return finish.report.result
 
-    def _wants_restart_slot(self, problem: Problem | None) -> bool | None:
+    async def _probe(self) -> None:
+        """Have the answers of all members, as far as they come soon."""
+        await self.dependencies.external_state.probe(self.key, self.kind.probes(self.cr, self._observed()))
+        self._results = self.dependencies.external_state.results(self.key)
+
+    def _says(self) -> dict[str, tuple[Hashable, ExternalResult]]:
+        """The answers without their age, which changes no child by itself."""
+        return {name: (answer.cache_key, answer.result) for name, answer in self._results.items()}
+
+    async def _act_outside(self, *, paused: bool) -> tuple[dict[str, ExternalResult], bool]:
+        """Run the external actions that are due, in order, until one has not succeeded.
+
+        Returns the answer of each member of which something is wanted, and whether all have answered.
+        """
+        external_state = self.dependencies.external_state
+        actions = [] if paused else list(self.kind.external_actions(self.cr, self._observed()))
+        results: dict[str, ExternalResult] = {}
+        for action in actions:
+            self._log(logging.INFO, f"{action.name} {action.member}")
+            result = await external_state.run(self.key, action)
+            self._results = external_state.results(self.key)
+            if result is not None:
+                results[action.member] = result
+            if result is None or not result.ok:
+                break
+        probes = self.kind.probes(self.cr, self._observed())
+        external_state.keep(self.key, {*probes, *(action.member for action in actions)})
+        await self._probe()
+        complete = all(action.member in results for action in actions)
+        for name, probe in probes.items():
+            result = self._observed().result(name, probe.cache_key)
+            complete = complete and result is not None
+            if result is not None:
+                results[name] = result
+        return results, complete
+
+    def _disruptions(self, problem: Problem | None) -> Sequence[str] | None:
         """A problem keeps it from requesting the slot, though not from keeping it."""
         if self.kind.paused(self.cr):
             return None
-        return self.kind.wants_restart_slot(self.cr, self._observed()) and problem is None
+        members = self.kind.disruptions(self.cr, self._observed())
+        return members if members is None or problem is None else ()
 
     async def _report_progress(self, error: ApiError) -> None:
         """Write a status if the children could not be written and there is none, or it says Ready."""

@@ -38,7 +38,7 @@ class ResourceWriter:
     kind: Kind
     cr: Object
     _objects: dict[Ref, Object] = field(default_factory=dict)
-    _last_result: CachedResult | None = None
+    _results: dict[str, CachedResult] = field(default_factory=dict)
     _restart_slot: RestartSlot = field(default_factory=RestartSlot)
     _warnings: dict[Ref, WarningEvent] = field(default_factory=dict)
     _entropy: bytes = field(default_factory=lambda: os.urandom(32), repr=False)
@@ -53,7 +53,7 @@ class ResourceWriter:
             now=self.dependencies.clock(),
             entropy=self._entropy,
             watched=self.dependencies.store.watched_by(self.key),
-            last_result=self._last_result,
+            results=self._results,
             restart_slot=self._restart_slot,
             warnings=self._warnings,
         )

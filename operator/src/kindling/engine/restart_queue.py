@@ -1,16 +1,16 @@
-"""One restart at a time: the line of the resources that the operator, and nobody else, wants to restart.
+"""One disruption at a time: the queue of the resources that the operator, and nobody else, wants to disrupt.
 
-First come, first served, over all kinds. Whoever has the turn keeps it until it is Ready again: what took
-one database down may take them all down, so the line halts rather than goes on. The turn is noted in the
-operator's Lease before anything is restarted, so that the next leader knows of it; the line itself is not
-kept, it is formed again.
+First come, first served, over all kinds. A resource has the slot until all its members are done and it is
+Ready again, and one member has it at a time: what took one database down may take them all down, so the
+queue halts rather than goes on. The resource is recorded in the operator's Lease before anything is
+disrupted, so that the next leader knows of it; the queue itself is not recorded, it forms again.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 
 from kindling.engine.store import Key
@@ -19,13 +19,13 @@ from kindling.kinds.base import RestartSlot
 log = logging.getLogger(__name__)
 
 HALT_SECONDS = 600.0
-"""How long a restart may take before the line says that it is halted, as a Deployment's progress deadline."""
+"""How long a restart may take before the queue is halted: as long as a Deployment's progress deadline."""
 
 LISTED_SECONDS = 60.0
-"""After so long all resources are listed, and a noted resource that is not in the cache was deleted."""
+"""After so long all resources are listed, and a recorded resource that is not in the cache was deleted."""
 
 Note = Callable[[str], Awaitable[None]]
-"""Keeps who has the turn where the next leader finds it; an empty text for nobody."""
+"""Records which resource has the slot where the next leader finds it; an empty text for none."""
 
 
 async def _unnoted(text: str) -> None:
@@ -33,7 +33,7 @@ async def _unnoted(text: str) -> None:
 
 
 class RestartQueue:
-    """`ask` at the beginning of a pass, `settle` at its end, `leave` for a resource that is gone."""
+    """`request` when a reconciliation begins, `release_if_ready` when it ends, `remove` for what is gone."""
 
     def __init__(
         self,
@@ -43,40 +43,47 @@ class RestartQueue:
         note: Note = _unnoted,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """`wake` names a key whose turn it may be."""
+        """`wake` requeues a key that may have the slot now."""
         self._exists, self._wake, self._note, self._clock = exists, wake, note, clock
         self._waiting: OrderedDict[Key, int] = OrderedDict()  # the number of each in order of arrival
         self._arrived = 0
         self._current: Key | None = None
+        self._member = ""
         self._since = clock()
         self._halt_logged = self._seen = False
 
     def restore(self, noted: str) -> None:
-        """Go on from what the last leader's `note` was given last; before anything asks."""
+        """Go on from what the last leader's `note` was given last; before any request.
+
+        The member is not recorded: the next one has the slot once the resource is Ready.
+        """
         self._current, self._since = _read(noted), self._clock()
 
     def __len__(self) -> int:
-        """How many wait."""
+        """The number of resources that wait."""
         return len(self._waiting)
 
     @property
     def seconds(self) -> float:
-        """For how long the one whose turn it is has had it, as this leader knows; 0 if it is nobody's."""
+        """For how long a resource has had the slot, as this leader knows; 0 if none has it."""
         return 0.0 if self._current is None else (self._clock() - self._since).total_seconds()
 
-    async def request(self, key: Key, wants: bool | None) -> RestartSlot:
-        """Where it stands; asked by one that wants none, it leaves the line (but keeps a turn it has).
+    async def request(self, key: Key, members: Sequence[str] | None) -> RestartSlot:
+        """Its position, with these members to disrupt; without any it leaves the queue (but keeps its slot).
 
-        :raises ApiError: when the turn could not be noted; it is not granted then.
+        :raises ApiError: when the slot could not be recorded; it is not granted then.
         """
         if self._current is not None and self._is_deleted(self._current):
             await self._end()
         if key == self._current:
             self._seen = True
-            if wants is None:
+            if members is None:
                 await self._end()
-            return RestartSlot(granted=wants is not None)
-        if not wants:
+                return RestartSlot()
+            if self._member not in members:
+                self._member = ""
+            return RestartSlot(granted=True, member=self._member)
+        if not members:
             self._leave(key)
             return RestartSlot()
         if key not in self._waiting:
@@ -84,21 +91,27 @@ class RestartQueue:
             self._waiting[key] = self._arrived
         self._drop_deleted()
         if self._current is None and next(iter(self._waiting)) == key:
-            self._current, self._since, self._halt_logged, self._seen = key, self._clock(), False, True
+            self._current, self._member = key, members[0]
+            self._since, self._halt_logged, self._seen = self._clock(), False, True
             try:
                 await self._note(str(key))
             except BaseException:
-                self._current = None
+                self._current, self._member = None, ""
                 raise
             del self._waiting[key]
             log.info("restart by the operator begins", extra={"key": str(key)})
-            return RestartSlot(granted=True)
+            return RestartSlot(granted=True, member=self._member)
         return RestartSlot(place=self._place(key), length=len(self._waiting), halted=self._halted())
 
-    async def release_if_ready(self, key: Key, wants: bool | None, *, ready: bool) -> None:
-        """After a pass: who has the turn gives it back once it wants none and is Ready."""
-        if key == self._current and (wants is None or (ready and not wants)):
+    async def release_if_ready(self, key: Key, members: Sequence[str] | None, *, ready: bool) -> None:
+        """After a reconciliation: a Ready resource gives the slot to its next member, or back."""
+        if key != self._current:
+            return
+        if members is None or (ready and not members):
             await self._end()
+        elif ready and self._member not in members:
+            self._member, self._since, self._halt_logged = members[0], self._clock(), False
+            self._wake(key)
 
     async def remove(self, key: Key) -> None:
         """The resource is gone, or has not been listed yet."""
@@ -114,7 +127,7 @@ class RestartQueue:
 
     async def _end(self) -> None:
         log.info("restart by the operator ends", extra={"key": str(self._current)})
-        self._current = None
+        self._current, self._member = None, ""
         self._wake_first()
         await self._note("")
 

@@ -51,7 +51,7 @@ class Reconciler:
             return Done()
 
     async def _forget(self, key: Key) -> None:
-        self.dependencies.external_syncs.forget(key)
+        self.dependencies.external_state.forget(key)
         await self.dependencies.restart_queue.remove(key)
 
 

@@ -58,9 +58,52 @@ class WarningEvent(NamedTuple):
     at: str
 
 
+class Request(Protocol):
+    """What is asked of a server, or to be done there: a login, an HTTP request. The prober carries it out.
+
+    `namespace` and `host` say whose share of the prober it takes. `pod` is the Pod behind that host, empty if
+    there is none: the way there from outside of the cluster.
+    """
+
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def host(self) -> str: ...
+    @property
+    def port(self) -> int: ...
+    @property
+    def pod(self) -> str: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probe:
+    """A question to a member, without any effect on it; repeated every few seconds.
+
+    While `cache_key` stays equal, the last answer is an answer to this; it holds no secret. The request is
+    kept in memory, so it should hold little.
+    """
+
+    cache_key: Hashable
+    request: Request
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExternalAction:
+    """A change outside of the API server that is needed now: a role in a server, a promotion.
+
+    It must be idempotent: it is repeated if its outcome is lost. `name` is a verb, for the log and for
+    metrics. Its outcome counts as the member's answer, to whatever has the same `cache_key`.
+    """
+
+    name: str
+    member: str
+    cache_key: Hashable
+    request: Request
+
+
 @dataclass(frozen=True, kw_only=True)
 class ExternalResult:
-    """The result of an external sync; if `ok`, it is valid until a health check fails.
+    """What a probe or an external action led to; if `ok`, the member is as the request wants it.
 
     `facts` are for the kind's status; they hold no secrets.
     """
@@ -73,20 +116,23 @@ class ExternalResult:
 
 @dataclass(frozen=True, kw_only=True)
 class CachedResult:
-    """A result, and the cache key of the external sync that it belongs to."""
+    """The last answer of a member, to the probe or action with this cache key, and when it came."""
 
     cache_key: Hashable
     result: ExternalResult
+    at: datetime
 
 
 @dataclass(frozen=True, kw_only=True)
 class RestartSlot:
-    """The position of a resource in the queue of those that the operator restarts, one at a time.
+    """The position of a resource in the queue of those that the operator disrupts, one at a time.
 
-    `place` counts from 1, of `length`. `halted`: the resource that has the slot did not become Ready in time.
+    `member` is the one that may be disrupted now; empty while the last one is not Ready again. `place`
+    counts from 1, of `length`. `halted`: the resource that has the slot did not become Ready in time.
     """
 
     granted: bool = False
+    member: str = ""
     place: int = 0
     length: int = 0
     halted: bool = False
@@ -97,19 +143,23 @@ class Observed:
     """All input of a decision. `entropy` is random, and the same throughout one reconciliation.
 
     `objects` holds the children, and the content of the Secrets in `Kind.secrets`. `watched` holds the
-    metadata of the watched objects that exist. `last_result` is this process's last external result for the
-    resource, if any: some fields are written only after the workload has them. `restart_slot` is the
-    position that `wants_restart_slot` led to. `warnings` holds the newest Warning Events of the objects in
-    `Kind.warnings`.
+    metadata of the watched objects that exist. `results` holds the last answer of each member to whom this
+    process has spoken: compare its cache key, and its age where that matters. `restart_slot` is the position
+    that `disruptions` led to. `warnings` holds the newest Warning Events of the objects in `Kind.warnings`.
     """
 
     objects: Mapping[Ref, Object]
     now: datetime
     entropy: bytes
     watched: Mapping[Ref, Object] = field(default_factory=dict)
-    last_result: CachedResult | None = None
+    results: Mapping[str, CachedResult] = field(default_factory=dict)
     restart_slot: RestartSlot = RestartSlot()
     warnings: Mapping[Ref, WarningEvent] = field(default_factory=dict)
+
+    def result(self, member: str, cache_key: Hashable) -> ExternalResult | None:
+        """The member's last answer, if it is one to this."""
+        known = self.results.get(member)
+        return known.result if known is not None and known.cache_key == cache_key else None
 
     def secret(self, *, namespace: str, name: str) -> dict[str, str]:
         """The decoded values of a Secret, empty where there is none (data that is not text is left out)."""
@@ -162,19 +212,6 @@ class Problem:
     transient: bool = False
 
 
-class ExternalSync(Protocol):
-    """State outside the API server that must be as desired: a role and database in a running server, say."""
-
-    @property
-    def cache_key(self) -> Hashable:
-        """While it stays equal, a good result is reused; holds no secret."""
-        ...
-
-    def health_check(self) -> ExternalSync | None:
-        """The check that runs every few seconds after a good result; kept in memory, so it holds little."""
-        ...
-
-
 @dataclass(frozen=True, kw_only=True)
 class StatusReport:
     """The status to write (the engine adds lastTransitionTimes) and when to reconcile again."""
@@ -197,15 +234,15 @@ class Finish:
 
 @dataclass(frozen=True, kw_only=True)
 class SyncResult:
-    """What came of writing the children and of the external sync.
+    """What came of writing the children and of the external actions.
 
-    `in_sync`: every child is as desired. `problem`: why not, if something is wrong.
-    `external`: the external sync's result, if there was one. `paused`: nothing is written, whatever differs.
+    `in_sync`: every child is as desired. `problem`: why not, if something is wrong. `results`: of each member
+    of which something is wanted, its answer to just that. `paused`: nothing is written, whatever differs.
     """
 
     in_sync: bool
     problem: Problem | None = None
-    external: ExternalResult | None = None
+    results: Mapping[str, ExternalResult] = field(default_factory=dict)
     paused: bool = False
 
 
@@ -234,12 +271,22 @@ class Kind(ABC):
         """Whether the resource is only observed."""
         return False
 
-    def wants_restart_slot(self, cr: Object, observed: Observed) -> bool | None:
-        """Whether a restart that the operator alone wants must wait for the slot; None if it never needs one.
+    def disruptions(self, cr: Object, observed: Observed) -> Sequence[str] | None:
+        """The members to disrupt for the operator's sake, in this order; None: it needs no slot.
 
-        One resource of the whole operator has the slot at a time, until it wants none and is Ready.
+        One resource of the whole operator has the slot at a time, and one of its members: the next one is
+        named in `Observed.restart_slot` once this one is not in the list and the resource is Ready, and the
+        next resource has its turn once the list is empty too. So disrupt only the member in the slot.
         """
         return None
+
+    def probes(self, cr: Object, observed: Observed) -> Mapping[str, Probe]:
+        """What to ask of each member, before anything is decided; the answers are in `Observed.results`.
+
+        All are asked at once, and again every few seconds. A reconciliation waits for half a second at most
+        for members that never answered; another answer than the last one reconciles the resource again.
+        """
+        return {}
 
     def secrets(self, cr: Object) -> Sequence[str]:
         """Names of the Secrets whose content is needed; read in each reconciliation, never cached."""
@@ -271,9 +318,15 @@ class Kind(ABC):
         """
         return {}
 
-    def external_sync(self, cr: Object, observed: Observed) -> ExternalSync | None:
-        """The state to sync outside the API server, or None while the objects for that are missing."""
-        return None
+    def external_actions(self, cr: Object, observed: Observed) -> Sequence[ExternalAction]:
+        """What is to be done outside of the API server now, in order, derived from the answers; empty if
+        nothing is.
+
+        They run once the children are as desired, the next one only after the one before has succeeded; never
+        while the resource is paused, and only by the leader. One that has succeeded, with the same cache key,
+        is repeated after five seconds if it is still in the list.
+        """
+        return ()
 
     def warnings(self, cr: Object, observed: Observed) -> Sequence[Ref]:
         """The children whose newest Warning Event the status needs, once all are as desired.

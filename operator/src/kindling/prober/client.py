@@ -18,14 +18,15 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import TypeAlias
 
-from kindling.kinds.base import ExternalResult
+from kindling.kinds.base import ExternalResult, Request
+from kindling.kinds.http import HttpRequest
 from kindling.kinds.postgresql.login import Login
 from kindling.prober.jobs import MAX_RESULT_BYTES, Job, read
 
 log = logging.getLogger(__name__)
 
 Address: TypeAlias = tuple[str, int]
-Dial: TypeAlias = Callable[[Login], AbstractAsyncContextManager[Address]]
+Dial: TypeAlias = Callable[[Request], AbstractAsyncContextManager[Address]]
 """Gives an address that leads to the server, for as long as the context lasts."""
 
 START_SECONDS = 30.0
@@ -37,35 +38,35 @@ class Unanswered(Exception):
 
 
 @asynccontextmanager
-async def direct(login: Login) -> AsyncIterator[Address]:
+async def direct(request: Request) -> AsyncIterator[Address]:
     """The Service's own address, which leads there from anywhere in the cluster."""
-    yield login.host, login.port
+    yield request.host, request.port
 
 
 class ProberClient:
-    """`sync` and `check_health` put jobs to the prober at that socket, about servers that `dial` leads to."""
+    """`run` and `send` put jobs to the prober at that socket, about servers that `dial` leads to."""
 
     def __init__(self, path: Path, *, dial: Dial = direct) -> None:
         self._path = path
         self._dial = dial
 
-    async def sync(self, login: Login) -> ExternalResult:
-        """What `prober.postgres.bring` finds. Waits for a prober that is not there; never gives up."""
+    async def run(self, request: Login | HttpRequest) -> ExternalResult:
+        """The outcome of an action. Waits for a prober that is not there; never gives up."""
         logged = False
         while True:
             try:
-                return await self._put(login, check_health=False)
+                return await self._put(request)
             except Unanswered as error:
                 log.log(logging.INFO if logged else logging.WARNING, f"the prober does not answer: {error}")
                 logged = True
                 await asyncio.sleep(RETRY_SECONDS)
 
-    async def check_health(self, login: Login) -> ExternalResult | None:
-        """What `prober.postgres.check_health` finds; None where the prober is not there."""
+    async def send(self, request: Login | HttpRequest) -> ExternalResult | None:
+        """The answer to a probe; None where the prober is not there."""
         try:
-            return await self._put(login, check_health=True)
+            return await self._put(request)
         except Unanswered as error:
-            log.info(f"no health check: {error}")
+            log.info(f"no probe: {error}")
             return None
 
     async def start(self) -> None:
@@ -74,14 +75,14 @@ class ProberClient:
         :raises OSError: never here.
         """
 
-    async def _put(self, login: Login, *, check_health: bool) -> ExternalResult:
+    async def _put(self, request: Login | HttpRequest) -> ExternalResult:
         """:raises Unanswered: also for what is no answer."""
         writer: asyncio.StreamWriter | None = None
         try:
             await self.start()
-            async with self._dial(login) as (host, port):
+            async with self._dial(request) as (host, port):
                 reader, writer = await asyncio.open_unix_connection(self._path, limit=MAX_RESULT_BYTES)
-                writer.write(Job(login=login, host=host, port=port, check_health=check_health).line())
+                writer.write(Job(request=request, host=host, port=port).line())
                 answer = read(await reader.readline())
         except (OSError, ValueError) as error:
             raise Unanswered(f"{type(error).__name__}: {error}") from error

@@ -10,6 +10,7 @@ import orjson
 
 from kindling.kinds import reasons
 from kindling.kinds.base import ExternalResult
+from kindling.kinds.http import LONGEST_BODY, HttpRequest
 from kindling.kinds.postgresql import identity
 from kindling.kinds.postgresql.login import Login
 
@@ -39,36 +40,45 @@ _LONGEST_NAME = 128
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """A login to make at an address, which may be another than the login's own.
+    """A request to make at an address, which may be another than the request's own.
 
-    `check_health` asks for a health check alone. `slow`: the server hung the last time it was asked.
+    `slow`: the server hung the last time it was asked.
     """
 
-    login: Login
+    request: Login | HttpRequest
     host: str
     port: int
-    check_health: bool = False
     slow: bool = False
+
+    @property
+    def quick(self) -> bool:
+        """Whether one answer of the server is all."""
+        return isinstance(self.request, HttpRequest) or self.request.check
 
     @property
     def server(self) -> tuple[str, str]:
         """Namespace and name of the server: who is to have a fair share."""
-        return self.login.namespace, self.login.host
+        return self.request.namespace, self.request.host
 
     def slowed(self) -> Job:
         return replace(self, slow=True)
 
     def line(self) -> bytes:
-        login = {name: value for name, value in vars(self.login).items() if name != "cache_key"}
-        login["parameters"] = dict(self.login.parameters)
-        login["defaults"] = dict(self.login.defaults)
-        return orjson.dumps({**vars(self), "login": login}) + b"\n"
+        request = {
+            name: dict(value) if isinstance(value, Mapping) else value
+            for name, value in vars(self.request).items()
+            if name != "cache_key"
+        }
+        protocol = "http" if isinstance(self.request, HttpRequest) else "postgres"
+        return orjson.dumps({**vars(self), "request": request, "protocol": protocol}) + b"\n"
 
 
 def job(line: bytes) -> Job:
     """:raises ValueError: (KeyError, TypeError) for what is no job."""
     values = orjson.loads(line)
-    return Job(**{**values, "login": Login(**values["login"], cache_key=None)})
+    protocol, request = values.pop("protocol"), values.pop("request")
+    made = HttpRequest(**request) if protocol == "http" else Login(**request, cache_key=None)
+    return Job(**values, request=made)
 
 
 def written(result: ExternalResult) -> bytes:
@@ -98,6 +108,10 @@ def _facts(data: Mapping[str, Any]) -> dict[str, Any]:
     identifier = data.get("system_identifier")
     if isinstance(identifier, str) and identity.FORM.fullmatch(identifier):
         facts["system_identifier"] = identifier
+    if isinstance(data.get("status"), int):
+        facts["status"] = data["status"]
+    if isinstance(data.get("body"), str):
+        facts["body"] = data["body"][:LONGEST_BODY]
     names = data.get("pending_restart")
     if isinstance(names, list):
         facts["pending_restart"] = [str(name)[:_LONGEST_NAME] for name in names[:_MOST_NAMES]]

@@ -16,7 +16,8 @@ from kindling.prober.jobs import Job
 from kindling.prober.sessions import CONNECT_SECONDS, LOGIN, PATIENT
 from kindling.prober.workers import EXHAUSTED, FUSE_SECONDS, Parent
 
-HEALTH_CHECK_SECONDS = 6.0
+QUICK_SECONDS = 6.0
+"""For a health check or an HTTP request."""
 LOGIN_SECONDS = CONNECT_SECONDS + 1.0
 """For a login and the first question after it."""
 WORK_SECONDS = 60.0
@@ -72,14 +73,14 @@ class Pool:
             line = await self._work(job.slowed() if slow else job)
             result = jobs.read(line)
             hung = result is None or result.reason == reasons.NOT_RESPONDING
-            return jobs.written(result or results.broken_off(job.login))
+            return jobs.written(result or results.broken_off(job.request))
         except _Exhausted:
             hung = True
-            return jobs.written(results.too_much_computing(job.login))
+            return jobs.written(results.too_much_computing(job.request))
         except TimeoutError:
             hung = True
             return jobs.written(
-                results.not_responding(job.login, HEALTH_CHECK_SECONDS if job.check_health else LOGIN_SECONDS)
+                results.not_responding(job.request, QUICK_SECONDS if job.quick else LOGIN_SECONDS)
             )
         finally:
             self._fair_queue.done(number, hung=hung)
@@ -103,7 +104,7 @@ class Pool:
             raise
         channel.setblocking(False)
         try:
-            async with asyncio.timeout(HEALTH_CHECK_SECONDS if job.check_health else WORK_SECONDS):
+            async with asyncio.timeout(QUICK_SECONDS if job.quick else WORK_SECONDS):
                 return await _talk(channel, job)
         finally:
             with suppress(ProcessLookupError):

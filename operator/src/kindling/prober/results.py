@@ -7,28 +7,31 @@ from typing import Any
 
 from kindling.kinds import reasons
 from kindling.kinds.base import ExternalResult
+from kindling.kinds.http import HttpRequest
 from kindling.kinds.postgresql.login import Login
 from kindling.prober.sessions import summary
 
+SEE = "see what runs there."
 
-def not_responding(login: Login, seconds: float) -> ExternalResult:
+
+def not_responding(request: Login | HttpRequest, seconds: float) -> ExternalResult:
+    pod = _pod(request)
+    see = f"see {pod}, its log, its node and its disk. Deleting the Pod restarts the server." if pod else SEE
     return ExternalResult(
         ok=False,
         reason=reasons.NOT_RESPONDING,
-        message=f"The server at {login.host}:{login.port} did not answer within {seconds:g} s. It is queried "
-        f"again; see Pod {login.pod} (`kubectl describe pod {login.pod} -n {login.namespace}`), its log, its "
-        "node and its disk. Deleting the Pod restarts the server.",
+        message=f"The server at {request.host}:{request.port} did not answer within {seconds:g} s. It is "
+        f"queried again; {see}",
     )
 
 
-def too_much_computing(login: Login) -> ExternalResult:
+def too_much_computing(request: Login | HttpRequest) -> ExternalResult:
     """The reason of a server that hangs: on a busy machine its time is over before its processor time."""
     return ExternalResult(
         ok=False,
         reason=reasons.NOT_RESPONDING,
-        message=f"The server at {login.host}:{login.port} asked for more computing than a login takes. It "
-        f"is retried; see what runs in Pod {login.pod} (`kubectl describe pod {login.pod} -n "
-        f"{login.namespace}`).",
+        message=f"The server at {request.host}:{request.port} asked for more computing than a login takes. "
+        f"It is retried; {_see(request)}",
     )
 
 
@@ -68,14 +71,24 @@ def too_many(login: Login, *, facts: Mapping[str, Any], ok: bool) -> ExternalRes
     )
 
 
-def broken_off(login: Login) -> ExternalResult:
+def broken_off(request: Login | HttpRequest) -> ExternalResult:
     return ExternalResult(
         ok=False,
-        reason=reasons.LOGIN_FAILED,
-        message=f"The server at {login.host}:{login.port} answered more than fits, or sent an invalid "
-        f"answer. It is retried; see what runs in Pod {login.pod} (`kubectl describe pod {login.pod} -n "
-        f"{login.namespace}`).",
+        reason=reasons.LOGIN_FAILED if isinstance(request, Login) else reasons.NOT_RESPONDING,
+        message=f"The server at {request.host}:{request.port} answered more than fits, or sent an invalid "
+        f"answer. It is retried; {_see(request)}",
     )
+
+
+def _see(request: Login | HttpRequest) -> str:
+    pod = _pod(request)
+    return f"see what runs in {pod}." if pod else SEE
+
+
+def _pod(request: Login | HttpRequest) -> str | None:
+    if not request.pod:
+        return None
+    return f"Pod {request.pod} (`kubectl describe pod {request.pod} -n {request.namespace}`)"
 
 
 def unsafe(login: Login) -> ExternalResult:

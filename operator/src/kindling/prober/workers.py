@@ -14,7 +14,8 @@ import socket
 import sys
 from contextlib import suppress
 
-from kindling.prober import postgres, sessions
+from kindling.kinds.http import HttpRequest
+from kindling.prober import http, postgres, sessions
 from kindling.prober.jobs import LONGEST_LINE, Job, job, written
 from kindling.prober.results import broken_off
 
@@ -113,12 +114,14 @@ def _work(channel: socket.socket) -> None:
 def _result(given: Job) -> bytes:
     address = given.host, given.port
     try:
-        if given.check_health:
-            return written(postgres.check_health(address, given.login))
+        if isinstance(given.request, HttpRequest):
+            return written(http.send(address, given.request))
+        if given.request.check:
+            return written(postgres.check_health(address, given.request))
         # A role's own verifier may ask for more computing than there is time: it is set again first.
-        return written(postgres.sync(address, given.login, provision_first=given.slow))
+        return written(postgres.sync(address, given.request, provision_first=given.slow))
     except MemoryError:
-        return written(broken_off(given.login))
+        return written(broken_off(given.request))
 
 
 def _limit_memory() -> None:

@@ -4,15 +4,25 @@ This file connects the modules of the package: `spec`, `password`, `parameters` 
 resource, `defaults` what follows from volume and memory; `volume`, `secrets`, `config`, `service` and
 `workload` each build one child (`initdb` and `started` are what the Pod does first, `restart` when it is
 replaced for its parameters, `updates` when for a later operator's sake); `identity` knows whose data it is,
-`deletion` that it is about to go; `login` is the external sync, `status` reports.
+`deletion` that it is about to go; `login` is what is asked and wanted of the server, `status` reports.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from kindling.kinds.base import Child, Kind, Observed, Problem, StatusReport, SyncResult, WatchedObject
+from kindling.kinds.base import (
+    Child,
+    ExternalAction,
+    Kind,
+    Observed,
+    Probe,
+    Problem,
+    StatusReport,
+    SyncResult,
+    WatchedObject,
+)
 from kindling.kinds.network import policy
 from kindling.kinds.postgresql import (
     config,
@@ -124,11 +134,11 @@ class Postgresql(Kind):
             replace(self._workload(cr, observed, wanted), frozen=frozen),
         ]
 
-    def wants_restart_slot(self, cr: Object, observed: Observed) -> bool | None:
+    def disruptions(self, cr: Object, observed: Observed) -> Sequence[str] | None:
         if updates.policy(cr) != updates.AUTO:
             return None
         update = self._update(cr, observed, self._read(cr))[1]
-        return update.wants_restart and updates.opens(cr, observed.now) is None
+        return [login.SERVER] if update.wants_restart and updates.opens(cr, observed.now) is None else []
 
     def _read(self, cr: Object) -> spec.Spec:
         return spec.read(cr, default_image=self._image, pull_secrets=self._pull_secrets)
@@ -143,8 +153,14 @@ class Postgresql(Kind):
         template = workload.template(self.type, cr, wanted, restart_token=restart_token)
         return template, updates.decide(cr, observed, template=template, restart_token=restart_token)
 
-    def external_sync(self, cr: Object, observed: Observed) -> login.Login | None:
-        return login.external_sync(cr, observed, identifier=identity.expected(cr, observed))
+    def probes(self, cr: Object, observed: Observed) -> Mapping[str, Probe]:
+        return login.probes(self._login(cr, observed), observed)
+
+    def external_actions(self, cr: Object, observed: Observed) -> Sequence[ExternalAction]:
+        return login.external_actions(self._login(cr, observed), observed)
+
+    def _login(self, cr: Object, observed: Observed) -> login.Login | None:
+        return login.desired(cr, observed, identifier=identity.expected(cr, observed))
 
     def warnings(self, cr: Object, observed: Observed) -> Sequence[Ref]:
         return status.warnings(cr, observed)

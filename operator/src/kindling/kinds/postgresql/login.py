@@ -1,6 +1,6 @@
-"""The question whose answer makes a Postgresql Ready: can the default user log in, do the parameters hold?
+"""What makes a Postgresql Ready: the default user can log in, and the parameters are in effect.
 
-Only the question: the port that puts it to a server is `kindling.prober.client`.
+Only what is asked and wanted of the server: `kindling.prober` carries it out.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import secrets as random
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 
-from kindling.kinds.base import ExternalResult, Observed
+from kindling.kinds.base import ExternalAction, ExternalResult, Observed, Probe
 from kindling.kinds.pods import pod_ready
 from kindling.kinds.postgresql import defaults, parameters, secrets
 from kindling.kinds.postgresql.observation import current_pod
@@ -20,6 +20,8 @@ from kindling.kinds.postgresql.service import PORT, host_of
 from kindling.kinds.postgresql.spec import SUPERUSER, is_paused, user_of
 from kindling.kube.resources import Object
 
+SERVER = "server"
+"""The one member."""
 # Password fingerprints are compared within this process alone, so their key need not outlive it.
 _KEY = random.token_bytes(32)
 
@@ -30,8 +32,8 @@ class Login:
 
     Then see that the server runs with `parameters`, with `defaults` where they need no restart, and with
     no others of ours. Data of another system identifier than `identifier` is left as it is. Without
-    `provision` nothing is made so, only looked at. `cache_key` changes with the resource's generation, the
-    password, the defaults, the Pod and each of its restarts.
+    `provision` nothing is made so, only looked at; with `check`, only the user's login. `cache_key` changes
+    with the resource's generation, the password, the defaults, the Pod and each of its restarts.
     """
 
     host: str
@@ -46,14 +48,36 @@ class Login:
     defaults: Mapping[str, str] = field(default_factory=dict)
     identifier: str | None = None
     provision: bool = True
+    check: bool = False
     cache_key: Hashable
 
     def health_check(self) -> Login:
         """The same login, without what only provisioning needs."""
-        return replace(self, superuser_password=None, parameters={}, defaults={})
+        return replace(self, superuser_password=None, parameters={}, defaults={}, check=True)
 
 
-def external_sync(cr: Object, observed: Observed, *, identifier: str | None = None) -> Login | None:
+def probes(login: Login | None, observed: Observed) -> dict[str, Probe]:
+    """Health checks of a server that was as wanted, or of a paused one whether it is."""
+    if login is None:
+        return {}
+    if _is_provisioned(login, observed):
+        return {SERVER: Probe(cache_key=login.cache_key, request=login.health_check())}
+    return {} if login.provision else {SERVER: Probe(cache_key=login.cache_key, request=login)}
+
+
+def external_actions(login: Login | None, observed: Observed) -> list[ExternalAction]:
+    """`provision`, until the server is as wanted, and again once it is not."""
+    if login is None or not login.provision or _is_provisioned(login, observed):
+        return []
+    return [ExternalAction(name="provision", member=SERVER, cache_key=login.cache_key, request=login)]
+
+
+def _is_provisioned(login: Login, observed: Observed) -> bool:
+    known = observed.result(SERVER, login.cache_key)
+    return known is not None and known.ok
+
+
+def desired(cr: Object, observed: Observed, *, identifier: str | None = None) -> Login | None:
     """None while there is no ready Pod of the current revision, or no password yet."""
     pod = current_pod(cr, observed)
     password = password_of(cr, observed)
@@ -95,11 +119,9 @@ def external_sync(cr: Object, observed: Observed, *, identifier: str | None = No
 
 
 def last_result(cr: Object, observed: Observed) -> ExternalResult | None:
-    """What the server said when it was asked what it would be asked now; None if it was not."""
-    wanted = external_sync(cr, observed) if observed.last_result is not None else None
-    if observed.last_result is None or wanted is None or observed.last_result.cache_key != wanted.cache_key:
-        return None
-    return observed.last_result.result
+    """The server's answer to what would be asked now; None if it has none."""
+    wanted = desired(cr, observed) if SERVER in observed.results else None
+    return observed.result(SERVER, wanted.cache_key) if wanted is not None else None
 
 
 def lets_in(external: ExternalResult | None) -> bool:

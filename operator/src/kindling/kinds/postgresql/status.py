@@ -111,7 +111,7 @@ def report(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult)
 def _state(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult) -> _State:
     pod = observation.find_pod(cr, observed)
     up = pod is not None and pods.pod_ready(pod)
-    external = version.judged(cr, sync.external)
+    external = version.judged(cr, sync.results.get(login.SERVER))
     good = external is not None and external.ok
     # No new result, as right after an edit: what was last known of a ready Pod still holds.
     was_available = find_condition(cr.get("status") or {}, "Available").get("status") == "True"
