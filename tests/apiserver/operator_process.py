@@ -133,6 +133,8 @@ def operator(
         "KINDLING_POD": identity,
         "KINDLING_PORT": str(port),
         "KINDLING_WATCH_NAMESPACES": namespaces,
+        # Nobody here knows the Services' names; the machine's resolver shall not take long to say so.
+        "RES_OPTIONS": "timeout:1 attempts:1",
         **images(),
         **allocator(),
         **env,

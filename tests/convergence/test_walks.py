@@ -27,8 +27,6 @@ from tests.convergence.drawing import KEY, Walk, walks
 from tests.convergence.drawing import SECRET as GIVEN
 from tests.differences import differences
 
-# Nobody here knows the Services' names; the machine's resolver shall not take long to say so.
-ENVIRONMENT = {"RES_OPTIONS": "timeout:1 attempts:1"}
 WANDERING, ANEW = "wandering-there", "made-from-scratch"
 SECONDS = 120.0
 LONGEST = 300
@@ -65,7 +63,7 @@ class Wanderer:
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with (
         cluster(directory=tmp_path_factory.mktemp("walks")) as found,
-        operator(found.operator_plane, env=ENVIRONMENT, kept=True) as process,
+        operator(found.operator_plane, kept=True) as process,
     ):
         process.wait_ready()
         for namespace in (WANDERING, ANEW):

@@ -236,6 +236,7 @@ def test_it_has_nothing_of_the_environment_and_no_token(server: Files) -> None:
             assert {word.partition("=")[0] for word in environ.split("\0") if word} <= {
                 "PYTHONPATH",
                 "LANG",
+                "RES_OPTIONS",
             }
             # It limits itself first of all, and is found by its number before that.
             while not there.sockets:

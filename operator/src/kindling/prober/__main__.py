@@ -1,7 +1,7 @@
 """`python -m kindling.prober SOCKET`: takes jobs from the operator, at a unix socket, and gives answers.
 
 One connection for each job: a line in, a line out; whoever closes it before wants no answer any more.
-Needs no rights in the cluster and no variable. Ends on SIGTERM, or with its standard input where that is
+Needs no rights in the cluster and keeps no variable but `KEPT`. Ends on SIGTERM, or with its standard input where that is
 a pipe or a socket: then its parent is gone.
 """
 
@@ -20,11 +20,17 @@ from kindling.prober.pool import Pool
 from kindling.prober.workers import Parent
 
 
+KEPT = ("RES_OPTIONS",)
+"""Variables of the resolver, for where a name server is slow to say that it does not know a name."""
+
+
 def main() -> int:
     if len(sys.argv) != 2:
         print("usage: python -m kindling.prober SOCKET", file=sys.stderr)
         return 2
+    kept = {name: os.environ[name] for name in KEPT if name in os.environ}
     os.environ.clear()  # libpq takes much from it
+    os.environ.update(kept)
     if os.getpgrp() != os.getpid():
         # A terminal's Ctrl-C is the operator's. Not a session: the kernel may share out processor time by
         # sessions, and then the workers' niceness would mean nothing to the operator.

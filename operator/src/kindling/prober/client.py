@@ -119,7 +119,11 @@ class ChildProber(ProberClient):
                 str(self._path),
                 stdin=asyncio.subprocess.PIPE,
                 # No variable of ours is its business, least of all one that leads to the API server.
-                env={"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "LANG": "C.UTF-8"},
+                env={
+                    "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+                    "LANG": "C.UTF-8",
+                    **{name: value for name, value in os.environ.items() if name == "RES_OPTIONS"},
+                },
             )
             async with asyncio.timeout(START_SECONDS):
                 while not self._path.exists():
