@@ -11,7 +11,8 @@ import time
 from functools import partial
 
 from kindling.kinds.metadata import SELECTOR
-from kindling.kube.resources import POD, SECRET, ResourceType
+from kindling.kinds.reasons import VOLUME_DELETING
+from kindling.kube.resources import POD, SECRET, VOLUME_CLAIM, Ref, ResourceType
 
 from tests.apiserver.apiclient import Json
 from tests.apiserver.audit import READS, Request, wait_until
@@ -42,10 +43,18 @@ def unfinished(cluster: Cluster) -> list[str]:
             status = item.get("status") or {}
             ready: Json = next((c for c in status.get("conditions", ()) if c["type"] == "Ready"), {})
             good = ready.get("reason") == READY[crd] if READY[crd] else ready.get("status") == "True"
+            good = good or (ready.get("reason") == VOLUME_DELETING and _is_volume_deleting(cluster, item))
             if not good or status.get("observedGeneration") != item["metadata"]["generation"]:
                 said = f"{ready.get('reason')}: {ready.get('message')}"
                 found.append(f"{kind.type.kind} {item['metadata']['name']}: {said}")
     return found
+
+
+def _is_volume_deleting(cluster: Cluster, item: Json) -> bool:
+    """A claim that was deleted while its Pod runs stays so until a user acts."""
+    meta = item["metadata"]
+    claim = cluster.get(Ref(VOLUME_CLAIM, meta["namespace"], f"{meta['name']}-data"))
+    return claim is not None and "deletionTimestamp" in claim["metadata"]
 
 
 def written(cluster: Cluster, since: int) -> list[Request]:

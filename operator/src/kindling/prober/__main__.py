@@ -1,8 +1,8 @@
 """`python -m kindling.prober SOCKET`: takes jobs from the operator, at a unix socket, and gives answers.
 
 One connection for each job: a line in, a line out; whoever closes it before wants no answer any more.
-Needs no rights in the cluster and keeps no variable but `KEPT`. Ends on SIGTERM, or with its standard input where that is
-a pipe or a socket: then its parent is gone.
+Needs no rights in the cluster and keeps no variable but `KEPT`. Ends on SIGTERM, or with its standard input
+where that is a pipe or a socket: then its parent is gone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from pathlib import Path
 from kindling.prober.jobs import LONGEST_LINE
 from kindling.prober.pool import Pool
 from kindling.prober.workers import Parent
-
 
 KEPT = ("RES_OPTIONS",)
 """Variables of the resolver, for where a name server is slow to say that it does not know a name."""
