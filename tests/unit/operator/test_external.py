@@ -155,6 +155,22 @@ def test_an_answer_to_another_question_is_none() -> None:
     scenario(story)
 
 
+def test_an_answer_to_another_question_while_somebody_waits_requeues_at_once() -> None:
+    """A password that changes while a login with the one before is under way."""
+
+    async def story() -> None:
+        workload = Workload(asyncio.get_running_loop().create_future())
+        assert await workload.again("old password") is None
+        waiting = asyncio.create_task(workload.again("new password"))
+        await asyncio.sleep(0.02)
+        workload.answer.set_result(GOOD)  # type: ignore[union-attr]
+        assert await waiting is None
+        assert workload.named == [KEY], "else it would be looked at again after a minute"
+        assert await workload.again("new password") == GOOD
+
+    scenario(story)
+
+
 def test_a_bug_in_asking_is_told_of_and_the_key_named(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
         async def broken(_: Any) -> ExternalResult:

@@ -84,14 +84,14 @@ class ExternalState:
         for name in self._members.get(key, set()) - probes.keys():
             self._probes.pop((key, name), None)
             self._due.pop((key, name), None)
-        unanswered = []
+        unanswered: dict[Member, Hashable] = {}
         for name, probe in probes.items():
             member = key, name
             self._probes[member] = probe
             known = self._matching(member, probe.cache_key)
             if known is None:
                 self._start(member, self._ask(member, probe))
-                unanswered.append(member)
+                unanswered[member] = probe.cache_key
             else:
                 self._know(member, replace(known, fresh=False))
                 self._schedule(member)
@@ -116,7 +116,7 @@ class ExternalState:
             return known.cached.result
         self._begin(member, action)
         if known is None or known.cached.result.reason != reasons.NOT_RESPONDING:
-            await self._wait([member])
+            await self._wait({member: action.cache_key})
         known = self._matching(member, action.cache_key)
         if known is None:
             return None
@@ -183,15 +183,21 @@ class ExternalState:
         self._members.setdefault(member[0], set()).add(member[1])
         self._running[member] = asyncio.create_task(self._finish(member, work))
 
-    async def _wait(self, members: Collection[Member]) -> None:
-        tasks = {self._running[member] for member in members if member in self._running}
+    async def _wait(self, wanted: Mapping[Member, Hashable]) -> None:
+        """Wait for answers to these cache keys. An answer to another one, which was under way, requeues."""
+        tasks = {self._running[member] for member in wanted if member in self._running}
         if not tasks:
             return
-        self._waiting.update(members)
+        before = {member: self._known.get(member) for member in wanted}
+        self._waiting.update(wanted)
         try:
             await asyncio.wait(tasks, timeout=WAIT_SECONDS)
         finally:
-            self._waiting.difference_update(members)
+            self._waiting.difference_update(wanted)
+        for member, cache_key in wanted.items():
+            known = self._known.get(member)
+            if known is not None and known is not before[member] and known.cached.cache_key != cache_key:
+                self._requeue(member[0])
 
     async def _finish(self, member: Member, work: Coroutine[Any, Any, None]) -> None:
         try:

@@ -85,18 +85,22 @@ class Reconciliation(ChildWriter):
     async def _finish(self) -> Result:
         """Do what remains before a deleted resource may go, then remove its finalizer."""
         await self._gather()
+        problem: Problem | None = None
         refusal: Rejected | None = None
         if not (paused := self.kind.paused(self.cr)):
             await self._store_decisions()
-            _, refusal = await self._converge()
+            problem, refusal = await self._converge()
         finish = self.kind.finish(self.cr, self._observed())
         if finish.done and not paused:
             await self._patch(finalizers.release_patch(self.kind, self.cr))
             raise ResourceDeleted
-        await self._report(finish.report)
+        report = finish.report
+        if problem is not None:
+            report = self.kind.status(self.cr, self._observed(), SyncResult(in_sync=False, problem=problem))
+        await self._report(report)
         if refusal is not None:
             raise refusal
-        return finish.report.result
+        return report.result
 
     async def _probe(self) -> None:
         """Have the answers of all members, as far as they come soon."""
