@@ -19,6 +19,7 @@ CONTROLLERS = (
     "disruption-controller",
     "endpointslice-controller",
     "garbage-collector-controller",
+    "job-controller",
     "namespace-controller",
     "node-lifecycle-controller",
     "persistentvolumeclaim-protection-controller",

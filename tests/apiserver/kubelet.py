@@ -102,14 +102,16 @@ class _Node:
         elif not pod["spec"].get("nodeName"):
             target = {"apiVersion": "v1", "kind": "Node", "name": NODE}
             self._ask("POST", f"{path}/binding", body={"metadata": {"name": meta["name"]}, "target": target})
-        elif (pod.get("status") or {}).get("phase") != "Running":
+        elif (pod.get("status") or {}).get("phase") not in ("Running", "Succeeded"):
             timer = threading.Timer(START_SECONDS, self._start, (path, pod))
             timer.daemon = True
             timer.start()
 
     def _start(self, path: str, pod: Json) -> None:
         with contextlib.suppress(OSError, http.client.HTTPException):  # The test may be over by now.
-            status = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": _running(pod)}
+            ends = pod["spec"].get("restartPolicy") == "Never"
+            status = _succeeded(pod) if ends else _running(pod)
+            status = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status}
             self._ask("PATCH", f"{path}/status", body=status, content_type=MERGE_PATCH)
 
     def _ask(self, method: str, path: str, **what: Any) -> Json:
@@ -147,3 +149,18 @@ def _running(pod: Json) -> Json:
             for container in pod["spec"]["containers"]
         ],
     }
+
+
+def _succeeded(pod: Json) -> Json:
+    """Of a Pod that runs to its end, as a Job's does."""
+    status = _running(pod)
+    since = status["startTime"]
+    ended = {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": since, "finishedAt": since}}
+    conditions = [
+        {**item, "status": "False", "reason": "PodCompleted"} if item["type"].endswith("Ready") else item
+        for item in status["conditions"]
+    ]
+    containers = [
+        {**item, "ready": False, "started": False, "state": ended} for item in status["containerStatuses"]
+    ]
+    return {**status, "phase": "Succeeded", "conditions": conditions, "containerStatuses": containers}

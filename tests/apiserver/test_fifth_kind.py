@@ -20,7 +20,7 @@ import yaml
 
 from tests.apiserver.apiclient import MERGE_PATCH, Api, Json, Response
 from tests.apiserver.controlplane import ControlPlane
-from tests.apiserver.http_members import DOWN_SECONDS, members
+from tests.apiserver.http_members import DOWN_SECONDS, servers
 from tests.apiserver.kinds import CRD_COLLECTION
 from tests.apiserver.operator_process import REPOSITORY, OperatorProcess, operator
 from tests.guides import blocks, copy, write
@@ -242,11 +242,12 @@ def test_a_run_ends_once_and_the_last_one_lets_the_resource_go(serving: Operator
 def test_one_primary_and_one_restart_at_a_time(serving: OperatorProcess, api: Api) -> None:
     body = {"apiVersion": "toys.example.com/v1", "kind": "Ensemble", "metadata": {"name": "trio"}}
     ensemble, address = f"{ENSEMBLES}/trio", f"{CONFIG_MAPS}/trio-primary"
-    with members(3) as servers:
+    with servers(3) as listening:
         listed = [
             {"name": f"m{number}", "host": "127.0.0.1", "port": server.server_port}
-            for number, server in enumerate(servers)
+            for number, server in enumerate(listening)
         ]
+        members = [server.members[""] for server in listening]
         spec = {"members": listed, "primary": "m0", "version": "1"}
 
         def ready() -> tuple[str, str]:
@@ -255,7 +256,7 @@ def test_one_primary_and_one_restart_at_a_time(serving: OperatorProcess, api: Ap
 
         def points_to(number: int) -> bool:
             data = api.get(address).body.get("data") or {}
-            return data.get("port") == str(servers[number].server_port)
+            return data.get("port") == str(listening[number].server_port)
 
         wrong = {**spec, "primary": "m9"}
         refused = api.create(ENSEMBLES, {**body, "spec": wrong})
@@ -266,26 +267,26 @@ def test_one_primary_and_one_restart_at_a_time(serving: OperatorProcess, api: Ap
             api.merge(ensemble, {"spec": {"primary": "m2"}}).accepted()
             within(SECONDS, lambda: points_to(2) and ready() == ("True", "MembersReady"))
             api.merge(ensemble, {"spec": {"version": "2"}}).accepted()
-            within(3 * SECONDS, lambda: {server.state["version"] for server in servers} == {"2"})
+            within(3 * SECONDS, lambda: {member.version for member in members} == {"2"})
             within(SECONDS, lambda: ready() == ("True", "MembersReady"))
-            assert [server.changes for server in servers] == [
-                ["/promote", "/demote", "/restart?version=2"],
-                ["/restart?version=2"],
-                ["/promote", "/restart?version=2"],
+            assert [member.changes for member in members] == [
+                ["promote", "demote", "restart?version=2"],
+                ["restart?version=2"],
+                ["promote", "restart?version=2"],
             ]
-            restarts = sorted(server.restarted for server in servers)
-            assert servers[2].restarted == restarts[2], "the primary comes last"
+            restarts = sorted(member.restarted for member in members)
+            assert members[2].restarted == restarts[2], "the primary comes last"
             assert all(b - a > DOWN_SECONDS for a, b in itertools.pairwise(restarts)), "one at a time"
 
-            servers[1].hangs.set()
+            members[1].hangs.set()
             within(SECONDS, lambda: ready() == ("False", "MembersUnknown"))
             api.merge(ensemble, {"spec": {"primary": "m0"}}).accepted()
             time.sleep(2.0)
             assert points_to(2), "it may be the primary for all that is known"
-            servers[1].hangs.clear()
+            members[1].hangs.clear()
             within(SECONDS, lambda: points_to(0) and ready() == ("True", "MembersReady"))
             count = serving.value("kindling_external_actions_total", action="restart", result="success")
-            assert count == len(servers)
+            assert count == len(members)
             removed(api.delete(ensemble))
         except AssertionError as error:
             raise AssertionError(f"{error}\n{serving.log()[-3000:]}") from None

@@ -6,7 +6,8 @@ compared word by word.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from kindling.kinds.base import Kind
@@ -15,6 +16,7 @@ from kindling.kube.resources import POD, SECRET, VOLUME_CLAIM, Ref
 from tests.apiserver.apiclient import Json
 from tests.apiserver.cluster import KINDS_BY_NAME, Cluster, ref_to
 from tests.apiserver.kinds import LEAST_SPEC, MEMCACHED, MY_CUSTOM_RESOURCE, POSTGRESQL, PULSAR_CONSUMER
+from tests.convergence import guide_scenarios
 
 NAME, WORD = "it", "word"
 FIRST, SECOND = "the first", "the second"
@@ -101,7 +103,7 @@ def _of_a_secret(namespace: str) -> Json:
 
 
 def _stories() -> Iterator[Scenario]:
-    kinds: tuple[tuple[str, Callable[[str], Json], dict[str, Json]], ...] = (
+    kinds: tuple[tuple[str, Callable[[str], Json], Mapping[str, Json]], ...] = (
         (
             POSTGRESQL.id,
             _postgresql,
@@ -123,7 +125,7 @@ def _stories() -> Iterator[Scenario]:
             {"change": {"name": "another"}},
         ),
     )
-    for crd, first, edits in kinds:
+    for crd, first, edits in [*kinds, *guide_scenarios.kinds()]:
         kind, spec = KINDS_BY_NAME[crd], first
 
         def story(
@@ -170,7 +172,9 @@ def _stories() -> Iterator[Scenario]:
         yield story("deleted", _delete)
 
 
-SCENARIOS = tuple(_stories())
+ONLY = os.environ.get("KINDLING_SCENARIOS", "").split(",")
+"""Kinds whose scenarios alone are tried; empty for all."""
+SCENARIOS = tuple(story for story in _stories() if ONLY == [""] or story.kind.type.kind in ONLY)
 # Between them they make, edit, scale, delete, change a password and look at others.
 SAMPLE = tuple(
     scenario
@@ -183,5 +187,11 @@ SAMPLE = tuple(
         "Memcached deleted",
         "PulsarConsumer children deleted",
         "MyCustomResource friend goes",
+        "Errand created",
+        "Errand another run",
+        "Errand deleted",
+        "Ensemble another primary",
+        "Ensemble another version",
+        "Greeting children deleted",
     )
 )

@@ -36,7 +36,7 @@ STILL_SECONDS = 2.5
 SECONDS = 60.0
 LOGIN_SECONDS = 20.0
 TRIES = 3
-UNANSWERED = {"Reconciling", "LoginFailed", "NotResponding"}
+UNANSWERED = {"Reconciling", "LoginFailed", "NotResponding", "Running", "MembersUnknown", "MembersDiffer"}
 """Reasons of Ready that none of the stories begins or ends with: something is still to come."""
 ALWAYS = {**ENVIRONMENT, "KINDLING_TUNNEL": "1"}
 NAMESPACES = "/api/v1/namespaces"
