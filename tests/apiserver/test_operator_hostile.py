@@ -29,7 +29,7 @@ from tests.apiserver.conftest import ENVIRONMENT
 from tests.apiserver.kinds import MEMCACHED, MY_CUSTOM_RESOURCE, POSTGRESQL
 from tests.apiserver.operator_process import SOURCE, OperatorProcess, operator
 from tests.convergence.database import database, drop, lets_in
-from tests.convergence.stage import let_the_operator_in
+from tests.convergence.harness import admit_operator
 from tests.unit.operator.conftest import Files
 from tests.unit.operator.hostile import SORTS, all_sorts
 
@@ -193,7 +193,7 @@ def place(running_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) ->
         addresses = Addresses(
             ports={**ports, HONEST: files.port},
             behind=directory / "behind",
-            enters=partial(let_the_operator_in, api, files),
+            enters=partial(admit_operator, api, files),
         )
         stack.enter_context(prober(addresses, directory / "socket"))
         for namespace in addresses.ports:

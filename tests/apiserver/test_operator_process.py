@@ -153,16 +153,14 @@ def test_more_watches_than_a_pool_of_connections_would_hold(
         wait(lambda: handled(api, names[-1]), what=process.log())
 
 
-def test_silence_on_one_watch_is_deafness_and_healthz_names_it(
-    api: Api, between: Proxy, namespaces: list[str]
-) -> None:
+def test_a_stalled_watch_fails_healthz_by_name(api: Api, between: Proxy, namespaces: list[str]) -> None:
     # Not less: on a busy machine a watch in good order may begin anew seconds late.
     env = {"KINDLING_NAMESPACE": namespaces[0], "KINDLING_WATCH_SECONDS": "5"}
     with operator(between.plane, env=env) as process:
         process.wait_ready()
         time.sleep(11)  # longer than a watch may go without beginning anew
         assert process.get("/healthz") == (200, "ok")
-        between.silence(ALL)
+        between.stall(ALL)
         wait(lambda: process.get("/healthz")[0] == 503, what=process.log())
         _, why = process.get("/healthz")
         assert why.startswith("watch stalled: no watch for ")
@@ -182,7 +180,7 @@ def test_a_deletion_in_the_dark_is_found_when_the_kind_is_listed_anew(
         create(api, only)
         wait(lambda: handled(api, only), what=process.log())
         assert process.value("kindling_relists_total") == 0
-        between.silence(path)
+        between.stall(path)
         api.delete(f"{path}/mydb").accepted()
         time.sleep(0.5)
         before = process.value("kindling_cache_objects")

@@ -1,4 +1,4 @@
-"""One stage for all sweeps: cluster, proxy, database and what was learnt of the stories last the session."""
+"""One harness for all sweeps: cluster, proxy, database and reference runs last the session."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.convergence.stage import Stage, stage
+from tests.convergence.harness import Harness, running_harness
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with stage(directory=tmp_path_factory.mktemp("stage")) as running:
+def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
+    with running_harness(directory=tmp_path_factory.mktemp("harness")) as running:
         yield running

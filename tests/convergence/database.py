@@ -1,6 +1,7 @@
 """One real PostgreSQL server for all the Postgresql resources of a sweep, each with a user of its own.
 
-Every resource has made another password for the operator's own role; `Door` sets the one whose turn it is.
+Every resource has another generated password for the operator's own role; `ForwardTarget` sets the one
+that is needed now.
 """
 
 from __future__ import annotations

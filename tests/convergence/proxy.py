@@ -1,7 +1,7 @@
-"""A proxy in front of the API server, which passes all on, numbers what is written, and does harm as told.
+"""A proxy in front of the API server, which passes all on, numbers what is written, and does harm on request.
 
 Apart from the tests, because a fault between the operator and the API server is nothing that either of
-the two can be told to have. It answers with the API server's own certificate. What can go wrong with a
+the two can do by itself. It answers with the API server's own certificate. What can go wrong with a
 watch, or with an older view, is in `streams`; here is what can go wrong with a write, or with any request.
 """
 
@@ -24,8 +24,8 @@ from aiohttp import web
 
 from tests.apiserver.audit import APART
 from tests.apiserver.controlplane import ControlPlane
-from tests.convergence.streams import Streams
-from tests.convergence.tunnel import Door
+from tests.convergence.forward_target import ForwardTarget
+from tests.convergence.watch_faults import Streams
 
 READS = frozenset({"GET", "HEAD"})
 LONGEST_LINE = 2**22
@@ -33,7 +33,7 @@ PASSED = ("Authorization", "Content-Type", "Accept", "User-Agent")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class ProxiedRequest:
     """One request, as it came."""
 
     method: str
@@ -60,7 +60,7 @@ class Asked:
 
     @property
     def writes(self) -> bool:
-        """Whether for a resource: an Event tells of a write, a Lease is the process's own."""
+        """Whether for a resource: an Event reports a write, a Lease is the process's own."""
         return self.method not in READS and self.plural not in APART
 
 
@@ -68,7 +68,7 @@ class Asked:
 class Write:
     """One that was answered by the API server. `effective`: whether anything is other than it was."""
 
-    asked: Asked
+    asked: ProxiedRequest
     status: int
     effective: bool
 
@@ -94,13 +94,13 @@ class Fault:
 
 @dataclass
 class Proxy:
-    """`plane` is the control plane as seen through it. May be told things from any thread."""
+    """`plane` is the control plane as seen through it. Its methods may be called from any thread."""
 
     plane: ControlPlane
     streams: Streams
-    database: Door | None = None
+    database: ForwardTarget | None = None
     """Where every Pod's port leads to, if anywhere."""
-    asked: list[Asked] = field(default_factory=list)
+    asked: list[ProxiedRequest] = field(default_factory=list)
     says_version: str = ""
     """What it calls itself where it is asked for its version; empty for what the API server says."""
     _upstream: str = ""
@@ -111,12 +111,12 @@ class Proxy:
     _shares: Sequence[tuple[int, float]] = ()
     _held: Sequence[tuple[str, str]] = ()
 
-    def silence(self, path: str) -> None:
+    def stall(self, path: str) -> None:
         """From now on no watch on this path brings anything, nor ends: as when a firewall forgot it."""
-        self.streams.silence(path)
+        self.streams.stall(path)
 
     def expire(self, path: str) -> None:
-        """End the silence as an API server does that has forgotten what happened meanwhile: 410 Gone."""
+        """End the stall as an API server does that has forgotten what happened meanwhile: 410 Gone."""
         self.streams.expire(path)
 
     def cut(self) -> None:
@@ -130,7 +130,7 @@ class Proxy:
     def hold(self, *which: tuple[str, str]) -> None:
         """Keep back the answers to these, a method and a part of the path each; with none, no longer."""
         self._held = which
-        self.streams.tell()
+        self.streams.notify()
 
     def writes(self, namespace: str) -> list[Write]:
         """Those that were answered, in order."""
@@ -154,7 +154,7 @@ class Proxy:
 
     async def _pass_on(self, request: web.Request, session: aiohttp.ClientSession) -> web.StreamResponse:
         split = urlsplit(request.raw_path)
-        asked = Asked(method=request.method, path=split.path, query=parse_qs(split.query))
+        asked = ProxiedRequest(method=request.method, path=split.path, query=parse_qs(split.query))
         self.asked.append(asked)
         if (status := self._share()) is not None:
             return _refusal(status, retry_after=1)
@@ -185,7 +185,7 @@ class Proxy:
         return response
 
     async def _write(
-        self, request: web.Request, session: aiohttp.ClientSession, asked: Asked
+        self, request: web.Request, session: aiohttp.ClientSession, asked: ProxiedRequest
     ) -> web.StreamResponse:
         written = self._writes[asked.namespace]
         written.append(None)
@@ -217,13 +217,17 @@ class Proxy:
                 return status
         return None
 
-    async def _release(self, asked: Asked) -> None:
+    async def _release(self, asked: ProxiedRequest) -> None:
         """Once nothing keeps the answer back any longer."""
         while any(asked.method == method and part in asked.path for method, part in self._held):
-            await self.streams.told()
+            await self.streams.notified()
 
     async def _commit(
-        self, request: web.Request, session: aiohttp.ClientSession, asked: Asked, place: tuple[str, int]
+        self,
+        request: web.Request,
+        session: aiohttp.ClientSession,
+        asked: ProxiedRequest,
+        place: tuple[str, int],
     ) -> web.Response:
         headers, target = _passed(request), self._upstream + request.raw_path
         before = b""
@@ -262,11 +266,11 @@ def _refusal(status: int, *, retry_after: int | None) -> web.Response:
     reason = {409: "Conflict", 429: "TooManyRequests", 500: "InternalError"}[status]
     body = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": status}
     headers = {"Retry-After": str(retry_after)} if retry_after is not None else {}
-    return web.json_response({**body, "message": "as told"}, status=status, headers=headers)
+    return web.json_response({**body, "message": "as the test asks"}, status=status, headers=headers)
 
 
 @contextmanager
-def proxy(plane: ControlPlane, *, directory: Path, database: Door | None = None) -> Iterator[Proxy]:
+def proxy(plane: ControlPlane, *, directory: Path, database: ForwardTarget | None = None) -> Iterator[Proxy]:
     """Start one, on a thread of its own; its kubeconfig goes to `directory`."""
     ready, stop = threading.Event(), threading.Event()
     running = Proxy(plane, Streams(), database=database, _upstream=plane.url)

@@ -59,28 +59,28 @@ GIVEN = frozenset(
 # A Pod is what its controller made of its template, which is compared: whether it is there is what counts.
 OF_A_POD = frozenset({"metadata"})
 
-Occasion = tuple[str, str, str]
+LifecycleEvent = tuple[str, str, str]
 """ADDED, DELETED or, of a Secret's content, MODIFIED; the resource's name in the API, the object's."""
 
 
 @dataclass(frozen=True)
-class End:
+class Snapshot:
     """How things stand in a namespace and what came and went until then."""
 
     objects: dict[str, Any]
-    occasions: Counter[Occasion]
+    lifecycle: Counter[LifecycleEvent]
 
-    def differs(self, other: End) -> list[str]:
+    def differs(self, other: Snapshot) -> list[str]:
         """What is otherwise there, each in a line; empty if nothing is."""
         lines = [
             f"{name}: {_first_difference(self.objects.get(name), other.objects.get(name))}"
             for name in sorted(self.objects.keys() | other.objects.keys())
             if self.objects.get(name) != other.objects.get(name)
         ]
-        for occasion in sorted(self.occasions.keys() | other.occasions.keys()):
-            here, there = self.occasions[occasion], other.occasions[occasion]
+        for event in sorted(self.lifecycle.keys() | other.lifecycle.keys()):
+            here, there = self.lifecycle[event], other.lifecycle[event]
             if here != there:
-                lines.append(f"{' '.join(occasion)}: {here} times, not {there}")
+                lines.append(f"{' '.join(event)}: {here} times, not {there}")
         return lines
 
 
@@ -89,28 +89,28 @@ class Recorder:
     """Begins with what is there; safe to be asked from any thread."""
 
     _objects: dict[str, dict[Ref, Json]] = field(default_factory=dict)
-    _occasions: dict[str, Counter[Occasion]] = field(default_factory=dict)
+    _lifecycle: dict[str, Counter[LifecycleEvent]] = field(default_factory=dict)
     _changed: dict[str, float] = field(default_factory=dict)
     _versions: dict[str, list[int]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def end(self, namespace: str) -> End:
+    def end(self, namespace: str) -> Snapshot:
         with self._lock:
             objects = dict(self._objects.get(namespace, {}))
-            occasions = Counter(self._occasions.get(namespace, ()))
+            lifecycle = Counter(self._lifecycle.get(namespace, ()))
         found: dict[str, Any] = {}
         for ref, obj in objects.items():
             name = f"{ref.type.plural} {_steady(ref)}"
             also = sum(1 for key in found if key.split("#")[0] == name)
             found[f"{name}#{also}" if also else name] = _normal(ref.type, obj, namespace)
-        return End(found, occasions)
+        return Snapshot(found, lifecycle)
 
     def still_for(self, namespace: str) -> float:
         """For how many seconds nothing at all has changed there."""
         return time.monotonic() - self._changed.get(namespace, 0.0)
 
     def versions(self, namespace: str) -> list[int]:
-        """Of every change there, in order of their being told."""
+        """Of every change there, in order they arrived."""
         with self._lock:
             return list(self._versions.get(namespace, ()))
 
@@ -129,11 +129,11 @@ class Recorder:
                 objects.pop(ref, None)
             else:
                 objects[ref] = event["object"]
-            # A Secret's content is told from another by its change alone: what was made looks all the same.
+            # A Secret's content is distinguished by its change alone: what was made looks all the same.
             changed = event["type"] == "MODIFIED" and event["object"].get("data") != known.get("data")
             if event["type"] != "MODIFIED" or (type == SECRET and changed):
-                occasion = (event["type"], type.plural, _steady(ref))
-                self._occasions.setdefault(namespace, Counter())[occasion] += 1
+                seen = (event["type"], type.plural, _steady(ref))
+                self._lifecycle.setdefault(namespace, Counter())[seen] += 1
 
 
 def _steady(ref: Ref) -> str:

@@ -1,6 +1,6 @@
-"""What happens to a resource of each kind, from a first state on: the stories that every fault is tried in.
+"""What happens to a resource of each kind, from a first state on: the scenarios that every fault is tried in.
 
-Each is told in a namespace of its own, about a resource of the same name, so that all tellings can be
+Each runs in a namespace of its own, about a resource of the same name, so that all runs can be
 compared word by word.
 """
 
@@ -102,7 +102,7 @@ def _of_a_secret(namespace: str) -> Json:
     return {**spec, "passwordSecretRef": {"name": WORD}}
 
 
-def _stories() -> Iterator[Scenario]:
+def _scenarios() -> Iterator[Scenario]:
     kinds: tuple[tuple[str, Callable[[str], Json], Mapping[str, Json]], ...] = (
         (
             POSTGRESQL.id,
@@ -128,7 +128,7 @@ def _stories() -> Iterator[Scenario]:
     for crd, first, edits in [*kinds, *guide_scenarios.kinds()]:
         kind, spec = KINDS_BY_NAME[crd], first
 
-        def story(
+        def scenario(
             what: str,
             act: Act,
             *,
@@ -152,14 +152,14 @@ def _stories() -> Iterator[Scenario]:
             cluster.create(kind, ref.namespace, ref.name, spec(ref.namespace))
 
         database = crd == POSTGRESQL.id
-        yield story("created", create, creates=True, password=FIRST if database else "")
+        yield scenario("created", create, creates=True, password=FIRST if database else "")
         for what, edit in edits.items():
-            yield story(what, _edit(edit), password=str(edit.get("password", FIRST)) if database else "")
+            yield scenario(what, _edit(edit), password=str(edit.get("password", FIRST)) if database else "")
         if kind.children:
             password = FIRST if database else ""
-            yield story("children deleted", _delete_children, password=password)
+            yield scenario("children deleted", _delete_children, password=password)
         if database:
-            yield story(
+            yield scenario(
                 "password of a Secret",
                 _change_secret,
                 before=_secret(FIRST),
@@ -167,14 +167,14 @@ def _stories() -> Iterator[Scenario]:
                 spec=_of_a_secret,
             )
         if crd == MY_CUSTOM_RESOURCE.id:
-            yield story("friend comes", _friend_comes)
-            yield story("friend goes", _friend_goes, before=_friend_comes)
-        yield story("deleted", _delete)
+            yield scenario("friend comes", _friend_comes)
+            yield scenario("friend goes", _friend_goes, before=_friend_comes)
+        yield scenario("deleted", _delete)
 
 
 ONLY = os.environ.get("KINDLING_SCENARIOS", "").split(",")
 """Kinds whose scenarios alone are tried; empty for all."""
-SCENARIOS = tuple(story for story in _stories() if ONLY == [""] or story.kind.type.kind in ONLY)
+SCENARIOS = tuple(scenario for scenario in _scenarios() if ONLY == [""] or scenario.kind.type.kind in ONLY)
 # Between them they make, edit, scale, delete, change a password and look at others.
 SAMPLE = tuple(
     scenario

@@ -1,4 +1,4 @@
-"""The proxy does the harm that it is told to do, and no other; it knows a write that changed nothing.
+"""The proxy does the harm that it is asked to do, and no other; it knows a write that changed nothing.
 
 What the operator makes of such harm the other tests say; without these they might be seeing none.
 """
@@ -21,17 +21,17 @@ from kindling.kube.resources import CONFIG_MAP
 from tests.apiserver.apiclient import Api, Json
 from tests.apiserver.audit import wait_until
 from tests.apiserver.controlplane import ControlPlane
+from tests.convergence.forward_target import ForwardTarget
+from tests.convergence.harness import Harness
 from tests.convergence.proxy import Fault, Proxy, proxy
-from tests.convergence.stage import Stage
-from tests.convergence.streams import Event
-from tests.convergence.tunnel import Door
+from tests.convergence.watch_faults import Event
 
 SECONDS = 20.0
 WHERE = CONFIG_MAP.path(namespace="default")
 
 
 @pytest.fixture(scope="module")
-def plane(made: Stage) -> ControlPlane:
+def plane(made: Harness) -> ControlPlane:
     """One on which others' objects are about as well; a proxy of its own is put before it."""
     return made.cluster.plane
 
@@ -112,7 +112,7 @@ def test_writes_are_numbered_and_one_without_effect_is_known(between: Proxy, tru
 
 @pytest.mark.parametrize("status", [409, 429, 500])
 @pytest.mark.parametrize("commits", [False, True])
-def test_a_write_is_answered_as_told(
+def test_a_write_is_answered_as_asked(
     between: Proxy, truth: Api, api: Api, status: int, commits: bool
 ) -> None:
     between.at_write("default", 2, Fault(commits=commits, answer=status))
@@ -134,7 +134,7 @@ def test_a_write_can_lose_its_answer_and_something_be_done_first(
     assert there == [names(truth)] == [["a"] if commits else []]
 
 
-def test_an_event_that_is_lost_is_never_told(between: Proxy, truth: Api) -> None:
+def test_an_event_that_is_lost_never_arrives(between: Proxy, truth: Api) -> None:
     since = version(truth)
     between.streams.drops.add(Event("default", "configmaps", 2))
     watch = Watch(between.plane, since=since)
@@ -158,12 +158,12 @@ def test_what_is_held_back_comes_later_or_is_forgotten_with_410(between: Proxy, 
     watch = Watch(between.plane, since=version(truth))
     truth.create(WHERE, body("a")).accepted()
     watch.wait("a")
-    between.silence(WHERE)
+    between.stall(WHERE)
     truth.create(WHERE, body("b")).accepted()
     assert watch.last_result == ["a"]
-    between.streams.speak(WHERE)
+    between.streams.resume(WHERE)
     watch.wait("a", "b")
-    between.silence(WHERE)
+    between.stall(WHERE)
     truth.create(WHERE, body("c")).accepted()
     between.expire(WHERE)
     watch.wait("a", "b", "410")
@@ -229,8 +229,8 @@ def test_a_login_that_is_given_up_takes_nothing_from_the_next() -> None:
         seen.append(len(inside))
         inside.remove(pod)
 
-    async def crowd() -> None:
-        door = Door(1, enters)
+    async def workload() -> None:
+        door = ForwardTarget(1, enters)
         for number in range(4):
             path = f"/api/v1/namespaces/ns/pods/pod-{number}/portforward"
             turn = asyncio.create_task(door.forward(make_mocked_request("GET", path)))
@@ -238,5 +238,5 @@ def test_a_login_that_is_given_up_takes_nothing_from_the_next() -> None:
             turn.cancel()
         await asyncio.to_thread(wait_until, lambda: len(seen) == 4, what="not all four", seconds=SECONDS)
 
-    asyncio.run(crowd())
+    asyncio.run(workload())
     assert seen == [1, 1, 1, 1]

@@ -161,7 +161,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @dataclass(frozen=True)
-class Undisturbed:
+class ReferenceRun:
     """What is seen of the scenario with all rights, at its two points of rest, and what it took."""
 
     begun: set[str]
@@ -170,7 +170,7 @@ class Undisturbed:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(place: Cluster) -> Undisturbed:
+def undisturbed(place: Cluster) -> ReferenceRun:
     mark = place.audit.mark()
     scenario = Scenario(place, "undisturbed")
     with operator(place.operator_plane, env=ENVIRONMENT, kept=True) as process:
@@ -182,17 +182,17 @@ def undisturbed(place: Cluster) -> Undisturbed:
         scenario.wait_settled()
         changed = scenario.facts()
     scenario.end()
-    return Undisturbed(begun, changed, place.audit.requests(mark))
+    return ReferenceRun(begun, changed, place.audit.requests(mark))
 
 
-def test_every_right_is_used_and_no_other_is_asked_for(undisturbed: Undisturbed) -> None:
+def test_every_right_is_used_and_no_other_is_asked_for(undisturbed: ReferenceRun) -> None:
     assert denied(undisturbed.requests) == set()
     assert {str(right) for right in granted()} == {str(right) for right in used(undisturbed.requests)}
 
 
 @pytest.mark.parametrize("right", EACH_RIGHT)
 def test_without_it_something_fails_and_with_it_all_comes_true(
-    place: Cluster, undisturbed: Undisturbed, right: Right
+    place: Cluster, undisturbed: ReferenceRun, right: Right
 ) -> None:
     scenario = Scenario(place, f"without-{granted().index(right)}")
     if place.get(LEADER) is not None:

@@ -26,7 +26,7 @@ from tests.convergence.rights import denied, granted, of_kinds, used
 SECONDS = 90.0
 LEADER = Ref(LEASE, NAMESPACE, ACCOUNT)
 IN_TROUBLE = "list events.events.k8s.io"
-"""Asked for when something has been in trouble for long: `test_rights` has such a resource."""
+"""ProxiedRequest for when something has been in trouble for long: `test_rights` has such a resource."""
 KEPT = (POD, SECRET, VOLUME_CLAIM)
 """Not deleted: by hand one would lose a password or data."""
 ADDED: dict[str, Json] = {
@@ -44,7 +44,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def environment(*kinds: str) -> dict[str, str]:
-    """As the stack tells it: the images of others are not there."""
+    """As the stack sets it: the images of others are not there."""
     absent = set(images.operands()) - set(images.operands(kinds))
     return {
         "RES_OPTIONS": "timeout:1 attempts:1",

@@ -1,4 +1,4 @@
-"""Specs that wander: after each change all comes to rest, and the way there leaves no trace.
+"""Specs that wander: after each change all reach a steady state, and the way there leaves no trace.
 
 The real operator and a real API server with controllers. All walks take each step together, so that what
 takes long, waiting until nothing happens any more, is shared. `KINDLING_WALKS_SEED` repeats what a run says
@@ -23,8 +23,8 @@ from kindling.kube.resources import SECRET, Object, Ref
 from tests.apiserver.cluster import KINDS_BY_NAME, Cluster, cluster, path, ref_to
 from tests.apiserver.kinds import LEAST_SPEC
 from tests.apiserver.operator_process import operator
-from tests.convergence.drawing import KEY, Walk, walks
-from tests.convergence.drawing import SECRET as GIVEN
+from tests.convergence.strategies import KEY, Walk, walks
+from tests.convergence.strategies import SECRET as GIVEN
 from tests.differences import differences
 
 WANDERING, ANEW = "wandering-there", "made-from-scratch"
@@ -142,7 +142,7 @@ def _rest(cluster: Cluster, wanderers: list[Wanderer]) -> list[str]:
     try:
         cluster.wait_settled(*(each.ref for each in wanderers), seconds=SECONDS)
     except AssertionError as error:
-        raise AssertionError(_told(wanderers)) from error
+        raise AssertionError(_report(wanderers)) from error
     wrong = []
     for each in wanderers:
         found, ready = cluster.get(each.ref), cluster.ready(each.ref)
@@ -153,7 +153,7 @@ def _rest(cluster: Cluster, wanderers: list[Wanderer]) -> list[str]:
     return wrong
 
 
-def _told(wanderers: list[Wanderer]) -> str:
+def _report(wanderers: list[Wanderer]) -> str:
     return "\n".join(map(str, wanderers))
 
 

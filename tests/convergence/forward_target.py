@@ -18,8 +18,8 @@ from kindling.kube.portforward import CHUNK, DATA, ERRORS, PROTOCOL
 
 
 @dataclass
-class Door:
-    """The way to `port`, for one at a time. `enters` is told of whose turn it is: namespace and Pod."""
+class ForwardTarget:
+    """The way to `port`, for one at a time. `enters` gets the namespace and Pod of each connection."""
 
     port: int
     enters: Callable[[str, str], None]

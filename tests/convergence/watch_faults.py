@@ -31,7 +31,7 @@ class Event:
 
 @dataclass
 class Streams:
-    """May be told things from any thread; a path of EVERY means all watches."""
+    """Its methods may be called from any thread; a path of EVERY means all watches."""
 
     version: int | None = None
     """If set, what is listed is as it was then."""
@@ -55,29 +55,29 @@ class Streams:
         """Once, on the loop that it works on."""
         self._loop = asyncio.get_running_loop()
 
-    def silence(self, path: str) -> None:
+    def stall(self, path: str) -> None:
         self._silent.add(path)
-        self.tell()
+        self.notify()
 
-    def speak(self, path: str) -> None:
-        """End the silence: what was held back comes now."""
+    def resume(self, path: str) -> None:
+        """End the stall: what was held back comes now."""
         self._silent.discard(path)
-        self.tell()
+        self.notify()
 
     def expire(self, path: str) -> None:
         self._gone |= self._watched if path == EVERY else {path}
-        self.speak(path)
+        self.resume(path)
 
     def cut(self) -> None:
         """End every watch, with whatever was on its way."""
         self._ends += 1
-        self.tell()
+        self.notify()
 
-    async def told(self) -> None:
-        """Until something is told once more, to this or by way of `tell`."""
+    async def notified(self) -> None:
+        """Until something changes, here or by way of `notify`."""
         await self._change.wait()
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Have all that waits look again."""
         assert self._loop is not None
         self._loop.call_soon_threadsafe(self._pulse)
@@ -90,7 +90,7 @@ class Streams:
         return path in self._silent or EVERY in self._silent
 
     async def may_begin(self, path: str) -> None:
-        """A watch that begins in a silence gets no answer before it ends."""
+        """A watch that begins in a stall gets no answer before it ends."""
         while self._quiet(path):
             await self._change.wait()
 
@@ -135,7 +135,7 @@ class Streams:
     async def _next(
         self, path: str, lines: asyncio.Queue[tuple[float, bytes]], *, ends: int
     ) -> tuple[float, bytes]:
-        """The next line once it may be heard; any at all, where 410 is to be said in its place."""
+        """The next line once it may be passed on; any at all, where 410 is to be said in its place."""
         getting = asyncio.create_task(lines.get())
         changing: asyncio.Task[object] | None = None
         try:
@@ -156,7 +156,7 @@ class Streams:
                 changing.cancel()
 
     def _event(self, plural: str, line: bytes) -> Event | None:
-        """Which one it is; None for one that is lost, now and whenever it is told again."""
+        """Which one it is; None for one that is lost, now and whenever it is sent again."""
         found = json.loads(line)
         if found["type"] in ("BOOKMARK", "ERROR"):
             return Event("", plural, 0)

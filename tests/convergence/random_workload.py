@@ -1,7 +1,7 @@
-"""What users and others do to a crowd of resources, at random: edits, deletions, tampering with children.
+"""What users and others do to a workload of resources, at random: edits, deletions, tampering with children.
 
 Apart from the soak, which knows when and how long; here is what. Every edit is one that the CRD admits. The
-number of resources stays the same, so that what the operator holds at rest can be compared.
+number of resources stays the same, so that what the operator holds in the steady state can be compared.
 """
 
 from __future__ import annotations
@@ -83,11 +83,11 @@ TAMPERING: Mapping[ResourceType, Json] = {
     SERVICE: {"spec": {"selector": {"edited": "yes"}}},
     NETWORK_POLICY: {"spec": {"podSelector": {"matchLabels": {"edited": "yes"}}}},
 }
-# Out of the operator's watch, by its label; the owner still tells whose it is.
+# Out of the operator's watch, by its label; the owner reference still shows whose it is.
 UNLABELLED: Json = {"metadata": {"labels": None}}
 
 
-class Crowd:
+class RandomWorkload:
     """`count` resources in one namespace; `edit` does one thing to one of them."""
 
     def __init__(self, cluster: Cluster, namespace: str, *, count: int, draw: random.Random) -> None:
@@ -107,7 +107,7 @@ class Crowd:
             (1, self.unlabel_child),
             (2, self.replace),
             (1, self.remake),
-            (1, self.befriend),
+            (1, self.toggle_pod),
         ]
 
     def make(self) -> None:
@@ -156,7 +156,7 @@ class Crowd:
         self._delete(self._ref(number))
         self._create(number)
 
-    def befriend(self, number: int) -> None:
+    def toggle_pod(self, number: int) -> None:
         """A Pod of a name that resources look for comes, or goes."""
         friend = Ref(POD, self._namespace, f"friend-{number % FRIENDS}")
         if self._cluster.get(friend) is not None:

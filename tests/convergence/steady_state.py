@@ -1,4 +1,4 @@
-"""Whether a cluster has come to rest as it should: nothing is written, all is true, nothing is left over.
+"""Whether a cluster is in its steady state: nothing is written, each status is true, nothing is left over.
 
 Apart from the soak, which only says when to look. What the operator knows is asked of it, by name and
 version, and held against lists of the API server.
@@ -24,10 +24,10 @@ from tests.apiserver.operator_process import OperatorProcess
 READY = {crd: "LoginFailed" if crd in (POSTGRESQL.id, POSTGRESQL_EXAMPLE.id) else "" for crd in KINDS_BY_NAME}
 
 
-def wait_at_rest(cluster: Cluster, *, quiet: float, timeout: float) -> float:
+def wait_steady(cluster: Cluster, *, quiet: float, timeout: float) -> float:
     """Until every resource is reported as it is now and nothing was written for so long; how long it took.
 
-    Events come after what they tell of, a few at a time: these are waited for, too.
+    Events come after what they report, a few at a time: these are waited for, too.
     """
     began = time.monotonic()
     wait_until(lambda: not unfinished(cluster), seconds=timeout, what=lambda: unfinished(cluster)[:10])

@@ -58,7 +58,7 @@ class Walk:
 
 
 def walks(kind: Kind, *, count: int, steps: int, seed: int) -> list[Walk]:
-    schema = _telling(schema_of(kind, "spec"))
+    schema = _describing(schema_of(kind, "spec"))
     paths = list(_paths(schema, ()))
     # Of a property with many others in it no more often than of one with none.
     edits = (
@@ -85,7 +85,7 @@ def _paths(schema: Json, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ..
             yield from _paths(below, (*above, name))
 
 
-def _telling(schema: Json, name: str = "") -> Json:
+def _describing(schema: Json, name: str = "") -> Json:
     """The schema with few replicas, and with Secrets that may be there."""
     if name.endswith("SecretRef"):
         words = {"name": [SECRET, "missing"], "key": [KEY, "absent"]}
@@ -96,7 +96,7 @@ def _telling(schema: Json, name: str = "") -> Json:
         }
     found = {
         **schema,
-        "properties": {at: _telling(below, at) for at, below in schema.get("properties", {}).items()},
+        "properties": {at: _describing(below, at) for at, below in schema.get("properties", {}).items()},
     }
     if name == "replicas":
         found["maximum"] = MOST_REPLICAS

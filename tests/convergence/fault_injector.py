@@ -1,6 +1,6 @@
 """What goes wrong around the operator, at random: kills, a lost API server, cut watches, refused requests.
 
-Apart from the soak, which knows when. The operator stands behind the proxy; like a ReplicaSet, `Mishaps`
+Apart from the soak, which knows when. The operator is behind the proxy; like a ReplicaSet, the injector
 starts another one whenever it has ended.
 """
 
@@ -20,11 +20,11 @@ from tests.apiserver.operator_process import OperatorProcess, operator
 from tests.convergence.proxy import Proxy
 
 ENVIRONMENT = {"KINDLING_DEBUG": "1", "RES_OPTIONS": "timeout:1 attempts:1"}
-# So many of all requests are refused while it lasts: until the next mishap.
+# So many of all requests are refused while it lasts: until the next fault.
 REFUSALS = ((429, 0.1), (500, 0.1))
 
 
-class Mishaps:
+class FaultInjector:
     """Use as a context manager; `operator` is the one that runs by now."""
 
     operator: OperatorProcess
@@ -42,7 +42,7 @@ class Mishaps:
         self._started = 0
         self._next: list[Callable[[], None]] = []
 
-    def __enter__(self) -> Mishaps:
+    def __enter__(self) -> FaultInjector:
         self.start()
         return self
 
@@ -59,7 +59,7 @@ class Mishaps:
         running = operator(self._between.plane, identity=name, env=ENVIRONMENT, kept=True)
         self.operator = self._stack.enter_context(running)
 
-    def tend(self) -> None:
+    def restart_if_ended(self) -> None:
         """What the ReplicaSet does."""
         status = self.operator.ended()
         if status is not None:
@@ -74,9 +74,9 @@ class Mishaps:
             deadly = [self.kill, self.lose_the_control_plane] if self._mortal else []
             self._next = [*deadly, self.cut_the_watches, self.refuse]
             self._draw.shuffle(self._next)
-        mishap = self._next.pop()
-        mishap()
-        self.done[mishap.__name__] += 1
+        fault = self._next.pop()
+        fault()
+        self.done[fault.__name__] += 1
 
     def end(self) -> None:
         """From now on all is well."""
