@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from kindling.kube.resources import CONFIG_MAP, Ref
 
 from bench import process
-from bench.crowd import at_once, client
-from bench.speed import chasing, hashing
-from bench.stage import NAMESPACE, Stage
+from bench.load import at_once, client
+from bench.microbench import chasing, hashing
+from bench.testbed import NAMESPACE, Testbed
 
 MEBIBYTES = 512
 PATCHES = 400
@@ -34,7 +34,7 @@ class Calibration:
     stolen: float
 
 
-async def calibrate(stage: Stage) -> Calibration:
+async def calibrate(stage: Testbed) -> Calibration:
     stolen, started = process.stolen_seconds(), time.monotonic()
     seconds = await asyncio.to_thread(hashing, MEBIBYTES)
     memory = await asyncio.to_thread(chasing)

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from bench.machine import machine
-from bench.speed import hashing
+from bench.microbench import hashing
 
 ROOT = Path(__file__).resolve().parents[1]
 STACK = "test"

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bench.figures import Summary, slope
 from bench.plan import CREATED, FLOOR
 from bench.results import Results
+from bench.stats import Summary, slope
 from bench.svg import said, short
 
 OURS = "kindling"

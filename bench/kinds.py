@@ -18,7 +18,7 @@ from kindling.kube.resources import (
     ResourceType,
 )
 
-from bench.stage import GO_GROUP
+from bench.testbed import GO_GROUP
 
 IMAGES = {name: f"bench.invalid/{name}:1" for name in ("postgres", "memcached", "pulsar-consumer")}
 KINDS_BY_NAME: Mapping[str, Kind] = {room.type.group_kind: room for room in kinds(IMAGES)}

@@ -12,7 +12,7 @@ LARGEST: Mapping[str, int] = {"go, 20 requests/s": 1000}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Turn:
+class TrialSpec:
     """One measurement to come."""
 
     round: int
@@ -26,7 +26,7 @@ class Turn:
 
 def turns(
     *, sizes: Sequence[int], rounds: int, subjects: Mapping[str, Sequence[str]], largest: Mapping[str, int]
-) -> Iterator[Turn]:
+) -> Iterator[TrialSpec]:
     """`subjects` have their kinds. All of one size and round follow each other: those are compared."""
     each = [(subject, kind) for subject, kinds in subjects.items() for kind in kinds]
     for count in sizes:
@@ -34,10 +34,10 @@ def turns(
             first = (round - 1) % len(each)
             for subject, kind in each[first:] + each[:first]:
                 if count <= largest.get(subject, count):
-                    yield Turn(round=round, count=count, subject=subject, kind=kind)
+                    yield TrialSpec(round=round, count=count, subject=subject, kind=kind)
 
 
-def seconds(turn: Turn, *, rest_seconds: float) -> float:
+def seconds(turn: TrialSpec, *, rest_seconds: float) -> float:
     """About how long it takes on two cores, most of it the controllers' and not the subject's."""
     if turn.subject in FLOORS:
         return 8 + 0.06 * turn.count

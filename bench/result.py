@@ -16,7 +16,7 @@ class Result:
     requests: dict[str, dict[str, int]] = field(default_factory=dict)
 
 
-class Tally:
+class RequestCounter:
     """The requests of one user since the last phase was closed."""
 
     def __init__(self, log: Log, *, user: str) -> None:

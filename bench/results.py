@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from bench.figures import Summary, summary
 from bench.plan import FLOORS
+from bench.stats import Summary, summary
 
-Cell = Mapping[str, Any]
+Trial = Mapping[str, Any]
 
 
 class Results:
@@ -17,7 +17,7 @@ class Results:
 
     def __init__(self, found: Mapping[str, Any]) -> None:
         self.found = found
-        self.cells: Sequence[Cell] = found["cells"]
+        self.cells: Sequence[Trial] = found["cells"]
 
     @property
     def counts(self) -> list[int]:

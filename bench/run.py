@@ -17,15 +17,15 @@ from typing import Any
 
 import uvloop
 
-from bench import calibration, gooperator, page, sittings
-from bench.cell import Cell, Say, Settings, TooSlow
-from bench.crowd import namespace
-from bench.floor import Floor, best_in_flight
+from bench import calibration, gooperator, report, resume
+from bench.baseline import Baseline, best_in_flight
+from bench.load import namespace
 from bench.machine import machine
-from bench.plan import CREATED, FLOORS, LARGEST, Turn, seconds, turns
+from bench.plan import CREATED, FLOORS, LARGEST, TrialSpec, seconds, turns
 from bench.result import Result
-from bench.stage import TOOLS, Stage, stage
 from bench.subjects import Subject, subjects
+from bench.testbed import TOOLS, Testbed, stage
+from bench.trial import Say, Settings, TooSlow, Trial
 from infra.bootstrap.toolchain import TOOLS as VERSIONS
 from infra.bootstrap.toolchain import Toolchain
 from infra.drivers.images import content_hash
@@ -39,7 +39,7 @@ SIZES, ROUNDS, REST_SECONDS = (100, 1000, 5000), 5, 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Words:
+class Options:
     """What was asked for on the command line; `results` is the JSON file, its page stands beside it."""
 
     sizes: Sequence[int]
@@ -52,7 +52,7 @@ class Words:
     create_only: bool
 
 
-def read(words: Sequence[str]) -> Words:
+def read(words: Sequence[str]) -> Options:
     """SystemExit for wrong words and `--help`."""
     parser = argparse.ArgumentParser(prog="python3 -m bench", description=__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, metavar="N", help="resources at once")
@@ -66,7 +66,7 @@ def read(words: Sequence[str]) -> Words:
     found = parser.parse_args(words)
     if found.create_only and found.results.resolve() == RESULTS.resolve():
         parser.error("--create-only leaves most figures out: name other --results")
-    return Words(
+    return Options(
         sizes=sorted(found.sizes),
         rounds=found.rounds,
         rest_seconds=found.rest,
@@ -78,7 +78,7 @@ def read(words: Sequence[str]) -> Words:
     )
 
 
-def choose(known: Mapping[str, Subject], words: Words) -> dict[str, list[str]]:
+def choose(known: Mapping[str, Subject], words: Options) -> dict[str, list[str]]:
     """The kinds to measure of each subject, the floors among them; SystemExit for a name that is unknown."""
     offered = {floor: ["memcached"] for floor in FLOORS} | {
         name: list(subject.kinds) for name, subject in known.items()
@@ -94,7 +94,7 @@ def choose(known: Mapping[str, Subject], words: Words) -> dict[str, list[str]]:
     }
 
 
-async def measure(words: Words, *, directory: Path, progress: Progress) -> dict[str, Any]:
+async def measure(words: Options, *, directory: Path, progress: Progress) -> dict[str, Any]:
     """Everything, in order; what is found so far is written after each turn."""
     toolchain = Toolchain(progress=progress)
     progress.plan(toolchain.plan(TOOLS))
@@ -108,9 +108,9 @@ async def measure(words: Words, *, directory: Path, progress: Progress) -> dict[
     }
     if words.resume and words.results.exists():
         found = json.loads(words.results.read_text())
-        sittings.check(found, results)
+        resume.check(found, results)
         results["in_flight"] = found["in_flight"]
-        results["cells"], plan = sittings.left(plan, found["cells"])
+        results["cells"], plan = resume.left(plan, found["cells"])
     progress.plan([Step(str(turn), seconds(turn, rest_seconds=words.rest_seconds)) for turn in plan])
     with stage(directory=directory, toolchain=toolchain) as running:
         if "in_flight" not in results:
@@ -133,8 +133,8 @@ async def measure(words: Words, *, directory: Path, progress: Progress) -> dict[
 
 
 async def _turn(
-    stage: Stage,
-    turn: Turn,
+    stage: Testbed,
+    turn: TrialSpec,
     known: Mapping[str, Subject],
     name: str,
     *,
@@ -148,9 +148,9 @@ async def _turn(
     began, failed = time.monotonic(), None
     async with namespace(stage.admin, name):
         stage.log.more()
-        current: Cell | Floor
+        current: Trial | Baseline
         if turn.subject in FLOORS:
-            current = Floor(
+            current = Baseline(
                 stage=stage,
                 count=turn.count,
                 namespace=name,
@@ -160,7 +160,7 @@ async def _turn(
             )
         else:
             subject = known[turn.subject]
-            current = Cell(
+            current = Trial(
                 stage=stage,
                 subject=subject,
                 asked=subject.kinds[turn.kind],
@@ -191,7 +191,7 @@ async def _turn(
 def write(results: dict[str, Any], path: Path) -> None:
     """The results, and the page beside them."""
     path.write_text(json.dumps(results, indent=1) + "\n")
-    path.with_suffix(".html").write_text(page.render(results))
+    path.with_suffix(".html").write_text(report.render(results))
 
 
 class Ended(Exception):
@@ -202,7 +202,7 @@ class Ended(Exception):
         self.number = number
 
 
-async def unless_told(work: Coroutine[Any, Any, Any]) -> None:
+async def run_until_signalled(work: Coroutine[Any, Any, Any]) -> None:
     """Do it to its end, or until Ctrl-C or SIGTERM: then it puts in order what it had begun.
 
     :raises Ended: it was told to end; a signal that is ignored, as in the background, stays so.
@@ -230,7 +230,7 @@ def main(arguments: Sequence[str]) -> int:
     progress = Progress()
     try:
         with tempfile.TemporaryDirectory(prefix="kindling-bench-") as folder:
-            uvloop.run(unless_told(measure(words, directory=Path(folder), progress=progress)))
+            uvloop.run(run_until_signalled(measure(words, directory=Path(folder), progress=progress)))
     except KindlingError as error:
         sys.exit(f"error: {error}")
     except Ended as ended:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.kinds import GO_MEMCACHED, IMAGES, OURS, Asked
-from bench.stage import Stage, Way
+from bench.testbed import Identity, Testbed
 from tests.apiserver.controlplane import background
 from tests.apiserver.operator_process import operator
 
@@ -19,7 +19,7 @@ START_SECONDS = 120.0
 # Nobody here knows the Services' names; the machine's resolver shall not take long to say so.
 ENVIRONMENT = {"RES_OPTIONS": "timeout:1 attempts:1"}
 
-Start = Callable[[Stage, Path], AbstractContextManager[int]]
+Start = Callable[[Testbed, Path], AbstractContextManager[int]]
 """Start it, its log under that directory; gives its process id once it answers its probe."""
 
 
@@ -29,12 +29,12 @@ class Subject:
 
     name: str
     kinds: Mapping[str, Asked]
-    way: Callable[[Stage], Way]
+    way: Callable[[Testbed], Identity]
     start: Start
 
 
 @contextmanager
-def _kindling(stage: Stage, directory: Path) -> Iterator[int]:
+def _kindling(stage: Testbed, directory: Path) -> Iterator[int]:
     with operator(stage.kindling.plane, env=ENVIRONMENT) as running:
         running.wait_ready(START_SECONDS)
         try:
@@ -45,7 +45,7 @@ def _kindling(stage: Stage, directory: Path) -> Iterator[int]:
 
 def _go(program: Path, *settings: str) -> Start:
     @contextmanager
-    def start(stage: Stage, directory: Path) -> Iterator[int]:
+    def start(stage: Testbed, directory: Path) -> Iterator[int]:
         port = _free_port()
         words: list[str | Path] = [
             program,

@@ -18,7 +18,7 @@ WORKLOADS = frozenset({"Deployment", "StatefulSet"})
 
 
 @dataclass
-class Life:
+class ObjectTimes:
     """One resource. Times are None until it came to that; versions are those of the first such state."""
 
     created_at: float | None = None
@@ -41,7 +41,7 @@ class Timeline:
     """`condition` is the one that calls a resource ready; `expected` how many children each has."""
 
     def __init__(self, *, kind: str, condition: str, expected: int, replicas: int = 1) -> None:
-        self.lives: dict[str, Life] = {}
+        self.lives: dict[str, ObjectTimes] = {}
         self.expected = expected
         self.removed = 0
         """Children that were deleted, ever."""
@@ -49,8 +49,8 @@ class Timeline:
         self._condition = condition
         self._replicas = replicas
 
-    def life(self, name: str) -> Life:
-        return self.lives.setdefault(name, Life())
+    def life(self, name: str) -> ObjectTimes:
+        return self.lives.setdefault(name, ObjectTimes())
 
     def see(self, kind: str, event: str, obj: Json, at: float) -> None:
         """Take in an event of a watch: the kind of its object, what happened, the object, when."""
@@ -83,7 +83,7 @@ class Timeline:
     def existing(self) -> int:
         return sum(life.exists for life in self.lives.values())
 
-    def _see_resource(self, life: Life, event: str, obj: Json, at: float) -> None:
+    def _see_resource(self, life: ObjectTimes, event: str, obj: Json, at: float) -> None:
         life.exists = event != "DELETED"
         if life.exists and life.created_at is None:
             life.created_at = at
@@ -93,7 +93,7 @@ class Timeline:
         if life.ready and not life.children and obj["metadata"].get("generation", 1) > 1:
             life.changed_at = life.changed_at or at
 
-    def _see_pod(self, life: Life, event: str, obj: Json) -> None:
+    def _see_pod(self, life: ObjectTimes, event: str, obj: Json) -> None:
         conditions = (obj.get("status") or {}).get("conditions") or ()
         ready = any(item["type"] == "Ready" and item["status"] == "True" for item in conditions)
         if ready and event != "DELETED":
@@ -103,7 +103,7 @@ class Timeline:
         if life.pods_ready is None and len(life._pods) >= self._replicas:
             life.pods_ready = version(obj)
 
-    def _see_child(self, life: Life, kind: str, event: str, obj: Json, at: float) -> None:
+    def _see_child(self, life: ObjectTimes, kind: str, event: str, obj: Json, at: float) -> None:
         meta = obj["metadata"]
         if event == "DELETED":
             if life.children.pop((kind, meta["name"]), None) is not None:

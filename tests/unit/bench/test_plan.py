@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from bench.plan import Turn, turns
+from bench.plan import TrialSpec, turns
 
 SUBJECTS = {"floor": ["memcached"], "kindling": ["memcached", "postgresql"], "slow": ["memcached"]}
 
 
-def planned(**more: int) -> list[Turn]:
+def planned(**more: int) -> list[TrialSpec]:
     return list(turns(sizes=[10, 100], rounds=4, subjects=SUBJECTS, largest=more))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.requests import Asked, Log, count, policy
-from bench.result import Result, Tally
+from bench.result import RequestCounter, Result
 
 USER = "system:serviceaccount:ns:one"
 
@@ -71,7 +71,7 @@ def test_the_log_is_read_on_from_the_last_whole_line(tmp_path: Path) -> None:
 
 def test_phases_hold_their_own_requests_and_nobody_elses(tmp_path: Path) -> None:
     path = tmp_path / "audit.log"
-    tally, result = Tally(Log(path), user=USER), Result()
+    tally, result = RequestCounter(Log(path), user=USER), Result()
     path.write_bytes(line("create", "pods"))
     tally.forget()
     with path.open("ab") as audit:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from kindling.engine.plan import plan
 from kindling.kinds.base import ExternalResult, Problem, SyncResult
 from kindling.kinds.conditions import find_condition
 from kindling.kube.resources import SECRET, VOLUME_CLAIM, Object, Ref
@@ -132,3 +133,27 @@ def test_a_refused_size_says_to_which_to_return(size: str, asks: str, back: str 
     message = find_condition(status, "Ready")["message"]
     assert message.startswith("It says no.")
     assert (f"set spec.storage.size {back}" in message) if back else message == "It says no."
+
+
+@pytest.mark.parametrize(("owner", "problem"), [("before", "Terminating"), ("cr-uid", None)])
+def test_the_deleted_claim_of_an_earlier_resource_is_waited_for(owner: str, problem: str | None) -> None:
+    """It would never go: a Pod on it holds it, and the data in it is another's."""
+    known, cr = running(), postgresql(deletionPolicy="Delete")
+    cr["metadata"]["uid"] = "cr-uid"
+    claim = known[Ref(VOLUME_CLAIM, "ns", "db-data")]["metadata"]
+    claim["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    claim["ownerReferences"] = [
+        {
+            "apiVersion": KIND.type.api_version,
+            "kind": "Postgresql",
+            "name": "db",
+            "uid": owner,
+            "controller": True,
+        }
+    ]
+    for ref, obj in known.items():
+        if ref.type != VOLUME_CLAIM:
+            obj.setdefault("metadata", {}).setdefault("uid", ref.name)
+            obj["metadata"]["ownerReferences"] = [{"uid": "cr-uid"}]
+    found = plan(type=KIND.type, cr=cr, desired=KIND.desired(cr, observed(known)), observed=known).problem
+    assert (found.reason if found else None) == problem

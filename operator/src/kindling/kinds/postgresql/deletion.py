@@ -14,10 +14,15 @@ from kindling.kube.resources import Object
 
 
 def is_deleting(cr: Object, observed: Observed) -> bool:
-    """Whether it is being deleted while its Pod still runs on it; with the Pod, it goes."""
+    """Whether it is being deleted while its Pod still runs on it; with the Pod, it goes.
+
+    Not the claim of an earlier resource of this name, which is waited for: a Pod of ours would hold it.
+    """
     claim = observed.objects.get(volume_ref(cr))
-    dying = claim is not None and "deletionTimestamp" in claim["metadata"] and not is_ephemeral(cr)
-    return dying and find_pod(cr, observed) is not None
+    if claim is None or "deletionTimestamp" not in claim["metadata"] or is_ephemeral(cr):
+        return False
+    owners = [owner["uid"] for owner in claim["metadata"].get("ownerReferences") or ()]
+    return (not owners or cr["metadata"]["uid"] in owners) and find_pod(cr, observed) is not None
 
 
 def deleting(cr: Object, observed: Observed) -> Problem | None:

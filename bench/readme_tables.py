@@ -1,4 +1,4 @@
-"""`python3 -m bench.table`: the figures in `bench/README.md`, from the results beside it, none by hand.
+"""`python3 -m bench.readme_tables`: the figures in `bench/README.md`, from the results beside it.
 
 A mark in the text names the file whose figures follow. The pages have all of them; these are the ones that a
 reader compares. Pure but for `main`.
@@ -18,7 +18,7 @@ from bench.results import Results
 
 FOLDER = Path(__file__).parent
 README = FOLDER / "README.md"
-BEGIN = re.compile(r"(<!-- figures of (\S+): python3 -m bench\.table -->)")
+BEGIN = re.compile(r"(<!-- figures of (\S+): python3 -m bench\.readme_tables -->)")
 END = "<!-- end of the figures -->"
 
 

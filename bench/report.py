@@ -7,10 +7,10 @@ from html import escape
 from typing import Any
 
 from bench import svg
-from bench.figures import Summary
 from bench.goals import COMPARED, goals
 from bench.plan import FLOORS
 from bench.results import Results
+from bench.stats import Summary
 
 STYLE = """
 body { font: 15px/1.5 sans-serif; max-width: 70em; margin: 2em auto; padding: 0 1em; color: #24292f }

@@ -1,4 +1,4 @@
-"""A measurement of most of a day, in several sittings: what of the earlier ones stands, what is left. Pure.
+"""A measurement of most of a day, in several sessions: what of the earlier ones stands, what is left. Pure.
 
 Only what followed each other within a round is compared. So a round that was broken off is measured again
 as a whole, and nothing is added to what other programs, or another machine, left.
@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from bench.plan import Turn
-from bench.results import Cell
+from bench.plan import TrialSpec
+from bench.results import Trial
 from infra.errors import KindlingError
 
 
@@ -28,7 +28,7 @@ def check(found: Mapping[str, Any], now: Mapping[str, Any]) -> None:
             )
 
 
-def left(plan: Sequence[Turn], cells: Sequence[Cell]) -> tuple[list[Cell], list[Turn]]:
+def left(plan: Sequence[TrialSpec], cells: Sequence[Trial]) -> tuple[list[Trial], list[TrialSpec]]:
     """The cells that stand, and the turns of the plan that are not among them.
 
     Cells that the plan does not ask for stand as they are: other sizes, kinds and subjects.
@@ -40,5 +40,5 @@ def left(plan: Sequence[Turn], cells: Sequence[Cell]) -> tuple[list[Cell], list[
     return [cell for cell in cells if _key(cell) not in dropped], again
 
 
-def _key(cell: Cell) -> tuple[Any, ...]:
+def _key(cell: Trial) -> tuple[Any, ...]:
     return cell["count"], cell["round"], cell["subject"], cell["kind"]

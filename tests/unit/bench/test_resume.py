@@ -1,4 +1,4 @@
-"""Several sittings make one measurement: whole rounds stand, broken ones are measured again."""
+"""Several sessions make one measurement: whole rounds stand, broken ones are measured again."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from bench import sittings
-from bench.plan import Turn, turns
+from bench import resume
+from bench.plan import TrialSpec, turns
 from infra.errors import KindlingError
 
 NOW: dict[str, Any] = {"machine": "2 cores", "versions": {"etcd": "3", "kindling": "abc"}}
 
 
-def planned(*sizes: int, rounds: int = 2) -> list[Turn]:
+def planned(*sizes: int, rounds: int = 2) -> list[TrialSpec]:
     subjects = {"floor": ["memcached"], "kindling": ["memcached", "postgresql"]}
     return list(turns(sizes=sizes, rounds=rounds, subjects=subjects, largest={}))
 
@@ -22,7 +22,7 @@ def planned(*sizes: int, rounds: int = 2) -> list[Turn]:
 def test_nothing_is_measured_twice() -> None:
     plan = planned(10, 100)
     cells = [asdict(turn) for turn in plan]
-    assert sittings.left(plan, cells) == (cells, [])
+    assert resume.left(plan, cells) == (cells, [])
 
 
 @pytest.mark.parametrize("done", range(1, 6))
@@ -30,19 +30,19 @@ def test_a_round_that_was_broken_off_is_measured_as_a_whole(done: int) -> None:
     plan = planned(10)
     cells = [asdict(turn) for turn in plan[:done]]
     whole = done // 3 * 3
-    assert sittings.left(plan, cells) == (cells[:whole], plan[whole:])
+    assert resume.left(plan, cells) == (cells[:whole], plan[whole:])
 
 
 def test_what_the_plan_does_not_ask_for_stands() -> None:
     cells = [asdict(turn) for turn in planned(10)][:2]
-    kept, again = sittings.left(planned(100), cells)
+    kept, again = resume.left(planned(100), cells)
     assert kept == cells
     assert again == planned(100)
 
 
 def test_more_rounds_go_on_after_those_that_there_are() -> None:
     cells = [asdict(turn) for turn in planned(10, rounds=2)]
-    _, again = sittings.left(planned(10, rounds=5), cells)
+    _, again = resume.left(planned(10, rounds=5), cells)
     assert {turn.round for turn in again} == {3, 4, 5}
 
 
@@ -52,8 +52,8 @@ def test_more_rounds_go_on_after_those_that_there_are() -> None:
 )
 def test_other_machines_and_versions_are_not_mixed(change: dict[str, Any], named: str) -> None:
     with pytest.raises(KindlingError, match=named):
-        sittings.check(NOW, NOW | change)
+        resume.check(NOW, NOW | change)
 
 
 def test_the_same_may_go_on() -> None:
-    sittings.check(NOW, NOW)
+    resume.check(NOW, NOW)

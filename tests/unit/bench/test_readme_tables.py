@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bench import table
+from bench import readme_tables
 from bench.results import Results
 
 
@@ -22,8 +22,9 @@ def cell(subject: str, kind: str, count: int, round: int, **figures: float) -> d
 
 
 def test_the_readme_shows_the_results_that_lie_beside_it() -> None:
-    readme = table.README.read_text()
-    assert table.put(readme, table.load) == readme, "python3 -m bench.table regenerates it"
+    readme = readme_tables.README.read_text()
+    written = readme_tables.put(readme, readme_tables.load)
+    assert written == readme, "python3 -m bench.readme_tables regenerates it"
 
 
 def test_medians_with_the_least_and_the_greatest_and_what_was_not_measured_is_empty() -> None:
@@ -32,7 +33,7 @@ def test_medians_with_the_least_and_the_greatest_and_what_was_not_measured_is_em
         for round, value in enumerate((46.0, 45.04, 48.0), 1)
     ]
     cells.append(cell("floor", "memcached", 1000, 1, **{"create: ready s": 34.0}))
-    made = table.render(Results({"cells": cells}))
+    made = readme_tables.render(Results({"cells": cells}))
     assert "### 1,000 Memcached, 3 rounds" in made
     assert "| all ready after, s | 34.0 | 46.0 (45.0 to 48.0) |" in made
     assert "| writes for each new resource |  | 5.00 |" in made
@@ -45,7 +46,7 @@ def test_who_did_not_take_part_in_a_size_has_no_column() -> None:
         cell("kindling", "memcached", 5000, 1, **{"create: ready s": 200.0}),
         cell("go, 32 workers", "memcached", 100, 1, **{"create: ready s": 4.0}),
     ]
-    small, large = table.render(Results({"cells": cells})).split("### 5,000 Memcached, 1 round")
+    small, large = readme_tables.render(Results({"cells": cells})).split("### 5,000 Memcached, 1 round")
     assert "go, 32 workers |" in small
     assert "go, 32 workers |" not in large
 
@@ -55,7 +56,7 @@ def test_other_kinds_have_a_table_of_their_own() -> None:
         cell("kindling", "memcached", 100, 1, **{"create: ready s": 5.0}),
         cell("kindling", "postgresql", 100, 1, children=7),
     ]
-    made = table.render(Results({"cells": cells}))
+    made = readme_tables.render(Results({"cells": cells}))
     assert "### 100 of the other kinds: postgresql 1 round" in made
     assert "| children of each | 7 |" in made
 
@@ -65,27 +66,27 @@ def test_each_mark_gets_the_figures_of_its_own_file() -> None:
         "one.json": Results({"cells": [cell("kindling", "postgresql", 100, 1, children=7)]}),
         "two.json": Results({"cells": [cell("kindling", "postgresql", 200, 1, children=6)]}),
     }
-    marks = [f"<!-- figures of {name}: python3 -m bench.table -->" for name in files]
-    blank = f"a\n{marks[0]}\n{table.END}\nb\n{marks[1]}\nold figures\n{table.END}\nc\n"
-    made = table.put(blank, files.__getitem__)
+    marks = [f"<!-- figures of {name}: python3 -m bench.readme_tables -->" for name in files]
+    blank = f"a\n{marks[0]}\n{readme_tables.END}\nb\n{marks[1]}\nold figures\n{readme_tables.END}\nc\n"
+    made = readme_tables.put(blank, files.__getitem__)
     first, second = made.split("\nb\n")
     assert first.startswith(f"a\n{marks[0]}\n\n| goal")
-    assert first.endswith(table.END)
+    assert first.endswith(readme_tables.END)
     assert "| children of each | 7 |" in first
     assert second.startswith(marks[1])
-    assert second.endswith(f"{table.END}\nc\n")
+    assert second.endswith(f"{readme_tables.END}\nc\n")
     assert "| children of each | 6 |" in second
     assert "old figures" not in made
-    assert table.put(made, files.__getitem__) == made
+    assert readme_tables.put(made, files.__getitem__) == made
 
 
 @pytest.mark.parametrize(
     ("readme", "said"),
     [
         ("no marks", "no mark"),
-        ("<!-- figures of a.json: python3 -m bench.table -->\n", "of a.json have no end"),
+        ("<!-- figures of a.json: python3 -m bench.readme_tables -->\n", "of a.json have no end"),
     ],
 )
 def test_marks_that_are_missing_are_told(readme: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        table.put(readme, lambda _: Results({"cells": [cell("kindling", "memcached", 100, 1)]}))
+        readme_tables.put(readme, lambda _: Results({"cells": [cell("kindling", "memcached", 100, 1)]}))

@@ -14,22 +14,22 @@ from datetime import UTC, datetime
 from kindling.kinds.base import Child, Observed
 from kindling.kube.resources import POD, Object, Ref
 
-from bench.cell import Say, TooSlow, patience
-from bench.crowd import at_once, client, namespace, watching
 from bench.kinds import KINDS_BY_NAME, MEMCACHED
+from bench.load import at_once, client, namespace, watching
 from bench.result import Result
-from bench.stage import Stage
+from bench.testbed import Testbed
 from bench.timeline import Timeline
+from bench.trial import Say, TooSlow, phase_timeout
 
 CANDIDATES = (8, 16, 32, 64)
 TRIAL = 60
 
 
-class Floor:
-    """`run` once, as a `Cell`; with `trial` or `create`, until the children exist and no further."""
+class Baseline:
+    """`run` once, as a `Trial`; with `trial` or `create`, until the children exist and no further."""
 
     def __init__(
-        self, *, stage: Stage, count: int, namespace: str, in_flight: int, say: Say, create: bool = False
+        self, *, stage: Testbed, count: int, namespace: str, in_flight: int, say: Say, create: bool = False
     ) -> None:
         self.result = Result()
         self._create = create
@@ -85,21 +85,21 @@ class Floor:
         return self._room.desired(made, observed)
 
     async def _until(self, true: Callable[[], bool]) -> None:
-        deadline = _now() + patience(self._count)
+        deadline = _now() + phase_timeout(self._count)
         while not true():
             if _now() > deadline:
                 raise TooSlow("the cluster does not come to it")
             await asyncio.sleep(0.02)
 
 
-async def best_in_flight(stage: Stage, *, say: Say) -> int:
+async def best_in_flight(stage: Testbed, *, say: Say) -> int:
     """The number of requests in flight with which the children exist soonest."""
     taken: dict[int, float] = {}
     for number in CANDIDATES:
         say(f"{number} in flight")
         name = f"trial-{number}"
         async with namespace(stage.admin, name):
-            trial = Floor(stage=stage, count=TRIAL, namespace=name, in_flight=number, say=say)
+            trial = Baseline(stage=stage, count=TRIAL, namespace=name, in_flight=number, say=say)
             await trial.run(trial=True)
         taken[number] = trial.result.figures["create: children exist s"]
     return min(taken, key=lambda number: taken[number])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.figures import percentile, slope, summary
+from bench.stats import percentile, slope, summary
 
 
 def test_summary_and_spread() -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from bench import page, svg
-from bench.figures import Summary, summary
+from bench import report, svg
 from bench.goals import goals
 from bench.results import Results
+from bench.stats import Summary, summary
 
 SPEEDS = {"floor": 1.0, "kindling": 1.2, "go, as scaffolded": 15.0, "go, 32 workers": 2.0}
 
@@ -122,7 +122,7 @@ def test_kinds_without_a_yardstick_are_judged_by_themselves() -> None:
     results = {**found(), "cells": cells}
     assert all(text.startswith("postgresql: ") for text in judged(results))
     assert {met for _, met in judged(results).values()} == {True, None}
-    assert "beside the Go operators" not in page.render(results)
+    assert "beside the Go operators" not in report.render(results)
 
 
 def test_beside_others_with_more_resources_there_is_no_goal_for_memory() -> None:
@@ -145,7 +145,7 @@ def test_what_was_not_measured_is_neither_met_nor_missed() -> None:
 def test_the_page_shows_all_and_its_plots_are_well_formed() -> None:
     results = found()
     results["cells"][0]["failed"] = "of 100: <3 ready"
-    made = page.render(results)
+    made = report.render(results)
     assert "of 100: &lt;3 ready" in made
     assert "spread 9% of the median" in made  # 1.1 to 1.2
     assert "2^20 reads all over 64 MiB 0.35 (0.3 to 0.4) s" in made
@@ -155,13 +155,13 @@ def test_the_page_shows_all_and_its_plots_are_well_formed() -> None:
 
 
 def test_a_run_that_has_only_begun_has_a_page() -> None:
-    assert "Medians of all rounds" in page.render(found() | {"cells": []})
+    assert "Medians of all rounds" in report.render(found() | {"cells": []})
 
 
 def test_of_each_size_the_rounds_are_told() -> None:
     results = found()
     results["cells"] = [one for one in results["cells"] if (one["count"], one["round"]) != (1000, 2)]
-    made = page.render(results)
+    made = report.render(results)
     assert "<h2>memcached, 100, in 2 rounds</h2>" in made
     assert "<h2>memcached, 1000, in 1 round</h2>" in made
 
@@ -169,7 +169,7 @@ def test_of_each_size_the_rounds_are_told() -> None:
 def test_what_nobody_measured_has_no_empty_tables() -> None:
     results = found()
     results["cells"].append({**cell("kindling", 100, 1), "kind": "postgresql"})
-    made = page.render(results)
+    made = report.render(results)
     assert "<h2>postgresql, 100, in 1 round</h2>" in made
     assert "<h2>postgresql, 1000" not in made
     assert made.count("<h2>memcached") + made.count("<h2>postgresql") == made.count("<h3>Requests") == 3

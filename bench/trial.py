@@ -17,13 +17,13 @@ from kindling.kube.client import Client
 from kindling.kube.resources import POD, VOLUME_CLAIM, Ref
 
 from bench import process
-from bench.crowd import at_once, client, watching
-from bench.figures import percentile
 from bench.kinds import Asked
-from bench.result import Result, Tally
-from bench.stage import Stage
+from bench.load import at_once, client, watching
+from bench.result import RequestCounter, Result
+from bench.stats import percentile
 from bench.subjects import Subject
-from bench.timeline import Life, Timeline, called_early
+from bench.testbed import Testbed
+from bench.timeline import ObjectTimes, Timeline, called_early
 
 QUIET_SECONDS = 3.0
 POLL_SECONDS = 0.02
@@ -45,18 +45,18 @@ class Settings:
     create_only: bool = False
 
 
-def patience(count: int) -> float:
+def phase_timeout(count: int) -> float:
     """How long a phase may take: the slowest setting needs a third of a second for each."""
     return 120.0 + 0.6 * count
 
 
-class Cell:
+class Trial:
     """`run` once. `namespace` is its own and exists; `result` fills as the phases end."""
 
     def __init__(
         self,
         *,
-        stage: Stage,
+        stage: Testbed,
         subject: Subject,
         asked: Asked,
         count: int,
@@ -71,7 +71,7 @@ class Cell:
         self._namespace, self._count = namespace, count
         self._names = [f"resource-{number}" for number in range(count)]
         self._uids: dict[str, str] = {}
-        self._tally = Tally(stage.log, user=subject.way(stage).user)
+        self._tally = RequestCounter(stage.log, user=subject.way(stage).user)
         self._timeline = Timeline(kind=asked.type.kind, condition=asked.condition, expected=1)
         self._client: Client
         self._last_event: Callable[[], float]
@@ -220,7 +220,7 @@ class Cell:
 
     async def _quiet(self) -> None:
         """Until for some seconds nothing has happened, and the subject has tried to write nothing."""
-        deadline = self._now() + patience(self._count)
+        deadline = self._now() + phase_timeout(self._count)
         since = self._now()
         while self._now() - max(since, self._last_event()) < QUIET_SECONDS:
             if self._now() > deadline:
@@ -230,7 +230,7 @@ class Cell:
                 since = self._now()
 
     async def _until(self, true: Callable[[], bool], count: int | None = None) -> None:
-        deadline = self._now() + patience(self._count if count is None else count)
+        deadline = self._now() + phase_timeout(self._count if count is None else count)
         while not true():
             self._last_event()  # raises what became of the watches
             if self._now() > deadline:
@@ -272,7 +272,7 @@ class Cell:
     async def _remove(self, child: tuple[Ref, str]) -> None:
         await self._client.delete(child[0], uid=child[1])
 
-    def _life(self, name: str) -> Life:
+    def _life(self, name: str) -> ObjectTimes:
         return self._timeline.life(name)
 
     def _now(self) -> float:
@@ -289,5 +289,5 @@ class Cell:
             await asyncio.to_thread(started.__exit__, None, None, None)
 
 
-def _taken(life: Life, until: float | None) -> float | None:
+def _taken(life: ObjectTimes, until: float | None) -> float | None:
     return None if until is None or life.created_at is None else until - life.created_at

@@ -51,7 +51,7 @@ EVERYTHING = ({"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Way:
+class Identity:
     """A way in for somebody who is measured: where, and as whom the audit log knows them."""
 
     plane: ControlPlane
@@ -59,18 +59,18 @@ class Way:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stage:
+class Testbed:
     """`admin` is outside of all limits of the API server; the others come as ServiceAccounts."""
 
     admin: ControlPlane
-    kindling: Way
-    go: Way
-    client: Way
+    kindling: Identity
+    go: Identity
+    client: Identity
     log: requests.Log
 
 
 @contextmanager
-def stage(*, directory: Path, toolchain: Toolchain) -> Iterator[Stage]:
+def stage(*, directory: Path, toolchain: Toolchain) -> Iterator[Testbed]:
     """Start everything, and end it on leaving; what the processes write goes under `directory`."""
     programs = {name: toolchain.ensure(name) for name in TOOLS}
     users = {name: user_name(NAMESPACE, name) for name in ("go", "client")}
@@ -96,11 +96,11 @@ def stage(*, directory: Path, toolchain: Toolchain) -> Iterator[Stage]:
         for name, words in _controllers(plane, directory).items():
             log = directory / f"{name}.log"
             stack.enter_context(background([programs[name], *words], log=log))
-        yield Stage(
+        yield Testbed(
             admin=plane,
-            kindling=Way(plane=shipped_rights(plane, api), user=KINDLING_USER),
-            go=Way(plane=_account(plane, api, "go", GO_RULES), user=users["go"]),
-            client=Way(plane=_account(plane, api, "client", EVERYTHING), user=users["client"]),
+            kindling=Identity(plane=shipped_rights(plane, api), user=KINDLING_USER),
+            go=Identity(plane=_account(plane, api, "go", GO_RULES), user=users["go"]),
+            client=Identity(plane=_account(plane, api, "client", EVERYTHING), user=users["client"]),
             log=requests.Log(directory / "audit.log"),
         )
 
