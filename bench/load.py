@@ -18,8 +18,8 @@ from kindling.kube.credentials import Credentials
 from kindling.kube.resources import ResourceType
 
 from bench.timeline import Timeline
-from tests.apiserver.apiclient import Api
-from tests.apiserver.controlplane import ControlPlane
+from tests.apiserver.support.apiclient import Api
+from tests.apiserver.support.controlplane import ControlPlane
 
 T = TypeVar("T")
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from bench.kinds import GO_MEMCACHED, IMAGES, OURS, Asked
 from bench.testbed import Identity, Testbed
-from tests.apiserver.controlplane import background
-from tests.apiserver.operator_process import operator
+from tests.apiserver.support.controlplane import background
+from tests.apiserver.support.operator_process import operator
 
 START_SECONDS = 120.0
 # Nobody here knows the Services' names; the machine's resolver shall not take long to say so.

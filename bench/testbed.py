@@ -19,13 +19,13 @@ import yaml
 
 from bench import requests
 from infra.bootstrap.toolchain import Toolchain
-from tests.apiserver.accounts import user_name, with_rights
-from tests.apiserver.apiclient import Api
-from tests.apiserver.cluster import USER as KINDLING_USER
-from tests.apiserver.cluster import shipped_rights
-from tests.apiserver.controllers import CONTROLLERS
-from tests.apiserver.controlplane import ControlPlane, background, control_plane
-from tests.apiserver.kinds import CRD_COLLECTION, KINDS
+from tests.apiserver.support.accounts import user_name, with_rights
+from tests.apiserver.support.apiclient import Api
+from tests.apiserver.support.cluster import USER as KINDLING_USER
+from tests.apiserver.support.cluster import shipped_rights
+from tests.apiserver.support.controllers import CONTROLLERS
+from tests.apiserver.support.controlplane import ControlPlane, background, control_plane
+from tests.apiserver.support.kinds import CRD_COLLECTION, KINDS
 
 TOOLS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 NAMESPACE = "bench-system"

@@ -9,11 +9,11 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.apiserver.apiclient import Api
-from tests.apiserver.cluster import Cluster, cluster
-from tests.apiserver.controlplane import ControlPlane, control_plane
-from tests.apiserver.kinds import CRD_COLLECTION, KINDS
-from tests.apiserver.operator_process import OperatorProcess, operator
+from tests.apiserver.support.apiclient import Api
+from tests.apiserver.support.cluster import Cluster, cluster
+from tests.apiserver.support.controlplane import ControlPlane, control_plane
+from tests.apiserver.support.kinds import CRD_COLLECTION, KINDS
+from tests.apiserver.support.operator_process import OperatorProcess, operator
 
 ESTABLISHED_SECONDS = 30.0
 # Nobody here knows the Services' names; the machine's resolver shall not take long to say so.

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from tests.apiserver.apiclient import Api
-from tests.apiserver.controlplane import ControlPlane
-from tests.apiserver.existing import ROWS, SETTINGS, configure, new_stack, ok, refused
-from tests.apiserver.object_store import ObjectStore, object_store
+from tests.apiserver.support.apiclient import Api
+from tests.apiserver.support.controlplane import ControlPlane
+from tests.apiserver.support.existing import ROWS, SETTINGS, configure, new_stack, ok, refused
+from tests.apiserver.support.object_store import ObjectStore, object_store
 from tests.unit.infra.cli_machine import Machine
 from tests.unit.infra.registry_server import registry
 

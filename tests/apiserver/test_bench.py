@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bench.plan import FLOORS
-from tests.apiserver.kinds import REPOSITORY
+from tests.apiserver.support.kinds import REPOSITORY
 from tests.unit.infra.cli_machine import programs
 
 SECONDS = 1500.0

@@ -20,8 +20,8 @@ from kindling.kube.client import Client
 from kindling.kube.credentials import Credentials
 from kindling.kube.resources import Object, Ref, ref_of
 
-from tests.apiserver.apiclient import Api
-from tests.apiserver.controlplane import ControlPlane
+from tests.apiserver.support.apiclient import Api
+from tests.apiserver.support.controlplane import ControlPlane
 from tests.unit.schema.drawing import drawn_from
 from tests.unit.schema.worlds import KINDS, ROUNDS, decide, nothing, schema_of, secrets_for, watched
 

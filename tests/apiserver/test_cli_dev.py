@@ -23,10 +23,10 @@ import pytest
 
 from infra.bootstrap import virtualenv
 from infra.cli.dev.operator_deployment import OperatorDeployment
-from tests.apiserver.apiclient import Api, Json
-from tests.apiserver.controlplane import ControlPlane, tool
-from tests.apiserver.kinds import POSTGRESQL_EXAMPLE, REPOSITORY
-from tests.apiserver.operator_process import images
+from tests.apiserver.support.apiclient import Api, Json
+from tests.apiserver.support.controlplane import ControlPlane, tool
+from tests.apiserver.support.kinds import POSTGRESQL_EXAMPLE, REPOSITORY
+from tests.apiserver.support.operator_process import images
 
 DEPLOYMENT = "/apis/apps/v1/namespaces/kindling-system/deployments/kindling-operator"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kindling-system/leases/kindling-operator"

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.apiserver import controlplane
-from tests.apiserver.apiclient import Api
-from tests.apiserver.controlplane import ControlPlane, control_plane
+from tests.apiserver.support import controlplane
+from tests.apiserver.support.apiclient import Api
+from tests.apiserver.support.controlplane import ControlPlane, control_plane
 
 
 def test_kubeconfig_says_the_same_as_the_control_plane(plane: ControlPlane) -> None:

@@ -10,8 +10,8 @@ from kindling.kinds.memcached import Memcached
 from kindling.kinds.postgresql import Postgresql
 from kindling.kube.resources import NETWORK_POLICY
 
-from tests.apiserver.apiclient import Api, Json
-from tests.apiserver.kinds import MEMCACHED, POSTGRESQL, Kind
+from tests.apiserver.support.apiclient import Api, Json
+from tests.apiserver.support.kinds import MEMCACHED, POSTGRESQL, Kind
 from tests.unit.operator import memcacheds, postgresqls
 from tests.unit.schema.drawing import drawn_from
 

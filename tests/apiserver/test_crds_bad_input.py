@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.apiserver.apiclient import Api, Json
-from tests.apiserver.kinds import (
+from tests.apiserver.support.apiclient import Api, Json
+from tests.apiserver.support.kinds import (
     DOCUMENTED,
-    LEAST_SPEC,
     MEMCACHED,
+    MINIMAL_SPECS,
     MY_CUSTOM_RESOURCE,
     POSTGRESQL,
     PULSAR_CONSUMER,
@@ -128,7 +128,7 @@ def _refused(api: Api, kind: Kind, body: Json) -> str:
 
 @pytest.mark.parametrize(("kind", "patch", "said"), BAD_SPECS, ids=_title)
 def test_bad_spec_is_refused_by_name(api: Api, kind: Kind, patch: Json, said: list[str]) -> None:
-    least = LEAST_SPEC[kind.id]
+    least = MINIMAL_SPECS[kind.id]
     api.create(kind.collection, kind.resource("least", least), dry_run=True).accepted()
     message = _refused(api, kind, kind.resource("bad", merged(least, patch)))
     assert [words for words in said if words not in message] == [], message
@@ -162,7 +162,7 @@ def test_name_that_no_service_can_bear_is_refused(api: Api, kind: Kind, name: st
 
 
 def test_pulsar_consumer_name_leaves_room_for_its_deployment(api: Api) -> None:
-    spec, name = LEAST_SPEC[PULSAR_CONSUMER.id], "n" * (LONGEST_NAME + 1)
+    spec, name = MINIMAL_SPECS[PULSAR_CONSUMER.id], "n" * (LONGEST_NAME + 1)
     message = _refused(api, PULSAR_CONSUMER, PULSAR_CONSUMER.resource(name, spec))
     assert f"metadata.name '{name}'" in message
     assert "at most 52" in message
@@ -172,7 +172,7 @@ def test_pulsar_consumer_name_leaves_room_for_its_deployment(api: Api) -> None:
 def test_longest_name_is_admitted(api: Api, kind: Kind) -> None:
     longest = 253 if kind is MY_CUSTOM_RESOURCE else LONGEST_NAME
     name = "n" * longest
-    api.create(kind.collection, kind.resource(name, LEAST_SPEC[kind.id]), dry_run=True).accepted()
+    api.create(kind.collection, kind.resource(name, MINIMAL_SPECS[kind.id]), dry_run=True).accepted()
 
 
 @pytest.mark.parametrize("kind", DOCUMENTED.values(), ids=_title)
@@ -184,7 +184,7 @@ def test_resource_without_spec_is_refused(api: Api, kind: Kind) -> None:
 
 @pytest.mark.parametrize("kind", DOCUMENTED.values(), ids=_title)
 def test_unknown_field_is_refused_and_not_dropped(api: Api, kind: Kind) -> None:
-    spec = {**LEAST_SPEC[kind.id], "mispelt": 1}
+    spec = {**MINIMAL_SPECS[kind.id], "mispelt": 1}
     answer = api.create(kind.collection, kind.resource("bad", spec), dry_run=True)
     assert answer.status == 400
     assert 'unknown field "spec.mispelt"' in answer.message

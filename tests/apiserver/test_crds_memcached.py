@@ -15,8 +15,8 @@ from kindling.kinds.conditions import with_transition_times
 from kindling.kinds.memcached import Memcached
 from kindling.kinds.memcached.spec import needed_mebibytes
 
-from tests.apiserver.apiclient import Api, Json, Response
-from tests.apiserver.kinds import MEMCACHED, POSTGRESQL
+from tests.apiserver.support.apiclient import Api, Json, Response
+from tests.apiserver.support.kinds import MEMCACHED, POSTGRESQL
 from tests.unit.operator.memcacheds import NOW, running
 
 BAD: list[tuple[Json, list[str]]] = [

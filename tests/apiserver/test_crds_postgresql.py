@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from kindling.kinds.postgresql import Postgresql, parameters
 from kindling.kinds.postgresql.status import PENDING_MOST
 
-from tests.apiserver.apiclient import TABLE, Api, Json, Response
-from tests.apiserver.kinds import POSTGRESQL
+from tests.apiserver.support.apiclient import TABLE, Api, Json, Response
+from tests.apiserver.support.kinds import POSTGRESQL
 from tests.unit.operator.postgresqls import observed, postgresql, running
 
 GOOD: list[Json] = [

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.apiserver.apiclient import Api
-from tests.apiserver.kinds import KINDS, POSTGRESQL, Kind
+from tests.apiserver.support.apiclient import Api
+from tests.apiserver.support.kinds import KINDS, POSTGRESQL, Kind
 from tests.unit.schema.drawing import drawn_from
 
 EXAMPLES = settings(max_examples=150, database=None)

@@ -11,11 +11,11 @@ from kindling.kinds.base import Child, SyncResult
 from kindling.kinds.conditions import with_transition_times
 from kindling.kube.resources import DEPLOYMENT, Ref
 
-from tests.apiserver.apiclient import Api, Json
-from tests.apiserver.kinds import LEAST_SPEC, PULSAR_CONSUMER, merged
+from tests.apiserver.support.apiclient import Api, Json
+from tests.apiserver.support.kinds import MINIMAL_SPECS, PULSAR_CONSUMER, merged
 from tests.unit.operator.pulsarconsumers import LOCAL, NOW, consumer, observed
 
-LEAST = LEAST_SPEC[PULSAR_CONSUMER.id]
+LEAST = MINIMAL_SPECS[PULSAR_CONSUMER.id]
 SECRET_KEY = {"secretKeyRef": {"name": "s", "key": "k"}}
 MAP_KEY = {"configMapKeyRef": {"name": "m", "key": "k"}}
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.apiserver.apiclient import Api, Json
-from tests.apiserver.kinds import SAMPLES, kind_of
+from tests.apiserver.support.apiclient import Api, Json
+from tests.apiserver.support.kinds import SAMPLES, kind_of
 
 EACH_SAMPLE = pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES.keys())
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.apiserver.apiclient import TABLE, Api, Json
-from tests.apiserver.kinds import (
+from tests.apiserver.support.apiclient import TABLE, Api, Json
+from tests.apiserver.support.kinds import (
     DOCUMENTED,
-    LEAST_SPEC,
     MEMCACHED,
+    MINIMAL_SPECS,
     MY_CUSTOM_RESOURCE,
     POSTGRESQL,
     POSTGRESQL_EXAMPLE,
@@ -97,7 +97,7 @@ def existing(api: Api, new_name: Callable[[], str]) -> Callable[[Kind], str]:
 
     def _existing(kind: Kind) -> str:
         name = new_name()
-        api.create(kind.collection, kind.resource(name, LEAST_SPEC[kind.id])).accepted()
+        api.create(kind.collection, kind.resource(name, MINIMAL_SPECS[kind.id])).accepted()
         return f"{kind.collection}/{name}"
 
     return _existing

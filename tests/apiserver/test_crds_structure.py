@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.apiserver.apiclient import Api, Json
-from tests.apiserver.kinds import CRD_COLLECTION, KINDS, POSTGRESQL, POSTGRESQL_EXAMPLE, Kind
+from tests.apiserver.support.apiclient import Api, Json
+from tests.apiserver.support.kinds import CRD_COLLECTION, KINDS, POSTGRESQL, POSTGRESQL_EXAMPLE, Kind
 
 EACH_KIND = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.apiserver.apiclient import Api, Json, Response
-from tests.apiserver.kinds import POSTGRESQL
+from tests.apiserver.support.apiclient import Api, Json, Response
+from tests.apiserver.support.kinds import POSTGRESQL
 
 CLASS_CHANGES: list[tuple[Json, Json, str]] = [
     (

@@ -20,9 +20,9 @@ from infra.errors import KindlingError
 from infra.resources import host
 from infra.resources.existing_cluster import ExistingClusterProvider
 from infra.settings import stack_files
-from tests.apiserver.accounts import with_rights
-from tests.apiserver.apiclient import Api
-from tests.apiserver.controlplane import ControlPlane, tool
+from tests.apiserver.support.accounts import with_rights
+from tests.apiserver.support.apiclient import Api
+from tests.apiserver.support.controlplane import ControlPlane, tool
 from tests.convergence.proxy import proxy
 
 CRDS = Permission("create", "customresourcedefinitions", "apiextensions.k8s.io")

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.apiserver.apiclient import Api
-from tests.apiserver.controlplane import ControlPlane
-from tests.apiserver.existing import ROWS, SETTINGS, configure, new_stack, ok, refused, rewrite
+from tests.apiserver.support.apiclient import Api
+from tests.apiserver.support.controlplane import ControlPlane
+from tests.apiserver.support.existing import ROWS, SETTINGS, configure, new_stack, ok, refused, rewrite
 from tests.unit.infra.cli_machine import Machine
 from tests.unit.infra.registry_server import registry
 

@@ -15,9 +15,9 @@ from infra import paths
 from infra.cli.stacks import removed_kinds
 from infra.cli.stacks.file_backend import StackState
 from infra.errors import KindlingError
-from tests.apiserver.apiclient import Api
-from tests.apiserver.controlplane import ControlPlane, tool
-from tests.apiserver.kinds import KINDS, LEAST_SPEC, MEMCACHED
+from tests.apiserver.support.apiclient import Api
+from tests.apiserver.support.controlplane import ControlPlane, tool
+from tests.apiserver.support.kinds import KINDS, MEMCACHED, MINIMAL_SPECS
 
 STACK = "urn:pulumi:staging::kindling::kindling:components:Platform$"
 DEFINITIONS = tuple(f"{STACK}{removed_kinds.DEFINITION}::{name}" for name in KINDS)
@@ -49,7 +49,7 @@ def resource(api: Api) -> str:
     if api.get(f"/api/v1/namespaces/{NAMESPACE}").status == 404:
         api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}}).accepted()
     collection = MEMCACHED.collection.replace("/default/", f"/{NAMESPACE}/")
-    api.create(collection, MEMCACHED.resource("kept", LEAST_SPEC[MEMCACHED.id]))
+    api.create(collection, MEMCACHED.resource("kept", MINIMAL_SPECS[MEMCACHED.id]))
     return f"{collection}/kept"
 
 

@@ -18,10 +18,10 @@ from kindling.kube.resources import (
     Ref,
 )
 
-from tests.apiserver.apiclient import Json
-from tests.apiserver.cluster import KINDS_BY_NAME, Cluster, ref_to
-from tests.apiserver.kinds import POSTGRESQL, POSTGRESQL_EXAMPLE
-from tests.apiserver.models import EACH_KIND, MAKERS, copy_of, models
+from tests.apiserver.support.apiclient import Json
+from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster, ref_to
+from tests.apiserver.support.kinds import POSTGRESQL, POSTGRESQL_EXAMPLE
+from tests.apiserver.support.models import EACH_KIND, MAKERS, copy_of, models
 
 WORKLOADS = (DEPLOYMENT, STATEFUL_SET)
 

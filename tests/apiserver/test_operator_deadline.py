@@ -13,13 +13,13 @@ from kindling.kinds.conditions import find_condition, rfc3339
 from kindling.kinds.pods import UNSCHEDULABLE_AFTER_SECONDS
 from kindling.kube.resources import POD, SERVICE, STATEFUL_SET, Ref
 
-from tests.apiserver.apiclient import Json
-from tests.apiserver.audit import wait_until
-from tests.apiserver.cluster import KINDS_BY_NAME, Cluster, cluster, path, ref_to
-from tests.apiserver.controllers import NODE_SECONDS
-from tests.apiserver.kinds import POSTGRESQL
-from tests.apiserver.kubelet import NODE
-from tests.apiserver.operator_process import operator
+from tests.apiserver.support.apiclient import Json
+from tests.apiserver.support.audit import wait_until
+from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster, cluster, path, ref_to
+from tests.apiserver.support.controllers import NODE_SECONDS
+from tests.apiserver.support.kinds import POSTGRESQL
+from tests.apiserver.support.kubelet import NODE
+from tests.apiserver.support.operator_process import operator
 
 ROOM = KINDS_BY_NAME[POSTGRESQL.id]
 DEADLINE_SECONDS = 30

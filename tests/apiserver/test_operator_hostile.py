@@ -22,12 +22,12 @@ import pytest
 from kindling.kube.resources import Ref
 from kindling.prober import jobs
 
-from tests.apiserver.apiclient import Api, Json
-from tests.apiserver.audit import wait_until
-from tests.apiserver.cluster import ACCOUNT, KINDS_BY_NAME, NAMESPACE, Cluster, ref_to
 from tests.apiserver.conftest import ENVIRONMENT
-from tests.apiserver.kinds import MEMCACHED, MY_CUSTOM_RESOURCE, POSTGRESQL
-from tests.apiserver.operator_process import SOURCE, OperatorProcess, operator
+from tests.apiserver.support.apiclient import Api, Json
+from tests.apiserver.support.audit import wait_until
+from tests.apiserver.support.cluster import ACCOUNT, KINDS_BY_NAME, NAMESPACE, Cluster, ref_to
+from tests.apiserver.support.kinds import MEMCACHED, MY_CUSTOM_RESOURCE, POSTGRESQL
+from tests.apiserver.support.operator_process import SOURCE, OperatorProcess, operator
 from tests.convergence.database import database, drop, lets_in
 from tests.convergence.harness import admit_operator
 from tests.unit.operator.conftest import Files

@@ -16,8 +16,8 @@ from aiohttp import web
 from kindling.kube.credentials import Credentials
 from kindling.kube.portforward import PROTOCOL, PortForwarder
 
-from tests.apiserver.apiclient import MERGE_PATCH, Api
-from tests.apiserver.controlplane import ControlPlane
+from tests.apiserver.support.apiclient import MERGE_PATCH, Api
+from tests.apiserver.support.controlplane import ControlPlane
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from infra import rbac
-from tests.apiserver.apiclient import Api, Json
-from tests.apiserver.controlplane import ControlPlane
-from tests.apiserver.kinds import POSTGRESQL_EXAMPLE
-from tests.apiserver.operator_process import operator
+from tests.apiserver.support.apiclient import Api, Json
+from tests.apiserver.support.controlplane import ControlPlane
+from tests.apiserver.support.kinds import POSTGRESQL_EXAMPLE
+from tests.apiserver.support.operator_process import operator
 from tests.convergence.proxy import Proxy, proxy
 
 KIND = POSTGRESQL_EXAMPLE

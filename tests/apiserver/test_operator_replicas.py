@@ -20,10 +20,10 @@ from pathlib import Path
 import pytest
 from kindling.kube.client import POOL
 
-from tests.apiserver.audit import READS, Request, wait_until
-from tests.apiserver.cluster import ACCOUNT, KINDS_BY_NAME, NAMESPACE, SECONDS, Cluster, ref_to
-from tests.apiserver.kinds import MEMCACHED
-from tests.apiserver.operator_process import OperatorProcess, operator
+from tests.apiserver.support.audit import READS, Request, wait_until
+from tests.apiserver.support.cluster import ACCOUNT, KINDS_BY_NAME, NAMESPACE, SECONDS, Cluster, ref_to
+from tests.apiserver.support.kinds import MEMCACHED
+from tests.apiserver.support.operator_process import OperatorProcess, operator
 from tests.convergence.proxy import Proxy, proxy
 
 ROOM = KINDS_BY_NAME[MEMCACHED.id]

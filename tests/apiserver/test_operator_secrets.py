@@ -11,10 +11,10 @@ from urllib.parse import quote
 import pytest
 from kindling.kube.resources import SECRET, Ref
 
-from tests.apiserver.apiclient import Json
-from tests.apiserver.cluster import KINDS_BY_NAME, Cluster, ref_to
 from tests.apiserver.conftest import Replica
-from tests.apiserver.kinds import LEAST_SPEC, POSTGRESQL, POSTGRESQL_EXAMPLE, PULSAR_CONSUMER
+from tests.apiserver.support.apiclient import Json
+from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster, ref_to
+from tests.apiserver.support.kinds import MINIMAL_SPECS, POSTGRESQL, POSTGRESQL_EXAMPLE, PULSAR_CONSUMER
 
 IN_SPEC, IN_SECRET, TOKEN, CHANGED = (
     "canary/in:spec-8Zq1",
@@ -57,7 +57,7 @@ def canaries(running_cluster: Cluster, namespace: str, replica: Replica) -> list
         kind = KINDS_BY_NAME[PULSAR_CONSUMER.id]
         auth = {"auth": {"tokenSecretRef": {"name": "given", "key": "token"}}}
         refs.append(ref_to(kind, namespace, "consumer"))
-        cluster.create(kind, namespace, "consumer", {**LEAST_SPEC[PULSAR_CONSUMER.id], **auth})
+        cluster.create(kind, namespace, "consumer", {**MINIMAL_SPECS[PULSAR_CONSUMER.id], **auth})
     cluster.wait_settled(*refs)
     for secret in cluster.list(SECRET, namespace, selector={}):
         password = secret.get("data", {}).get("password")

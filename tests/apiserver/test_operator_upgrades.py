@@ -16,11 +16,11 @@ import pytest
 from kindling.kinds.conditions import find_condition
 from kindling.kube.resources import LEASE, POD, STATEFUL_SET, Ref
 
-from tests.apiserver.apiclient import Json
-from tests.apiserver.audit import wait_until
-from tests.apiserver.cluster import KINDS_BY_NAME, Cluster, ref_to
-from tests.apiserver.kinds import POSTGRESQL, REPOSITORY
-from tests.apiserver.operator_process import operator
+from tests.apiserver.support.apiclient import Json
+from tests.apiserver.support.audit import wait_until
+from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster, ref_to
+from tests.apiserver.support.kinds import POSTGRESQL, REPOSITORY
+from tests.apiserver.support.operator_process import operator
 
 ROOM = KINDS_BY_NAME[POSTGRESQL.id]
 OLD, NEW = "kindling.invalid/postgres:1", "kindling.invalid/postgres:2"

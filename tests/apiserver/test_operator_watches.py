@@ -16,11 +16,11 @@ from kindling.kinds.base import Kind
 from kindling.kinds.metadata import SELECTOR
 from kindling.kube.resources import POD, Ref
 
-from tests.apiserver.apiclient import Api, Json
-from tests.apiserver.audit import wait_until
-from tests.apiserver.cluster import KINDS_BY_NAME, Cluster, path, ref_to
 from tests.apiserver.conftest import Replica
-from tests.apiserver.kinds import MY_CUSTOM_RESOURCE
+from tests.apiserver.support.apiclient import Api, Json
+from tests.apiserver.support.audit import wait_until
+from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster, path, ref_to
+from tests.apiserver.support.kinds import MY_CUSTOM_RESOURCE
 
 MANY, CHURN = 1000, 200
 ROUNDS = 10

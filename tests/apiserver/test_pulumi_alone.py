@@ -20,9 +20,9 @@ import yaml
 
 from infra import paths
 from infra.bootstrap.toolchain import TOOLS, Toolchain, build, sdk_version
-from tests.apiserver.apiclient import Api
-from tests.apiserver.controlplane import ControlPlane
-from tests.apiserver.existing import PROGRAM, ROWS
+from tests.apiserver.support.apiclient import Api
+from tests.apiserver.support.controlplane import ControlPlane
+from tests.apiserver.support.existing import PROGRAM, ROWS
 
 STACK = "eu"
 BUNDLED = """\

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 import pytest
 
 from infra.admission import COMMAND_PARAMETERS, SECRETS
-from tests.apiserver.accounts import PolicyRule
-from tests.apiserver.apiclient import Api, Json, Response
-from tests.apiserver.controlplane import ControlPlane
-from tests.apiserver.kinds import (
+from tests.apiserver.support.accounts import PolicyRule
+from tests.apiserver.support.apiclient import Api, Json, Response
+from tests.apiserver.support.controlplane import ControlPlane
+from tests.apiserver.support.kinds import (
     KINDS,
     MEMCACHED,
     MY_CUSTOM_RESOURCE,
@@ -25,7 +25,7 @@ from tests.apiserver.kinds import (
     Kind,
     kind_of,
 )
-from tests.apiserver.policed import CREATE_PODS, User, Users, may_get, policed
+from tests.apiserver.support.policed import CREATE_PODS, User, Users, may_get, policed
 
 PODS_REMEDY = "ask for the right to create pods"
 SECRET_REMEDY = "ask for the right to get secrets of that name"

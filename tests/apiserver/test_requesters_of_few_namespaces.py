@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from infra.admission import NAMESPACES
-from tests.apiserver.apiclient import Api
-from tests.apiserver.controlplane import ControlPlane
-from tests.apiserver.kinds import MY_CUSTOM_RESOURCE, POSTGRESQL
-from tests.apiserver.policed import may_get, policed
+from tests.apiserver.support.apiclient import Api
+from tests.apiserver.support.controlplane import ControlPlane
+from tests.apiserver.support.kinds import MY_CUSTOM_RESOURCE, POSTGRESQL
+from tests.apiserver.support.policed import may_get, policed
 
 NAMES = [f"few-{number}" for number in range(2, NAMESPACES + 2)]
 

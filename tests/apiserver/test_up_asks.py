@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.apiserver.apiclient import Api
-from tests.apiserver.controlplane import ControlPlane
-from tests.apiserver.existing import ROWS, new_stack, ok
+from tests.apiserver.support.apiclient import Api
+from tests.apiserver.support.controlplane import ControlPlane
+from tests.apiserver.support.existing import ROWS, new_stack, ok
 from tests.unit.infra.cli_machine import Machine
 from tests.unit.infra.registry_server import registry
 from tests.unit.infra.terminal import CTRL_C, ENTER, UP, Terminal

@@ -13,11 +13,11 @@ from functools import partial
 import pytest
 
 from infra import rbac
-from tests.apiserver.accounts import GROUP, with_rights
-from tests.apiserver.apiclient import Api
-from tests.apiserver.audit import wait_until
-from tests.apiserver.cluster import Cluster, role_rule
-from tests.apiserver.kinds import KINDS, LEAST_SPEC, MEMCACHED, POSTGRESQL, Kind
+from tests.apiserver.support.accounts import GROUP, with_rights
+from tests.apiserver.support.apiclient import Api
+from tests.apiserver.support.audit import wait_until
+from tests.apiserver.support.cluster import Cluster, role_rule
+from tests.apiserver.support.kinds import KINDS, MEMCACHED, MINIMAL_SPECS, POSTGRESQL, Kind
 
 ROLES = f"/apis/{GROUP}/v1/clusterroles"
 SECONDS = 30.0
@@ -71,7 +71,7 @@ def path(kind: Kind, namespace: str, name: str = "") -> str:
 def test_view_reads_edit_changes_admin_empties(users: dict[str, Api], namespace: str, kind: Kind) -> None:
     view, edit, admin = (users[role] for role in rbac.USER_ROLES)
     collection, one = path(kind, namespace), path(kind, namespace, "one")
-    body = kind.resource("one", LEAST_SPEC[kind.id])
+    body = kind.resource("one", MINIMAL_SPECS[kind.id])
     patch = {"metadata": {"labels": {"a": "b"}}}
     assert view.create(collection, body).status == FORBIDDEN
     edit.create(collection, body).accepted()

@@ -14,9 +14,9 @@ from functools import partial
 
 from kindling.kube.resources import ResourceType
 
-from tests.apiserver.audit import wait_until
-from tests.apiserver.cluster import KINDS_BY_NAME, SECONDS, Cluster
-from tests.apiserver.operator_process import OperatorProcess, operator
+from tests.apiserver.support.audit import wait_until
+from tests.apiserver.support.cluster import KINDS_BY_NAME, SECONDS, Cluster
+from tests.apiserver.support.operator_process import OperatorProcess, operator
 from tests.convergence.proxy import Proxy
 
 ENVIRONMENT = {"KINDLING_DEBUG": "1", "RES_OPTIONS": "timeout:1 attempts:1"}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from tests.apiserver.apiclient import Json
-from tests.apiserver.cluster import KINDS_BY_NAME
-from tests.apiserver.http_members import Server, server
+from tests.apiserver.support.apiclient import Json
+from tests.apiserver.support.cluster import KINDS_BY_NAME
+from tests.apiserver.support.http_members import Server, server
 
 GREETING, ERRAND, ENSEMBLE = (f"{name}.toys.example.com" for name in ("greetings", "errands", "ensembles"))
 

@@ -20,10 +20,10 @@ from pathlib import Path
 from kindling.kinds.conditions import find_condition
 from kindling.kube.resources import Ref, ResourceType
 
-from tests.apiserver.apiclient import Api
-from tests.apiserver.cluster import KINDS_BY_NAME, Cluster, cluster, path
 from tests.apiserver.conftest import ENVIRONMENT
-from tests.apiserver.operator_process import OperatorProcess, operator
+from tests.apiserver.support.apiclient import Api
+from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster, cluster, path
+from tests.apiserver.support.operator_process import OperatorProcess, operator
 from tests.convergence import database
 from tests.convergence.forward_target import ForwardTarget
 from tests.convergence.proxy import Proxy, Write, proxy

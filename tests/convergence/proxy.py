@@ -22,8 +22,8 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import aiohttp
 from aiohttp import web
 
-from tests.apiserver.audit import APART
-from tests.apiserver.controlplane import ControlPlane
+from tests.apiserver.support.audit import APART
+from tests.apiserver.support.controlplane import ControlPlane
 from tests.convergence.forward_target import ForwardTarget
 from tests.convergence.watch_faults import Streams
 

@@ -24,11 +24,11 @@ from kindling.kube.resources import (
     ResourceType,
 )
 
-from tests.apiserver.apiclient import Json
-from tests.apiserver.cluster import KINDS_BY_NAME, Cluster, path, ref_to
-from tests.apiserver.kinds import (
-    LEAST_SPEC,
+from tests.apiserver.support.apiclient import Json
+from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster, path, ref_to
+from tests.apiserver.support.kinds import (
     MEMCACHED,
+    MINIMAL_SPECS,
     MY_CUSTOM_RESOURCE,
     POSTGRESQL,
     POSTGRESQL_EXAMPLE,
@@ -183,7 +183,7 @@ class RandomWorkload:
 
     def _create(self, number: int) -> None:
         crd = self._kinds[number]
-        spec = merged(LEAST_SPEC[crd], SPECS[crd](self._draw))
+        spec = merged(MINIMAL_SPECS[crd], SPECS[crd](self._draw))
         self._cluster.create(self._room(number), self._namespace, self._names[number], spec)
 
     # Of the following each may find nothing: what it is meant for was deleted a moment ago.

@@ -30,8 +30,8 @@ from kindling.kube.resources import (
     ResourceType,
 )
 
-from tests.apiserver.apiclient import Api, Json
-from tests.apiserver.controlplane import ControlPlane
+from tests.apiserver.support.apiclient import Api, Json
+from tests.apiserver.support.controlplane import ControlPlane
 
 REPLICA_SET = ResourceType("apps", "v1", "ReplicaSet", "replicasets")
 # Whose status counts writes by their generation; ours is to be of the very generation.

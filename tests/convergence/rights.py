@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from infra import rbac
-from tests.apiserver.accounts import GROUP
-from tests.apiserver.apiclient import Json
-from tests.apiserver.audit import Request, wait_until
-from tests.apiserver.cluster import ACCOUNT, NAMESPACE, USER, Cluster, role_rule
+from tests.apiserver.support.accounts import GROUP
+from tests.apiserver.support.apiclient import Json
+from tests.apiserver.support.audit import Request, wait_until
+from tests.apiserver.support.cluster import ACCOUNT, NAMESPACE, USER, Cluster, role_rule
 
 CREATED = 201
 FORBIDDEN = 403

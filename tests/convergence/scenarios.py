@@ -13,9 +13,15 @@ from dataclasses import dataclass
 from kindling.kinds.base import Kind
 from kindling.kube.resources import POD, SECRET, VOLUME_CLAIM, Ref
 
-from tests.apiserver.apiclient import Json
-from tests.apiserver.cluster import KINDS_BY_NAME, Cluster, ref_to
-from tests.apiserver.kinds import LEAST_SPEC, MEMCACHED, MY_CUSTOM_RESOURCE, POSTGRESQL, PULSAR_CONSUMER
+from tests.apiserver.support.apiclient import Json
+from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster, ref_to
+from tests.apiserver.support.kinds import (
+    MEMCACHED,
+    MINIMAL_SPECS,
+    MY_CUSTOM_RESOURCE,
+    POSTGRESQL,
+    PULSAR_CONSUMER,
+)
 from tests.convergence import guide_scenarios
 
 NAME, WORD = "it", "word"
@@ -116,7 +122,7 @@ def _scenarios() -> Iterator[Scenario]:
         ),
         (
             PULSAR_CONSUMER.id,
-            lambda namespace: {**LEAST_SPEC[PULSAR_CONSUMER.id], "replicas": 2},
+            lambda namespace: {**MINIMAL_SPECS[PULSAR_CONSUMER.id], "replicas": 2},
             {"change": {"topic": "invoices"}, "scale up": {"replicas": 3}, "scale down": {"replicas": 0}},
         ),
         (

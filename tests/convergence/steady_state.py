@@ -14,11 +14,11 @@ from kindling.kinds.metadata import SELECTOR
 from kindling.kinds.reasons import VOLUME_DELETING
 from kindling.kube.resources import POD, SECRET, VOLUME_CLAIM, Ref, ResourceType
 
-from tests.apiserver.apiclient import Json
-from tests.apiserver.audit import READS, Request, wait_until
-from tests.apiserver.cluster import KINDS_BY_NAME, Cluster
-from tests.apiserver.kinds import POSTGRESQL, POSTGRESQL_EXAMPLE
-from tests.apiserver.operator_process import OperatorProcess
+from tests.apiserver.support.apiclient import Json
+from tests.apiserver.support.audit import READS, Request, wait_until
+from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster
+from tests.apiserver.support.kinds import POSTGRESQL, POSTGRESQL_EXAMPLE
+from tests.apiserver.support.operator_process import OperatorProcess
 
 # Nothing that answers runs in the Pods here, so that is where a database gets.
 READY = {crd: "LoginFailed" if crd in (POSTGRESQL.id, POSTGRESQL_EXAMPLE.id) else "" for crd in KINDS_BY_NAME}

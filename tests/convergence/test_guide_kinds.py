@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.apiserver.kinds import REPOSITORY
+from tests.apiserver.support.kinds import REPOSITORY
 from tests.guides import blocks, copy, write
 
 GUIDES = ("adding-a-kind.md", "work-that-ends.md", "work-on-members.md")

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.apiserver.audit import wait_until
-from tests.apiserver.cluster import KINDS_BY_NAME
+from tests.apiserver.support.audit import wait_until
+from tests.apiserver.support.cluster import KINDS_BY_NAME
 from tests.convergence.harness import SECONDS, STILL_SECONDS, Harness, Progress, ScenarioRun
 from tests.convergence.proxy import Fault
 from tests.convergence.scenarios import SAMPLE, SCENARIOS, Scenario

@@ -18,9 +18,9 @@ import pytest
 from aiohttp.test_utils import make_mocked_request
 from kindling.kube.resources import CONFIG_MAP
 
-from tests.apiserver.apiclient import Api, Json
-from tests.apiserver.audit import wait_until
-from tests.apiserver.controlplane import ControlPlane
+from tests.apiserver.support.apiclient import Api, Json
+from tests.apiserver.support.audit import wait_until
+from tests.apiserver.support.controlplane import ControlPlane
 from tests.convergence.forward_target import ForwardTarget
 from tests.convergence.harness import Harness
 from tests.convergence.proxy import Fault, Proxy, proxy

@@ -25,10 +25,10 @@ from kindling.kube.resources import (
     Ref,
 )
 
-from tests.apiserver.audit import Request, wait_until
-from tests.apiserver.cluster import ACCOUNT, KINDS_BY_NAME, NAMESPACE, Cluster, cluster, ref_to
-from tests.apiserver.kinds import LEAST_SPEC, MEMCACHED, POSTGRESQL, POSTGRESQL_EXAMPLE
-from tests.apiserver.operator_process import OperatorProcess, operator
+from tests.apiserver.support.audit import Request, wait_until
+from tests.apiserver.support.cluster import ACCOUNT, KINDS_BY_NAME, NAMESPACE, Cluster, cluster, ref_to
+from tests.apiserver.support.kinds import MEMCACHED, MINIMAL_SPECS, POSTGRESQL, POSTGRESQL_EXAMPLE
+from tests.apiserver.support.operator_process import OperatorProcess, operator
 from tests.convergence.rights import Right, denied, granted, used, without
 
 LEADER = Ref(LEASE, NAMESPACE, ACCOUNT)
@@ -89,7 +89,7 @@ class Scenario:
             own: dict[str, object] = {"size": 2} if crd == MEMCACHED.id else {}
             if ref in self._missing.values():
                 own = {"resources": {"limits": TOO_MUCH}, "progressDeadlineSeconds": 10}
-            self._cluster.create(KINDS_BY_NAME[crd], self._namespace, ref.name, {**LEAST_SPEC[crd], **own})
+            self._cluster.create(KINDS_BY_NAME[crd], self._namespace, ref.name, {**MINIMAL_SPECS[crd], **own})
 
     def change(self) -> None:
         """One cache where there were two, edited children of each type, and some that are gone."""

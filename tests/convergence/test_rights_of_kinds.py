@@ -16,11 +16,11 @@ from kindling.kube.resources import LEASE, POD, SECRET, VOLUME_CLAIM, Ref
 
 from infra import rbac
 from infra.components import images
-from tests.apiserver.apiclient import Json
-from tests.apiserver.audit import wait_until
-from tests.apiserver.cluster import ACCOUNT, KINDS_BY_NAME, NAMESPACE, Cluster, cluster
-from tests.apiserver.kinds import CRD_COLLECTION, LEAST_SPEC, MEMCACHED, PULSAR_CONSUMER
-from tests.apiserver.operator_process import operator
+from tests.apiserver.support.apiclient import Json
+from tests.apiserver.support.audit import wait_until
+from tests.apiserver.support.cluster import ACCOUNT, KINDS_BY_NAME, NAMESPACE, Cluster, cluster
+from tests.apiserver.support.kinds import CRD_COLLECTION, MEMCACHED, MINIMAL_SPECS, PULSAR_CONSUMER
+from tests.apiserver.support.operator_process import operator
 from tests.convergence.rights import denied, granted, of_kinds, used
 
 SECONDS = 90.0
@@ -77,7 +77,9 @@ class Scenario:
     def begin(self) -> None:
         for sort in ("edited", "damaged", "changed"):
             for crd, served, ref in self._each(sort):
-                self._place.create(served, ref.namespace, ref.name, {**LEAST_SPEC[crd], **ADDED.get(crd, {})})
+                self._place.create(
+                    served, ref.namespace, ref.name, {**MINIMAL_SPECS[crd], **ADDED.get(crd, {})}
+                )
         self._place.wait_settled(*self._all(), seconds=SECONDS)
 
     def change(self) -> None:

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.apiserver.cluster import Cluster, cluster
-from tests.apiserver.operator_process import LEASE_LOST
+from tests.apiserver.support.cluster import Cluster, cluster
+from tests.apiserver.support.operator_process import LEASE_LOST
 from tests.convergence.fault_injector import FaultInjector
 from tests.convergence.proxy import proxy
 from tests.convergence.random_workload import RandomWorkload

@@ -20,9 +20,9 @@ import pytest
 from kindling.kinds.base import Kind
 from kindling.kube.resources import SECRET, Object, Ref
 
-from tests.apiserver.cluster import KINDS_BY_NAME, Cluster, cluster, path, ref_to
-from tests.apiserver.kinds import LEAST_SPEC
-from tests.apiserver.operator_process import operator
+from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster, cluster, path, ref_to
+from tests.apiserver.support.kinds import MINIMAL_SPECS
+from tests.apiserver.support.operator_process import operator
 from tests.convergence.strategies import KEY, Walk, walks
 from tests.convergence.strategies import SECRET as GIVEN
 from tests.differences import differences
@@ -112,7 +112,7 @@ def _start(cluster: Cluster, each: Wanderer) -> None:
     collection = each.served.type.path(namespace=each.ref.namespace)
     spec = each.walk.first
     if cluster.api.create(collection, {**body, "spec": spec}, dry_run=True).status == 422:
-        spec = LEAST_SPEC[f"{each.served.type.plural}.{each.served.type.group}"]
+        spec = MINIMAL_SPECS[f"{each.served.type.plural}.{each.served.type.group}"]
     cluster.api.create(collection, {**body, "spec": spec}).accepted()
     each.path.append(json.dumps(spec))
 

@@ -12,9 +12,9 @@ import pytest
 
 from infra.errors import KindlingError
 from infra.progress import Progress
-from tests.apiserver.apiclient import Api
-from tests.apiserver.controlplane import ControlPlane, control_plane
-from tests.apiserver.object_store import ObjectStore, object_store
+from tests.apiserver.support.apiclient import Api
+from tests.apiserver.support.controlplane import ControlPlane, control_plane
+from tests.apiserver.support.object_store import ObjectStore, object_store
 from tests.pipelines import actions, root, stores
 from tests.pipelines.actions import Hosting
 from tests.pipelines.checkouts import Origin, check_out

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from infra.paths import REPOSITORY
-from tests.apiserver.apiclient import Api
-from tests.apiserver.controlplane import ControlPlane
-from tests.apiserver.existing import PROGRAM, ROWS, SETTINGS
-from tests.apiserver.object_store import ObjectStore
+from tests.apiserver.support.apiclient import Api
+from tests.apiserver.support.controlplane import ControlPlane
+from tests.apiserver.support.existing import PROGRAM, ROWS, SETTINGS
+from tests.apiserver.support.object_store import ObjectStore
 from tests.pipelines import github, root, workflow
 from tests.pipelines.actions import Hosting
 from tests.pipelines.checkouts import Origin, check_out

@@ -1,6 +1,6 @@
 """docs/tutorial.md, carried out: its files in their order, its Python sessions, its test.
 
-It ends with the files of docs/adding-a-kind.md, which tests/apiserver/test_fifth_kind.py serves.
+It ends with the files of docs/adding-a-kind.md, which tests/apiserver/test_added_kinds.py serves.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Stand-ins at the two edges of the Pulumi program: the machine's tools, and Pulumi's engine.
 
-The real ones are driven in tests/engine and tests/cluster; here only what is asked of them matters.
+The real ones are driven in tests/pulumi and tests/cluster; here only what is asked of them matters.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from infra import manifests, program, rbac, settings
 from infra.components import images
 from infra.errors import KindlingError
 from infra.settings import BrokerSettings, Settings
-from tests.apiserver.cluster import KINDS_BY_NAME
+from tests.apiserver.support.cluster import KINDS_BY_NAME
 from tests.unit.infra.fakes import Graph, Registration, declare
 
 RBAC = "kubernetes:rbac.authorization.k8s.io/v1"

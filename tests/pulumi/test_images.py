@@ -23,7 +23,7 @@ from infra.drivers import base_image, debian_lock, images, platforms
 from infra.drivers.engine import ContainerEngine
 from infra.drivers.registry import MANIFESTS, Registry
 from infra.errors import KindlingError
-from tests.engine.daemon import docker
+from tests.pulumi.daemon import docker
 from tests.unit.infra.registry_server import registry
 
 BINFMT = Path("/proc/sys/fs/binfmt_misc")

@@ -8,9 +8,9 @@ import pytest
 from kindling.kinds.base import Kind
 from kindling.kube.resources import Ref
 
-from tests.apiserver.apiclient import Json
-from tests.apiserver.cluster import KINDS_BY_NAME, Cluster, ref_to
-from tests.apiserver.kinds import POSTGRESQL_EXAMPLE
+from tests.apiserver.support.apiclient import Json
+from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster, ref_to
+from tests.apiserver.support.kinds import POSTGRESQL_EXAMPLE
 
 # One of each sort: that of the second group differs in nothing that counts here.
 MAKERS: dict[str, Kind] = {

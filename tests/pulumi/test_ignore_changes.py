@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.apiserver.apiclient import Api
-from tests.apiserver.controlplane import ControlPlane
-from tests.apiserver.kubelet import kubelet
-from tests.engine.machine import Host
-from tests.engine.test_drift import CLUSTER_ROLE, DEPLOYMENT, EVERYTHING_IS, drift, replace, up
+from tests.apiserver.support.apiclient import Api
+from tests.apiserver.support.controlplane import ControlPlane
+from tests.apiserver.support.kubelet import kubelet
+from tests.pulumi.machine import Host
+from tests.pulumi.test_drift import CLUSTER_ROLE, DEPLOYMENT, EVERYTHING_IS, drift, replace, up
 
 SETTINGS = """\
   kindling:ignoreChanges:

@@ -18,12 +18,12 @@ from kindling.kube.resources import (
     ResourceType,
 )
 
-from tests.apiserver.apiclient import Json
-from tests.apiserver.audit import wait_until
-from tests.apiserver.cluster import KINDS_BY_NAME, Cluster, path, ref_to
-from tests.apiserver.kinds import POSTGRESQL
-from tests.apiserver.models import EACH_KIND, MAKERS, copy_of, models
-from tests.apiserver.test_operator_numbers import CHANGES
+from tests.apiserver.support.apiclient import Json
+from tests.apiserver.support.audit import wait_until
+from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster, path, ref_to
+from tests.apiserver.support.kinds import POSTGRESQL
+from tests.apiserver.support.models import EACH_KIND, MAKERS, copy_of, models
+from tests.apiserver.test_operator_write_counts import CHANGES
 
 WORKLOADS = (DEPLOYMENT, STATEFUL_SET)
 REFUSED_SECONDS = 3.0

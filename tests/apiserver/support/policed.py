@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from infra import admission
-from tests.apiserver.accounts import PolicyRule, with_rights
-from tests.apiserver.apiclient import Api, Json, Response
-from tests.apiserver.audit import wait_until
-from tests.apiserver.controlplane import ControlPlane
-from tests.apiserver.kinds import (
+from tests.apiserver.support.accounts import PolicyRule, with_rights
+from tests.apiserver.support.apiclient import Api, Json, Response
+from tests.apiserver.support.audit import wait_until
+from tests.apiserver.support.controlplane import ControlPlane
+from tests.apiserver.support.kinds import (
     KINDS,
-    LEAST_SPEC,
     MEMCACHED,
+    MINIMAL_SPECS,
     MY_CUSTOM_RESOURCE,
     POSTGRESQL,
     PULSAR_CONSUMER,
@@ -66,12 +66,14 @@ class User:
         return f"{collection}/{name}" if name else collection
 
     def creates(self, kind: Kind, spec: Json, *, name: str = "one", dry_run: bool = False) -> Response:
-        body = kind.resource(name, merged(LEAST_SPEC[kind.id], spec))
+        body = kind.resource(name, merged(MINIMAL_SPECS[kind.id], spec))
         return self.api.create(self.path(kind), body, dry_run=dry_run)
 
     def finds(self, kind: Kind, spec: Json, *, name: str = "one") -> None:
         """Somebody who may has made it."""
-        self.admin.create(self.path(kind), kind.resource(name, merged(LEAST_SPEC[kind.id], spec))).accepted()
+        self.admin.create(
+            self.path(kind), kind.resource(name, merged(MINIMAL_SPECS[kind.id], spec))
+        ).accepted()
 
     def edits(self, kind: Kind, patch: Json, *, name: str = "one") -> Response:
         return self.api.merge(self.path(kind, name), patch)

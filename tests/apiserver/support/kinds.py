@@ -14,9 +14,9 @@ from typing import Any
 
 import yaml
 
-from tests.apiserver.apiclient import Json
+from tests.apiserver.support.apiclient import Json
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 CRD_COLLECTION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
@@ -107,7 +107,7 @@ def least(schema: Json) -> Any:
     return False if schema["type"] == "boolean" else schema.get("minimum", 0)
 
 
-LEAST_SPEC: Mapping[str, Json] = {
+MINIMAL_SPECS: Mapping[str, Json] = {
     id: _DOCUMENTED[id] if id in _DOCUMENTED else least(kind.schema["properties"]["spec"])
     for id, kind in KINDS.items()
 }

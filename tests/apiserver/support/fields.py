@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from tests.apiserver.apiclient import Json
+from tests.apiserver.support.apiclient import Json
 
 Path = tuple[str, ...]
 

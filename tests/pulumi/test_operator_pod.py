@@ -8,11 +8,11 @@ from typing import Any
 import yaml
 
 from infra import paths
-from tests.apiserver.apiclient import Api
-from tests.apiserver.controlplane import ControlPlane
-from tests.apiserver.kubelet import kubelet
-from tests.engine.machine import Host
-from tests.engine.test_drift import DEPLOYMENT, EVERYTHING_IS, up
+from tests.apiserver.support.apiclient import Api
+from tests.apiserver.support.controlplane import ControlPlane
+from tests.apiserver.support.kubelet import kubelet
+from tests.pulumi.machine import Host
+from tests.pulumi.test_drift import DEPLOYMENT, EVERYTHING_IS, up
 
 PAGES = ("docs/reference/settings.md", "docs/guides/drift.md")
 MORE = """\

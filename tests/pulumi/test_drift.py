@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.apiserver.apiclient import Api, Json
-from tests.apiserver.audit import wait_until
-from tests.apiserver.controlplane import ControlPlane
-from tests.apiserver.kubelet import kubelet
-from tests.engine.machine import Host
+from tests.apiserver.support.apiclient import Api, Json
+from tests.apiserver.support.audit import wait_until
+from tests.apiserver.support.controlplane import ControlPlane
+from tests.apiserver.support.kubelet import kubelet
+from tests.pulumi.machine import Host
 
 NAMESPACE = "/api/v1/namespaces/kindling-system"
 DEPLOYMENT = "/apis/apps/v1/namespaces/kindling-system/deployments/kindling-operator"

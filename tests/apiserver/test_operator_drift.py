@@ -24,12 +24,12 @@ from kindling.kube.resources import (
     Ref,
 )
 
-from tests.apiserver.apiclient import Json
-from tests.apiserver.audit import wait_until
-from tests.apiserver.cluster import KINDS_BY_NAME, Cluster, path, ref_to
-from tests.apiserver.fields import Path, edited, edits, ours, value_of
-from tests.apiserver.kinds import LEAST_SPEC
-from tests.apiserver.models import EACH_KIND, MAKERS
+from tests.apiserver.support.apiclient import Json
+from tests.apiserver.support.audit import wait_until
+from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster, path, ref_to
+from tests.apiserver.support.fields import Path, edited, edits, ours, value_of
+from tests.apiserver.support.kinds import MINIMAL_SPECS
+from tests.apiserver.support.models import EACH_KIND, MAKERS
 
 # A second is what is promised. A login that is being tried holds the next pass up, though, and here it is
 # tried against names of which the resolver of the machine takes its time to know nothing.
@@ -40,7 +40,7 @@ ADDITIONS_SECONDS = 2.0
 # With a password of its own: one that was generated is whatever its Secret says.
 SPECS = {
     crd: {**spec, **({"password": "given"} if "postgresql" in crd else {})}
-    for crd, spec in LEAST_SPEC.items()
+    for crd, spec in MINIMAL_SPECS.items()
 }
 # The operator's own notes, which say what was and not what shall be.
 MARKS = ("f:kindling.dev/last-applied-hash", "f:kindling.dev/parameters", "f:kindling.dev/default-user")

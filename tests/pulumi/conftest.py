@@ -7,10 +7,10 @@ from contextlib import closing
 
 import pytest
 
-from tests.apiserver.apiclient import Api
-from tests.apiserver.controllers import controllers
-from tests.apiserver.controlplane import ControlPlane, control_plane
-from tests.engine.machine import Host, new_host
+from tests.apiserver.support.apiclient import Api
+from tests.apiserver.support.controllers import controllers
+from tests.apiserver.support.controlplane import ControlPlane, control_plane
+from tests.pulumi.machine import Host, new_host
 
 
 @pytest.fixture(scope="module")

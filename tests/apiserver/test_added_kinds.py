@@ -18,11 +18,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.apiserver.apiclient import MERGE_PATCH, Api, Json, Response
-from tests.apiserver.controlplane import ControlPlane
-from tests.apiserver.http_members import DOWN_SECONDS, servers
-from tests.apiserver.kinds import CRD_COLLECTION
-from tests.apiserver.operator_process import REPOSITORY, OperatorProcess, operator
+from tests.apiserver.support.apiclient import MERGE_PATCH, Api, Json, Response
+from tests.apiserver.support.controlplane import ControlPlane
+from tests.apiserver.support.http_members import DOWN_SECONDS, servers
+from tests.apiserver.support.kinds import CRD_COLLECTION
+from tests.apiserver.support.operator_process import REPOSITORY, OperatorProcess, operator
 from tests.guides import blocks, copy, write
 
 GUIDES = [

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from tests.apiserver.controlplane import ControlPlane
+from tests.apiserver.support.controlplane import ControlPlane
 
 Json = dict[str, Any]
 

@@ -13,8 +13,8 @@ import pytest
 
 from infra.bootstrap.toolchain import Toolchain
 from infra.errors import KindlingError
-from tests.apiserver.audit import wait_until
-from tests.apiserver.controlplane import background
+from tests.apiserver.support.audit import wait_until
+from tests.apiserver.support.controlplane import background
 
 USER, PASSWORD = "kindling", "canary-s3-key"
 BUCKET = "state"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.apiserver.controlplane import ControlPlane, Program, background, tool
+from tests.apiserver.support.controlplane import ControlPlane, Program, background, tool
 
 # What a resource of ours can meet. Not among them is what needs disks or a cloud; nodes only some tests have.
 CONTROLLERS = (

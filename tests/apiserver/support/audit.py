@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-from tests.apiserver.apiclient import Json
+from tests.apiserver.support.apiclient import Json
 
 LONGEST_LINE = 100_000
 READS = frozenset({"get", "list", "watch"})

@@ -9,8 +9,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tests.apiserver.apiclient import Api
-from tests.apiserver.controlplane import ControlPlane, write_kubeconfig
+from tests.apiserver.support.apiclient import Api
+from tests.apiserver.support.controlplane import ControlPlane, write_kubeconfig
 
 GROUP = "rbac.authorization.k8s.io"
 TOKEN_SECONDS = 24 * 3600

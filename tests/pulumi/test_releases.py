@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 
 from infra.paths import REPOSITORY
-from tests.apiserver.apiclient import Api
-from tests.apiserver.controllers import controllers
-from tests.apiserver.controlplane import ControlPlane, control_plane
-from tests.apiserver.existing import new_stack, ok, refused
-from tests.apiserver.kubelet import kubelet
+from tests.apiserver.support.apiclient import Api
+from tests.apiserver.support.controllers import controllers
+from tests.apiserver.support.controlplane import ControlPlane, control_plane
+from tests.apiserver.support.existing import new_stack, ok, refused
+from tests.apiserver.support.kubelet import kubelet
 from tests.unit.infra.cli_machine import Machine
 from tests.unit.infra.registry_server import registry
 from tests.unit.infra.repository import commit, git

@@ -18,7 +18,7 @@ from infra import paths
 from infra.bootstrap import virtualenv
 from infra.bootstrap.toolchain import Toolchain
 from infra.errors import KindlingError
-from tests.apiserver.controlplane import ControlPlane
+from tests.apiserver.support.controlplane import ControlPlane
 from tests.unit.infra.cli_machine import Machine, new_machine
 
 PROGRAM = """\

@@ -9,11 +9,11 @@ import pytest
 from kindling.kinds.base import Kind
 from kindling.kube.resources import SECRET, Ref
 
-from tests.apiserver.apiclient import Json
-from tests.apiserver.audit import Request
-from tests.apiserver.cluster import KINDS_BY_NAME, Cluster, ref_to
 from tests.apiserver.conftest import Replica
-from tests.apiserver.kinds import (
+from tests.apiserver.support.apiclient import Json
+from tests.apiserver.support.audit import Request
+from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster, ref_to
+from tests.apiserver.support.kinds import (
     MEMCACHED,
     MY_CUSTOM_RESOURCE,
     POSTGRESQL,

@@ -23,10 +23,10 @@ from pathlib import Path
 
 import prometheus_client.parser
 
-from tests.apiserver.apiclient import Api
-from tests.apiserver.controlplane import ControlPlane
+from tests.apiserver.support.apiclient import Api
+from tests.apiserver.support.controlplane import ControlPlane
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 SOURCE = REPOSITORY / "operator" / "src"
 NAMESPACE = "kindling-system"
 STOP_SECONDS = 30.0

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.apiserver.controlplane import ControlPlane
-from tests.apiserver.kubelet import kubelet
-from tests.engine.machine import Host
+from tests.apiserver.support.controlplane import ControlPlane
+from tests.apiserver.support.kubelet import kubelet
+from tests.pulumi.machine import Host
 
 IMPATIENT = """\
 import pulumi

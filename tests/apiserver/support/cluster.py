@@ -18,14 +18,14 @@ from kindling.kinds.registry import kinds
 from kindling.kube.resources import POD, Ref, ResourceType
 
 from infra import rbac
-from tests.apiserver import audit
-from tests.apiserver.accounts import log_in, user_name, with_rights
-from tests.apiserver.apiclient import Api, Json, Response
-from tests.apiserver.audit import Audit, wait_until
-from tests.apiserver.controllers import controllers
-from tests.apiserver.controlplane import ControlPlane, Program, control_plane
-from tests.apiserver.kinds import CRD_COLLECTION, KINDS, LEAST_SPEC, REPOSITORY
-from tests.apiserver.kubelet import kubelet
+from tests.apiserver.support import audit
+from tests.apiserver.support.accounts import log_in, user_name, with_rights
+from tests.apiserver.support.apiclient import Api, Json, Response
+from tests.apiserver.support.audit import Audit, wait_until
+from tests.apiserver.support.controllers import controllers
+from tests.apiserver.support.controlplane import ControlPlane, Program, control_plane
+from tests.apiserver.support.kinds import CRD_COLLECTION, KINDS, MINIMAL_SPECS, REPOSITORY
+from tests.apiserver.support.kubelet import kubelet
 
 NAMESPACE, ACCOUNT = "kindling-system", "kindling-operator"
 USER = user_name(NAMESPACE, ACCOUNT)
@@ -66,7 +66,7 @@ class Cluster:
             "apiVersion": kind.type.api_version,
             "kind": kind.type.kind,
             "metadata": {"name": name},
-            "spec": LEAST_SPEC[f"{kind.type.plural}.{kind.type.group}"] if spec is None else spec,
+            "spec": MINIMAL_SPECS[f"{kind.type.plural}.{kind.type.group}"] if spec is None else spec,
         }
         return self.api.create(kind.type.path(namespace=namespace), body).accepted()
 

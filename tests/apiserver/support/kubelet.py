@@ -19,8 +19,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.apiserver.apiclient import MERGE_PATCH, Api, Json
-from tests.apiserver.controlplane import ControlPlane
+from tests.apiserver.support.apiclient import MERGE_PATCH, Api, Json
+from tests.apiserver.support.controlplane import ControlPlane
 
 PODS = "/api/v1/pods"
 NODE = "node"
