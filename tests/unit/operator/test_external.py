@@ -367,3 +367,25 @@ def test_an_action_that_changes_nothing_is_repeated_slowly(monkeypatch: pytest.M
         assert len(workload.asked) == 2
 
     scenario(story)
+
+
+def test_what_is_asked_once_is_neither_kept_nor_repeated_and_asked_again_until_it_is_good() -> None:
+    async def story() -> None:
+        workload = Workload(GOOD, looks=[BAD, BAD, GOOD])
+        running = asyncio.create_task(workload.state.repeat())
+        for count, answer in enumerate((BAD, BAD, GOOD, GOOD), start=1):
+            once = {"server": Probe(cache_key="one", request=Question(), once=True)}
+            await workload.state.probe(KEY, once)
+            assert workload.state.results(KEY)["server"].result == answer
+            workload.state.keep(KEY, once)
+            await workload.state.probe(KEY, once)  # as at the end of the same reconciliation
+            assert len(workload.checked) == min(count, 3)
+        del once
+        await asyncio.sleep(0.1)
+        assert len(workload.checked) == 3
+        workload.checked.clear()
+        gc.collect()
+        assert not [thing for thing in gc.get_objects() if isinstance(thing, Question) and thing.secret]
+        running.cancel()
+
+    scenario(story)

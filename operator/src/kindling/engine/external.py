@@ -87,9 +87,12 @@ class ExternalState:
         unanswered: dict[Member, Hashable] = {}
         for name, probe in probes.items():
             member = key, name
-            self._probes[member] = probe
             known = self._matching(member, probe.cache_key)
-            if known is None:
+            if probe.once:
+                self._probes.pop(member, None)
+            else:
+                self._probes[member] = probe
+            if known is None or (probe.once and not known.cached.result.ok and not known.fresh):
                 self._start(member, self._ask(member, probe))
                 unanswered[member] = probe.cache_key
             else:

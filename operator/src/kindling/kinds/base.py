@@ -80,11 +80,13 @@ class Probe:
     """A question to a member, without any effect on it; repeated every few seconds.
 
     While `cache_key` stays equal, the last answer is an answer to this; it holds no secret. The request is
-    kept in memory, so it should hold little.
+    kept in memory for that, unless it is asked `once`: then the next reconciliation asks again, unless the
+    answer was good.
     """
 
     cache_key: Hashable
     request: Request
+    once: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -62,7 +62,10 @@ def probes(login: Login | None, observed: Observed) -> dict[str, Probe]:
         return {}
     if _is_provisioned(login, observed):
         return {SERVER: Probe(cache_key=login.cache_key, request=login.health_check())}
-    return {} if login.provision else {SERVER: Probe(cache_key=login.cache_key, request=login)}
+    if login.provision:
+        return {}
+    # It has the superuser's password, which is not kept.
+    return {SERVER: Probe(cache_key=login.cache_key, request=login, once=True)}
 
 
 def external_actions(login: Login | None, observed: Observed) -> list[ExternalAction]:
