@@ -291,3 +291,52 @@ def test_noted_only_by_the_holder() -> None:
         assert first.noted == ""
 
     asyncio.run(run())
+
+
+def test_a_request_that_hangs_does_not_cost_the_lease() -> None:
+    """A connection that a firewall forgot: the next try has another one."""
+    server = Server()
+    mine = LeaderElector(api=server, namespace="ns", identity="a", retry_period_seconds=0.2)
+    merge, hung = server.merge, 0
+
+    async def hangs_once(ref: Ref, patch: Object, *, subresource: str | None = None) -> Object:
+        nonlocal hung
+        hung += 1
+        if hung == 1:
+            await asyncio.sleep(60)
+        return await merge(ref, patch, subresource=subresource)
+
+    async def scenario() -> None:
+        await mine.acquire()
+        server.merge = hangs_once  # type: ignore[method-assign]
+        keeping = asyncio.create_task(mine.renew())
+        await asyncio.sleep(RENEW_DEADLINE_SECONDS + 1)
+        assert not keeping.done()
+        assert mine.is_leader
+        keeping.cancel()
+
+    asyncio.run(scenario())
+
+
+def test_a_renewal_is_one_request_and_reads_the_lease_only_after_a_conflict() -> None:
+    async def scenario() -> None:
+        server, clock = Server(), Clock()
+        mine = lease(server, clock, "a")
+        await mine.acquire()
+        read, get = [], server.get
+
+        async def counted(ref: Ref) -> Object:
+            read.append(ref)
+            return await get(ref)
+
+        server.get = counted  # type: ignore[method-assign]
+        keeping = asyncio.create_task(mine.renew())
+        await asyncio.sleep(0.05)
+        assert (read, server.version > 2) == ([], True)
+        assert server.lease is not None
+        server._put({**server.lease["spec"], "preferredHolder": "nobody"})  # another writer's field
+        await asyncio.sleep(0.05)
+        assert (len(read), mine.is_leader) == (1, True)
+        keeping.cancel()
+
+    asyncio.run(scenario())

@@ -7,13 +7,14 @@ need not agree. Kopf's peering has no such lock.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Protocol
 
-from kindling.kube.errors import ApiError, NotFound, Unreachable
+from kindling.kube.errors import ApiError, Conflict, NotFound, Unreachable
 from kindling.kube.resources import LEASE, Object, Ref, ResourceType
 
 log = logging.getLogger(__name__)
@@ -21,6 +22,7 @@ log = logging.getLogger(__name__)
 LEASE_DURATION_SECONDS = 10
 RENEW_DEADLINE_SECONDS = 7.0
 RETRY_PERIOD_SECONDS = 2.0
+LAST_TRY_SECONDS = 0.5
 STALE_AFTER_SECONDS = 240.0
 NAME = "kindling-operator"
 NOTE = "kindling.dev/turn"
@@ -117,15 +119,19 @@ class LeaderElector:
 
         :raises LeaseLost: when another has it, or it could not be renewed in time.
         """
+        pause = self._retry_period_seconds
         while True:
-            await asyncio.sleep(self._retry_period_seconds)
+            await asyncio.sleep(pause)
             self.check()
             try:
-                async with asyncio.timeout(self._left):
+                # Half of what is left for each try: a connection that hangs must not take all of it.
+                async with asyncio.timeout(max(self._left / 2, LAST_TRY_SECONDS)):
                     holder = await self._try_acquire_or_renew()
             except (ApiError, TimeoutError) as error:
                 log.warning(f"the lease was not renewed: {error!r}")
+                pause = self._retry_period_seconds / 4
                 continue
+            pause = self._retry_period_seconds
             if not self.is_leader:
                 raise LeaseLost(f"{holder} holds the lease now")
             self.check()  # A response that we slept through is of a lease that has expired.
@@ -161,6 +167,11 @@ class LeaderElector:
     async def _try_locked(self) -> str:
         # Our term is counted from before it is asked for, that of the others from after.
         began = self._monotonic()
+        if self.is_leader:
+            with contextlib.suppress(Conflict, NotFound):
+                await self._write({"renewTime": _now()})
+                self._renewed_at = began
+                return self._identity
         try:
             lease = await self._api.get(self._ref)
         except NotFound:
@@ -200,7 +211,7 @@ class LeaderElector:
         self._version = (await self._api.merge(self._ref, patch))["metadata"]["resourceVersion"]
 
     def _spec(self, *, transitions: int) -> Object:
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        now = _now()
         return {
             "holderIdentity": self._identity,
             "leaseDurationSeconds": LEASE_DURATION_SECONDS,
@@ -208,3 +219,7 @@ class LeaderElector:
             "renewTime": now,
             "leaseTransitions": transitions,
         }
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -120,7 +120,7 @@ class Reconciliation(ChildWriter):
         actions = [] if paused else list(self.kind.external_actions(self.cr, self._observed()))
         results: dict[str, ExternalResult] = {}
         for action in actions:
-            self._log(logging.INFO, f"{action.name} {action.member}")
+            self._log(logging.DEBUG, f"{action.name} {action.member}")
             result = await external_state.run(self.key, action)
             self._results = external_state.results(self.key)
             if result is not None:
