@@ -174,3 +174,16 @@ def test_an_unrelated_pod_costs_the_same_among_many_as_among_few() -> None:
 
     steps(5)  # once: what is loaded and remembered with the first use is not counted
     assert 0 < steps(5) == steps(2000)
+
+
+def test_an_own_write_concerns_those_who_watch_the_object_but_do_not_own_it() -> None:
+    """The owner's reconciliation knows what it wrote; only this event reports it to another resource."""
+    store = new_store()
+    store.upsert(TYPE, seeker("owner", 1))
+    store.upsert(TYPE, seeker("other", 2, secrets=["made"]))
+    made = obj("made", 3, metadata={"labels": child_labels("owner")})
+    store.upsert(SECRET, made)
+    assert store.handle_event(SECRET, "ADDED", made) == {key("other")}
+    unwatched = obj("unwatched", 4, metadata={"labels": child_labels("owner")})
+    store.upsert(SECRET, unwatched)
+    assert store.handle_event(SECRET, "ADDED", unwatched) == set()

@@ -119,22 +119,25 @@ class Reconciliation(ChildWriter):
         external_state = self.dependencies.external_state
         actions = [] if paused else list(self.kind.external_actions(self.cr, self._observed()))
         results: dict[str, ExternalResult] = {}
+        complete = True
         for action in actions:
             self._log(logging.DEBUG, f"{action.name} {action.member}")
             result = await external_state.run(self.key, action)
             self._results = external_state.results(self.key)
-            if result is not None:
-                results[action.member] = result
-            if result is None or not result.ok:
+            if result is None:
+                complete = False
+                break
+            results[action.member] = result
+            if not result.ok:
                 break
         probes = self.kind.probes(self.cr, self._observed())
         external_state.keep(self.key, {*probes, *(action.member for action in actions)})
         await self._probe()
-        complete = all(action.member in results for action in actions)
         for name, probe in probes.items():
             result = self._observed().result(name, probe.cache_key)
-            complete = complete and result is not None
-            if result is not None:
+            if result is None:
+                complete = False
+            else:
                 results[name] = result
         return results, complete
 

@@ -185,8 +185,9 @@ class Store:
         if version <= self._tombstones.get(ref, -1) or (known is not None and version < known.version):
             return set()
         if known is not None and version == known.version and ref in self._owner:
-            # The event of our own write: its reconciliation knows it. (A status may need more.)
-            return set()
+            # The event of our own write: its reconciliation knows it. (A status may need more.) Another
+            # resource that watches the object learns of it here alone.
+            return self._watchers_of(ref) - {self._owner[ref]} if type in self._watches else set()
         concerned = {self._owner[ref]} if ref in self._owner else set()
         self._unindex(ref)
         metadata_only = (
