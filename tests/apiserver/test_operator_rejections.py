@@ -23,7 +23,7 @@ from tests.apiserver.support.audit import wait_until
 from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster, path, ref_to
 from tests.apiserver.support.kinds import POSTGRESQL
 from tests.apiserver.support.models import EACH_KIND, MAKERS, copy_of, models
-from tests.apiserver.test_operator_write_counts import CHANGES
+from tests.apiserver.test_operator_api_writes import CHANGES
 
 WORKLOADS = (DEPLOYMENT, STATEFUL_SET)
 REFUSED_SECONDS = 3.0

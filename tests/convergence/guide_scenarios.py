@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 
 from tests.apiserver.support.apiclient import Json
 from tests.apiserver.support.cluster import KINDS_BY_NAME
@@ -41,10 +42,12 @@ def _members(namespace: str) -> list[Json]:
 
 
 _RUNNING: list[Server] = []
+_STACK = ExitStack()
+"""Keeps the server's context, whose end would stop it."""
 
 
 def _server() -> Server:
     """Begun with the first scenario that needs it, and ended with this process."""
     if not _RUNNING:
-        _RUNNING.append(server().__enter__())
+        _RUNNING.append(_STACK.enter_context(server()))
     return _RUNNING[0]

@@ -41,7 +41,7 @@ def sweep(checkout: Path, *words: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", *words],
         cwd=checkout,
-        env={**os.environ, "KINDLING_SCENARIOS": "Greeting,Errand,Ensemble"},
+        env={**os.environ, "PYTEST_ADDOPTS": "", "KINDLING_SCENARIOS": "Greeting,Errand,Ensemble"},
         capture_output=True,
         text=True,
         timeout=SECONDS,
@@ -50,6 +50,7 @@ def sweep(checkout: Path, *words: str) -> None:
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
 
 
+@pytest.mark.thorough
 def test_a_few_crashes_lost_events_and_older_views(checkout: Path) -> None:
     sweep(checkout, *SWEEPS, "-k", " or ".join(A_FEW))
 

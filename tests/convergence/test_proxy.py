@@ -31,9 +31,9 @@ WHERE = CONFIG_MAP.path(namespace="default")
 
 
 @pytest.fixture(scope="module")
-def plane(made: Harness) -> ControlPlane:
+def plane(harness: Harness) -> ControlPlane:
     """One on which others' objects are about as well; a proxy of its own is put before it."""
-    return made.cluster.plane
+    return harness.cluster.plane
 
 
 @pytest.fixture

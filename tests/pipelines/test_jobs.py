@@ -181,7 +181,7 @@ def test_a_stack_is_brought_up_looked_at_and_previewed(
     done = happen(github.pull_request(topic), given=given, **how)
     ended(done, "success", "preview (staging)", "comment")
     [first] = api_of_github.comments[7]
-    assert "## Preview of stack `staging`: 1 " in first["body"]
+    assert "## Preview of stack `staging`: 1 " in first["body"], first["body"]
     before = dict(first)
     wrong = origin.commit(topic, {"Pulumi.staging.yaml": STAGING.format(host=host, replicas="many")})
     done = happen(github.pull_request(wrong, action="synchronize"), given=given, **how)

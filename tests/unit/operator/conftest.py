@@ -52,6 +52,7 @@ class Files:
         return subprocess.Popen(
             self.words(command),
             env={"PATH": _path(), "LANG": "C.UTF-8"},
+            cwd=self.root,  # find returns there, which the user of the server must be allowed to
             user=USER if os.geteuid() == 0 else None,
             stdout=log,
             stderr=log,
