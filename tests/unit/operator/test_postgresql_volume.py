@@ -157,3 +157,15 @@ def test_the_deleted_claim_of_an_earlier_resource_is_waited_for(owner: str, prob
             obj["metadata"]["ownerReferences"] = [{"uid": "cr-uid"}]
     found = plan(type=KIND.type, cr=cr, desired=KIND.desired(cr, observed(known)), observed=known).problem
     assert (found.reason if found else None) == problem
+
+
+def test_what_an_earlier_resources_claim_records_is_not_taken_over() -> None:
+    """Else the new database would be another's whose data is lost."""
+    known, cr = running(), postgresql(deletionPolicy="Delete")
+    claim = known[Ref(VOLUME_CLAIM, "ns", "db-data")]["metadata"]
+    claim["annotations"] = {"kindling.dev/system-identifier": "7511507836854132755"}
+    claim["ownerReferences"] = [{"uid": "before", "controller": True}]
+    assert "systemIdentifier" not in KIND.status(cr, observed(known), SyncResult(in_sync=False)).status
+    claim["ownerReferences"] = [{"uid": cr["metadata"]["uid"], "controller": True}]
+    shown = KIND.status(cr, observed(known), SyncResult(in_sync=False)).status
+    assert shown["systemIdentifier"] == "7511507836854132755"

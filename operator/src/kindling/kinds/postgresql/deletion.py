@@ -9,7 +9,7 @@ from kindling.kinds import reasons
 from kindling.kinds.base import Observed, Problem
 from kindling.kinds.postgresql.observation import find_pod
 from kindling.kinds.postgresql.spec import is_ephemeral, pod_name
-from kindling.kinds.postgresql.volume import volume_name, volume_ref
+from kindling.kinds.postgresql.volume import claim_of, volume_name, volume_ref
 from kindling.kube.resources import Object
 
 
@@ -18,11 +18,9 @@ def is_deleting(cr: Object, observed: Observed) -> bool:
 
     Not the claim of an earlier resource of this name, which is waited for: a Pod of ours would hold it.
     """
-    claim = observed.objects.get(volume_ref(cr))
-    if claim is None or "deletionTimestamp" not in claim["metadata"] or is_ephemeral(cr):
-        return False
-    owners = [owner["uid"] for owner in claim["metadata"].get("ownerReferences") or ()]
-    return (not owners or cr["metadata"]["uid"] in owners) and find_pod(cr, observed) is not None
+    claim = claim_of(cr, observed)
+    dying = claim is not None and "deletionTimestamp" in claim["metadata"] and not is_ephemeral(cr)
+    return dying and find_pod(cr, observed) is not None
 
 
 def deleting(cr: Object, observed: Observed) -> Problem | None:

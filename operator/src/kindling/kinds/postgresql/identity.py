@@ -17,7 +17,7 @@ from kindling.kinds.postgresql.config import config_name
 from kindling.kinds.postgresql.initdb import IDENTIFIER, LOST
 from kindling.kinds.postgresql.observation import find_pod
 from kindling.kinds.postgresql.spec import is_ephemeral
-from kindling.kinds.postgresql.volume import IDENTIFIER_ANNOTATION, volume_name, volume_ref
+from kindling.kinds.postgresql.volume import IDENTIFIER_ANNOTATION, claim_of, volume_name
 from kindling.kube.resources import CONFIG_MAP, Object, Ref, ResourceType
 
 START_EMPTY = "kindling.dev/start-empty"
@@ -119,7 +119,7 @@ def _is_left(cr: Object, observed: Observed, known: str) -> bool:
 
 
 def _annotated(cr: Object, observed: Observed) -> str | None:
-    claim = observed.objects.get(volume_ref(cr)) or {}
+    claim = claim_of(cr, observed) or {}
     found: str | None = ((claim.get("metadata") or {}).get("annotations") or {}).get(IDENTIFIER_ANNOTATION)
     return found
 

@@ -12,7 +12,7 @@ from kindling.kinds.base import Child, Observed
 from kindling.kinds.metadata import child_metadata
 from kindling.kinds.postgresql.service import PORT, host_of
 from kindling.kinds.postgresql.spec import SUPERUSER, is_ephemeral
-from kindling.kinds.postgresql.volume import volume_ref
+from kindling.kinds.postgresql.volume import claim_of, volume_ref
 from kindling.kube.resources import SECRET, VOLUME_CLAIM, Object, ResourceType
 
 
@@ -31,7 +31,7 @@ def superuser(type: ResourceType, cr: Object, observed: Observed) -> Child:
     Created once: another password would lock us out of the server that has the old one. Where somebody
     emptied it there is none to keep: it gets another, for the server's next start.
     """
-    volume = observed.objects.get(volume_ref(cr))
+    volume = claim_of(cr, observed)
     keeper = {
         "apiVersion": VOLUME_CLAIM.api_version,
         "kind": VOLUME_CLAIM.kind,

@@ -12,7 +12,7 @@ from dataclasses import replace
 from kindling.kinds import reasons
 from kindling.kinds.base import ExternalResult, Observed, Problem
 from kindling.kinds.postgresql.spec import is_ephemeral
-from kindling.kinds.postgresql.volume import VERSION_LABEL, volume_ref
+from kindling.kinds.postgresql.volume import VERSION_LABEL, claim_of, volume_ref
 from kindling.kube.resources import Object
 
 BUNDLED = "17"
@@ -28,7 +28,7 @@ def data_version(cr: Object, observed: Observed) -> str | None:
     """What the data there is of: as its volume says, or the server that ran on it last."""
     if is_ephemeral(cr):
         return None
-    volume = observed.objects.get(volume_ref(cr))
+    volume = claim_of(cr, observed)
     if volume is None:
         return None
     recorded = (volume["metadata"].get("labels") or {}).get(VERSION_LABEL)

@@ -33,6 +33,15 @@ def volume_ref(cr: Object) -> Ref:
     return Ref(VOLUME_CLAIM, cr["metadata"]["namespace"], volume_name(cr))
 
 
+def claim_of(cr: Object, observed: Observed) -> Object | None:
+    """The claim of its data. Not the one that an earlier resource of this name owns, which goes with that:
+    what it records is of another's data.
+    """
+    claim = observed.objects.get(volume_ref(cr))
+    owners = [owner["uid"] for owner in (claim or {}).get("metadata", {}).get("ownerReferences") or ()]
+    return None if owners and cr["metadata"].get("uid") not in owners else claim
+
+
 def build(
     type: ResourceType,
     cr: Object,
@@ -75,14 +84,14 @@ def build(
 
 def _access_modes(cr: Object, observed: Observed) -> list[str]:
     """A claim that is there keeps its own, which cannot change."""
-    claim = observed.objects.get(volume_ref(cr)) or {}
+    claim = claim_of(cr, observed) or {}
     present: list[str] = (claim.get("spec") or {}).get("accessModes") or []
     return present or [access_mode_of(cr)]
 
 
 def user_of_data(cr: Object, observed: Observed) -> str | None:
     """The default user that the claim records; None without a claim, or one from before this was recorded."""
-    claim = observed.objects.get(volume_ref(cr)) or {}
+    claim = claim_of(cr, observed) or {}
     return ((claim.get("metadata") or {}).get("annotations") or {}).get(USER_ANNOTATION) or None
 
 
@@ -115,7 +124,7 @@ def capacity(cr: Object, observed: Observed) -> str | None:
 
 def resize_message(cr: Object, observed: Observed) -> str | None:
     """How far the volume's growing has come, in words, while it lasts."""
-    claim = observed.objects.get(volume_ref(cr)) or {}
+    claim = claim_of(cr, observed) or {}
     requested, has = _sizes(cr, observed)
     for item in (claim.get("status") or {}).get("conditions") or ():
         if item.get("type") in GROWING and item.get("status") == "True":
@@ -161,7 +170,7 @@ def size_to_restore(cr: Object, observed: Observed) -> str | None:
 
 def _sizes(cr: Object, observed: Observed) -> tuple[str | None, str | None]:
     """What the claim asks for, and what it has: less while it grows, unknown before it is bound."""
-    claim = observed.objects.get(volume_ref(cr)) or {}
+    claim = claim_of(cr, observed) or {}
     requested = (((claim.get("spec") or {}).get("resources") or {}).get("requests") or {}).get("storage")
     has = ((claim.get("status") or {}).get("capacity") or {}).get("storage")
     return requested, has
