@@ -9,6 +9,8 @@ from pathlib import Path
 
 from infra.paths import REPOSITORY
 
+KINDS = ("adding-a-kind.md", "work-that-ends.md", "work-on-members.md")
+"""The guides that add a kind each."""
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 NAMED = re.compile(r"# (\S+/\S+)\n")
 
@@ -38,6 +40,14 @@ def write(root: Path, name: str, *, language: str, body: str) -> None:
     file = root / name
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(patched(file.read_text(), body) if language == "diff" else body)
+
+
+def add_kinds(root: Path) -> None:
+    """Carry out the guides of `KINDS` in the copy at `root`."""
+    for guide in KINDS:
+        for language, name, body in blocks((REPOSITORY / "docs" / guide).read_text()):
+            if name:
+                write(root, name, language=language, body=body)
 
 
 def patched(text: str, diff: str) -> str:

@@ -23,11 +23,8 @@ from tests.apiserver.support.controlplane import ControlPlane
 from tests.apiserver.support.http_members import DOWN_SECONDS, servers
 from tests.apiserver.support.kinds import CRD_COLLECTION
 from tests.apiserver.support.operator_process import REPOSITORY, OperatorProcess, operator
-from tests.guides import blocks, copy, write
+from tests.guides import add_kinds, copy
 
-GUIDES = [
-    REPOSITORY / "docs" / name for name in ("adding-a-kind.md", "work-that-ends.md", "work-on-members.md")
-]
 COPIED = ("operator/src", "infra", "crds", "samples", "tests", "pyproject.toml")
 CRD = "crds/greetings.toys.example.com.yaml"
 PACKAGE = "operator/src/kindling/kinds/greeting/__init__.py"
@@ -64,10 +61,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the working tree with the guide's kind in it."""
     root = tmp_path_factory.mktemp("checkout")
     copy(root, COPIED)
-    for guide in GUIDES:
-        for language, name, body in blocks(guide.read_text()):
-            if name:
-                write(root, name, language=language, body=body)
+    add_kinds(root)
     return root
 
 

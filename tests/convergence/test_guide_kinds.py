@@ -12,10 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.apiserver.support.kinds import REPOSITORY
-from tests.guides import blocks, copy, write
+from tests.guides import add_kinds, copy
 
-GUIDES = ("adding-a-kind.md", "work-that-ends.md", "work-on-members.md")
 COPIED = ("operator", "infra", "crds", "samples", "tests", "pyproject.toml", "requirements-dev.txt")
 SWEEPS = ("tests/convergence/test_crashes.py", "tests/convergence/test_missed_and_stale.py")
 A_FEW = (
@@ -30,10 +28,7 @@ SECONDS = 1800.0
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("checkout")
     copy(root, COPIED)
-    for guide in GUIDES:
-        for language, name, body in blocks((REPOSITORY / "docs" / guide).read_text()):
-            if name:
-                write(root, name, language=language, body=body)
+    add_kinds(root)
     return root
 
 

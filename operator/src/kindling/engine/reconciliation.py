@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kindling.engine import finalizers
 from kindling.engine.child_writer import ChildWriter
 from kindling.engine.resource_writer import ResourceDeleted
 from kindling.engine.warnings import newest_warnings, server_failure
-from kindling.kinds.base import ExternalResult, Problem, RequeueAfter, Result, SyncResult
+from kindling.kinds.base import ExternalResult, Probe, Problem, RequeueAfter, Result, SyncResult
 from kindling.kinds.conditions import find_condition, status_of, summary
 from kindling.kube.errors import ApiError, Rejected
 from kindling.kube.resources import SECRET, Ref
@@ -38,7 +38,7 @@ class Reconciliation(ChildWriter):
         if (patch := finalizers.due_patch(self.kind, self.cr)) is not None and not self.kind.paused(self.cr):
             await self._patch(patch)
         await self._gather()
-        await self._probe()
+        await self._probe(self.kind.probes(self.cr, self._observed()))
         known = self._says()
         is_new = not self._objects and not status_of(self.cr)
         paused = self.kind.paused(self.cr)
@@ -102,9 +102,9 @@ class Reconciliation(ChildWriter):
             raise refusal
         return report.result
 
-    async def _probe(self) -> None:
+    async def _probe(self, probes: Mapping[str, Probe]) -> None:
         """Have the answers of all members, as far as they come soon."""
-        await self.dependencies.external_state.probe(self.key, self.kind.probes(self.cr, self._observed()))
+        await self.dependencies.external_state.probe(self.key, probes)
         self._results = self.dependencies.external_state.results(self.key)
 
     def _says(self) -> dict[str, tuple[Hashable, ExternalResult]]:
@@ -132,7 +132,7 @@ class Reconciliation(ChildWriter):
                 break
         probes = self.kind.probes(self.cr, self._observed())
         external_state.keep(self.key, {*probes, *(action.member for action in actions)})
-        await self._probe()
+        await self._probe(probes)
         for name, probe in probes.items():
             result = self._observed().result(name, probe.cache_key)
             if result is None:
