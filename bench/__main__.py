@@ -1,6 +1,6 @@
 """`python3 -m bench`: our operator beside Go ones, on one API server, in turns.
 
-Writes `bench/results.json`, after each measurement anew, and `bench/results.html`, the same as a page.
+Writes `bench/results.json` again after each measurement, and `bench/results.html`, the same as a page.
 """
 
 from __future__ import annotations

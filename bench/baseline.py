@@ -35,7 +35,7 @@ class Baseline:
         self._create = create
         self._stage, self._count, self._say = stage, count, say
         self._namespace, self._in_flight = namespace, in_flight
-        self._room = KINDS_BY_NAME[MEMCACHED.type.group_kind]
+        self._kind = KINDS_BY_NAME[MEMCACHED.type.group_kind]
         self._made: list[Object] = []
 
     async def run(self, *, trial: bool = False) -> None:
@@ -82,7 +82,7 @@ class Baseline:
 
     def _children(self, made: Object) -> list[Child]:
         observed = Observed(objects={}, now=datetime.now(UTC), entropy=b"")
-        return self._room.desired(made, observed)
+        return self._kind.desired(made, observed)
 
     async def _until(self, true: Callable[[], bool]) -> None:
         deadline = _now() + phase_timeout(self._count)

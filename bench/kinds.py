@@ -20,8 +20,9 @@ from kindling.kube.resources import (
 
 from bench.testbed import GO_GROUP
 
-IMAGES = {name: f"bench.invalid/{name}:1" for name in ("postgres", "memcached", "pulsar-consumer")}
-KINDS_BY_NAME: Mapping[str, Kind] = {room.type.group_kind: room for room in kinds(IMAGES)}
+FOLDERS = ("postgres", "postgres-init", "postgres-backup", "memcached", "pulsar-consumer")
+IMAGES = {name: f"bench.invalid/{name}:1" for name in FOLDERS}
+KINDS_BY_NAME: Mapping[str, Kind] = {kind.type.group_kind: kind for kind in kinds(IMAGES)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,9 +43,9 @@ class Asked:
 
 
 def _ours(label: str, spec: Mapping[str, Any], change: Mapping[str, Any], *, reachable: bool = True) -> Asked:
-    room = KINDS_BY_NAME[label]
-    children = tuple(type for type in room.children if type != POD)
-    return Asked(type=room.type, spec=spec, change=change, children=children, reachable=reachable)
+    kind = KINDS_BY_NAME[label]
+    children = tuple(type for type in kind.children if type != POD)
+    return Asked(type=kind.type, spec=spec, change=change, children=children, reachable=reachable)
 
 
 MEMCACHED = _ours("memcached.cache.example.com", {}, {"size": 2})

@@ -66,9 +66,9 @@ async def namespace(plane: ControlPlane, name: str) -> AsyncIterator[None]:
 async def watching(
     plane: ControlPlane, timeline: Timeline, types: Iterable[ResourceType], *, namespace: str
 ) -> AsyncIterator[Callable[[], float]]:
-    """Take in what happens to these types in the namespace, which holds none of them yet.
+    """Record the watch events of these types in the namespace, which holds no object of them yet.
 
-    Gives a function that tells when the last event came (the loop's clock).
+    Yields a function that returns when the last event came, by the loop's clock.
     """
     loop = asyncio.get_running_loop()
     types = list(dict.fromkeys(types))

@@ -13,7 +13,7 @@ CPUINFO = Path("/proc/cpuinfo")
 
 
 def machine(cpuinfo: Path = CPUINFO) -> str:
-    """Its processors, their model where the kernel tells it (not on ARM), the kernel's version."""
+    """Its number of cores, their model where the kernel shows it (not on ARM), and the kernel's version."""
     parts = [f"{os.cpu_count()} cores", platform.machine(), _model(cpuinfo)]
     return ", ".join([*filter(None, parts), f"Linux {platform.release().split('-')[0]}"])
 

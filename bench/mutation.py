@@ -1,7 +1,7 @@
 """Do the tests of the core bite? `python3 -m bench.mutation` breaks it in one place at a time and runs them.
 
 Its own, since the tools that there are take other layouts for granted (mutmut: a package at the root or in
-`src`) or start Python anew for each mutant (cosmic-ray: a second and a half of imports, thousands of times).
+`src`) or start Python again for each mutant (cosmic-ray: a second and a half of imports, thousands of times).
 Here one process has imported all that takes long; a child of it, forked for each mutant, gets the changed
 module by an import hook and runs the tests that are nearest first, the model last, until one fails.
 
@@ -39,8 +39,8 @@ ENGINE = ("compare", "plan", "queue", "reconciliation", "resync", "store", "work
 REPORT = ROOT / "bench" / "mutation.json"
 SAMPLE = 600
 PROCESSES = 2
-PATIENCE_SECONDS = 180
-"""What takes longer waits for ever: it is noticed."""
+TIMEOUT_SECONDS = 180
+"""Tests that take longer are taken to hang: the mutant counts as noticed."""
 
 SLOW_IMPORTS = (
     "pytest", "hypothesis.stateful", "yaml", "kopf", "aiohttp.web", "psycopg", "orjson", "uvloop",
@@ -49,8 +49,8 @@ SLOW_IMPORTS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report:
-    """What `bench/mutation.json` holds."""
+class MutationReport:
+    """The content of `bench/mutation.json`."""
 
     mutants: int
     tried: int
@@ -61,15 +61,15 @@ class Report:
     survivors: list[str]
 
     @classmethod
-    def read(cls) -> Report:
+    def read(cls) -> MutationReport:
         return cls(**json.loads(REPORT.read_text()))
 
     @classmethod
-    def of(cls, results: Mapping[Mutant, str], *, mutants: int, seed: int) -> Report:
+    def of(cls, results: Mapping[Mutant, str], *, mutants: int, seed: int) -> MutationReport:
         survivors, tried = _survivors(results), Counter(one.path for one in results)
         return cls._made(tried, Counter(results.values()), survivors, mutants=mutants, seed=seed)
 
-    def again(self, results: Mapping[Mutant, str], *, mutants: int) -> Report:
+    def again(self, results: Mapping[Mutant, str], *, mutants: int) -> MutationReport:
         """`results` of all places that bear a survivor's text; of several, as many are left as there were."""
         were, there = Counter(map(lasting, self.survivors)), {one.lasting for one in results}
         survivors: list[Mutant] = []
@@ -95,7 +95,7 @@ class Report:
         *,
         mutants: int,
         seed: int,
-    ) -> Report:
+    ) -> MutationReport:
         left = Counter(one.path for one in survivors)
         return cls(
             mutants=mutants,
@@ -134,21 +134,21 @@ class OneModule(MetaPathFinder, Loader):
 def main() -> int:
     options = _options()
     every = [mutant for path in _core() for mutant in mutants(path, root=SOURCE)]
-    before = Report.read() if options.again else None
+    before = MutationReport.read() if options.again else None
     if before is None:
         chosen = random.Random(options.seed).sample(every, min(options.sample, len(every)))
     else:
-        sought = set(map(lasting, before.survivors))
-        chosen = [one for one in every if one.lasting in sought]
+        survived = set(map(lasting, before.survivors))
+        chosen = [one for one in every if one.lasting in survived]
     with tempfile.TemporaryDirectory(prefix="kindling-mutation-") as folder:
         _prepare(Path(folder))
         tests = dict.fromkeys(test for path in _core() for test in _tests(path))
         if os.waitpid(_start(None, list(tests)), 0)[1] != 0:
-            print("The tests fail as it is, and would notice anything: mend that first.", file=sys.stderr)
+            print("The tests fail without a mutant, so they would notice any: fix them.", file=sys.stderr)
             return 1
         results = _try(chosen)
     if before is None:
-        report = Report.of(results, mutants=len(every), seed=options.seed)
+        report = MutationReport.of(results, mutants=len(every), seed=options.seed)
     else:
         report = before.again(results, mutants=len(every))
     REPORT.write_text(json.dumps(asdict(report), indent=2) + "\n")
@@ -227,8 +227,8 @@ def _try(chosen: Sequence[Mutant]) -> dict[Mutant, str]:
         results[mutant] = _meaning(status)
         passed = time.monotonic() - began
         left = passed / len(results) * (len(chosen) - len(results))
-        told = f"{len(results)}/{len(chosen)}, {passed:.0f} s, {left:.0f} s left"
-        print(f"{told}: {results[mutant]:<9} {mutant}", file=sys.stderr, flush=True)
+        progress = f"{len(results)}/{len(chosen)}, {passed:.0f} s, {left:.0f} s left"
+        print(f"{progress}: {results[mutant]:<9} {mutant}", file=sys.stderr, flush=True)
     return results
 
 
@@ -236,7 +236,7 @@ def _start(mutant: Mutant | None, tests: Sequence[str]) -> int:
     """The process that runs the tests over the mutant, or over what is there."""
     if pid := os.fork():
         return pid
-    signal.alarm(PATIENCE_SECONDS)
+    signal.alarm(TIMEOUT_SECONDS)
     silent = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silent, 1)
     os.dup2(silent, 2)

@@ -1,4 +1,4 @@
-"""What a running process has cost so far, as the kernel tells of it."""
+"""The CPU time and memory of a running process so far, as the kernel reports them."""
 
 from __future__ import annotations
 

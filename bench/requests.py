@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 READS = frozenset({"get", "list", "watch"})
-# Said apart from what is written for a resource: an Event tells of a write, a Lease is the process's own.
+# Counted apart from the writes for a resource: an Event reports a write, a Lease belongs to the process.
 APART = frozenset({"events", "leases"})
 
 

@@ -24,7 +24,7 @@ def check(found: Mapping[str, Any], now: Mapping[str, Any]) -> None:
             raise KindlingError(
                 f"the results to go on with are of {name} {before[name]}, now it is {after[name]}",
                 why="only what was measured of the same on the same is compared.",
-                remedy="measure anew without --resume, or write to other --results.",
+                remedy="measure again without --resume, or write to other --results.",
             )
 
 

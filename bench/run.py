@@ -195,7 +195,7 @@ def write(results: dict[str, Any], path: Path) -> None:
 
 
 class Ended(Exception):
-    """Told to by that signal."""
+    """Ctrl-C or SIGTERM ended the run."""
 
     def __init__(self, number: signal.Signals) -> None:
         super().__init__(number)
@@ -203,15 +203,15 @@ class Ended(Exception):
 
 
 async def run_until_signalled(work: Coroutine[Any, Any, Any]) -> None:
-    """Do it to its end, or until Ctrl-C or SIGTERM: then it puts in order what it had begun.
+    """Run it to its end, or until Ctrl-C or SIGTERM; then it is cancelled and cleans up after itself.
 
-    :raises Ended: it was told to end; a signal that is ignored, as in the background, stays so.
+    :raises Ended: a signal ended it; a signal that is ignored, as in the background, stays ignored.
     """
     loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
-    told: list[signal.Signals] = []
+    received: list[signal.Signals] = []
 
     def end(number: signal.Signals) -> None:
-        told.append(number)
+        received.append(number)
         task.cancel()
 
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -220,9 +220,9 @@ async def run_until_signalled(work: Coroutine[Any, Any, Any]) -> None:
     try:
         await task
     except asyncio.CancelledError:
-        if not told:
+        if not received:
             raise
-        raise Ended(told[0]) from None
+        raise Ended(received[0]) from None
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -32,15 +32,15 @@ def bars(
         return ""
     scale, colours = Scale(values), _colours(series, names)
     parts = [*_frame(title, unit, scale), *_legend(colours)]
-    room = (WIDTH - LEFT - RIGHT) / len(groups)
+    slot = (WIDTH - LEFT - RIGHT) / len(groups)
     for index, (name, group) in enumerate(groups.items()):
-        start = LEFT + room * index
-        parts.append(_text(start + room / 2, HEIGHT - 10, name, anchor="middle"))
-        width = room * 0.84 / len(series)
+        start = LEFT + slot * index
+        parts.append(_text(start + slot / 2, HEIGHT - 10, name, anchor="middle"))
+        width = slot * 0.84 / len(series)
         for place, (label, colour) in enumerate(colours.items()):
             if label not in group:
                 continue
-            item, x = group[label], start + room * 0.08 + width * place
+            item, x = group[label], start + slot * 0.08 + width * place
             y = scale.y(item.median)
             parts.append(
                 f'<rect x="{x:.1f}" y="{y:.1f}" width="{width * 0.86:.1f}" '

@@ -80,7 +80,7 @@ def stage(*, directory: Path, toolchain: Toolchain) -> Iterator[Testbed]:
     options = [
         f"--audit-policy-file={rules}",
         f"--audit-log-path={directory / 'audit.log'}",
-        "--audit-log-maxsize=100000",  # In MB: it begins anew after 100 where nothing is said.
+        "--audit-log-maxsize=100000",  # In MB; by default the log is rotated after 100.
         "--audit-log-mode=blocking",  # A request that is answered is counted.
         # Nothing here takes away the taint that this puts on new nodes.
         "--disable-admission-plugins=TaintNodesByCondition",
@@ -112,7 +112,14 @@ def _account(plane: ControlPlane, api: Api, name: str, rules: Sequence[dict[str,
 def _controllers(plane: ControlPlane, directory: Path) -> dict[str, list[str]]:
     """The words after each program's name."""
     kwok = directory / "kwok.json"
-    options = {"podPlayStageParallelism": 16, "nodePlayStageParallelism": 4, "cidr": "10.64.0.1/12"}
+    options = {
+        "podPlayStageParallelism": 16,
+        "nodePlayStageParallelism": 4,
+        "cidr": "10.64.0.1/12",
+        # Without Leases it renews a node's status about as seldom as the controller-manager waits for: then
+        # nodes are taken for lost, and their Pods stay not ready.
+        "nodeLeaseDurationSeconds": 40,
+    }
     head = {"apiVersion": "config.kwok.x-k8s.io/v1alpha1", "kind": "KwokConfiguration"}
     kwok.write_text(json.dumps({**head, "options": {**options, "manageAllNodes": True}}))
     kubeconfig = f"--kubeconfig={plane.kubeconfig}"
@@ -132,10 +139,10 @@ def _controllers(plane: ControlPlane, directory: Path) -> dict[str, list[str]]:
 
 
 def _node(name: str) -> dict[str, Any]:
-    room = {"cpu": "10k", "memory": "100Ti", "pods": "1M"}
+    capacity = {"cpu": "10k", "memory": "100Ti", "pods": "1M"}
     return {
         "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
-        "status": {"allocatable": room, "capacity": room},
+        "status": {"allocatable": capacity, "capacity": capacity},
     }
 
 

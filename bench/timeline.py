@@ -1,6 +1,6 @@
-"""What became of each resource, and when, from the events of the watches. Pure: events and times go in.
+"""When each resource was created, had its children and was ready: from watch events and their times. Pure.
 
-The moment is this machine's clock; what came before what is told by resourceVersions, which the API
+Times are by this machine's clock; the order of events is by their resourceVersions, which the API
 server counts through all types (they are etcd's revisions), so no clock can mislead there.
 """
 

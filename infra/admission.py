@@ -2,7 +2,8 @@
 
 The operator reads Secrets, starts Pods and looks at Pods with rights of its own, for whoever may write a
 resource. So each policy asks the authorizer whether the requester might do the same without it. Which
-fields name Secrets, images and variables is read from the CRDs, so that a new field cannot be forgotten.
+fields name Secrets, images and variables, or shape Pods and Services, is read from the CRDs: none can be
+forgotten.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ Some of them the CRD refuses to everybody. A test compares them with what real s
 # By kind: the map of PostgreSQL's parameters; what decides who gets the Secrets that are named; the Pod whose
 # existence the status reveals.
 _PARAMETERS = {"Postgresql": "parameters"}
-_DESTINATIONS = {"PulsarConsumer": ("serverAddress",)}
+_DESTINATIONS = {"PulsarConsumer": ("serverAddress",), "Backup": ("targetURL", "endpointURL")}
 _POD_NAMES = {"MyCustomResource": "name"}
 
 SECRETS = 16
@@ -79,7 +80,7 @@ def policies(crds: Sequence[Manifest], *, served: Sequence[str] = ()) -> list[Po
     found = []
     for kind in dict.fromkeys(str(crd["spec"]["names"]["kind"]) for crd in crds):
         of_kind = [crd for crd in crds if crd["spec"]["names"]["kind"] == kind]
-        asked = _Asked(kind, [_spec(crd) for crd in of_kind], served)
+        asked = _Asked(kind, [{"properties": properties_of_spec(crd)} for crd in of_kind], served)
         if asked.validations:
             found.append(Policy(f"kindling-{kind.lower()}", _policy(of_kind, asked)))
     return found
@@ -123,26 +124,58 @@ class _Asked:
         references = _union(secret_references(spec) for spec in specs)
         images = _union(_named(spec, "image") for spec in specs)
         environments = _union(_named(spec, "env") for spec in specs)
-        if images or environments or kind in _PARAMETERS:
-            self._commands(images, environments, _PARAMETERS.get(kind))
+        images += _union(_handlers(spec) for spec in specs)
+        templates = _union(_named(spec, "podTemplate") for spec in specs)
+        if images or environments or templates or kind in _PARAMETERS:
+            self._commands(images, environments, templates, _PARAMETERS.get(kind))
+        services = _union(_named(spec, "serviceTemplate") for spec in specs)
+        if services:
+            self._services(services)
         if references:
             self._secrets(references, [*images, *(((name, ""),) for name in _DESTINATIONS.get(kind, ()))])
         if kind in _POD_NAMES:
             self._pod(_POD_NAMES[kind], served)
 
-    def _commands(self, images: Sequence[Path], environments: Sequence[Path], parameters: str | None) -> None:
-        """Who chooses what runs in the Pods might as well create them."""
+    def _commands(
+        self,
+        images: Sequence[Path],
+        environments: Sequence[Path],
+        templates: Sequence[Path],
+        parameters: str | None,
+    ) -> None:
+        """Who chooses what runs in the Pods might as well create them.
+
+        So it is with their labels, by which Services and policies of others select, with where they run, and
+        with their account: whoever may create Pods may give them any account of the namespace.
+        """
         parts = [cel.changed(path) for path in images]
+        parts += [cel.newly_set(path) for path in templates]
         parts += [cel.new_entries(path) for path in environments]
         if parameters is not None:
             parts.append(cel.new_keys(parameters, COMMAND_PARAMETERS))
         self.variables["commands"] = " + ".join(parts)
         self._ask(
             "size(variables.commands) == 0 || " + cel.may("create", "pods"),
-            "variables.commands[0] + ' chooses what runs in the Pods, and you may not create Pods in"
+            "variables.commands[0] + ' decides about the Pods, and you may not create Pods in"
             " namespace ' + request.namespace + ': leave it out, or ask for the right to create pods there'",
-            "spec chooses what runs in the Pods, and you may not create Pods in its namespace: leave out"
-            " image, env and parameters that run commands, or ask for the right to create pods there",
+            "spec decides about the Pods, and you may not create Pods in its namespace: leave out image, env,"
+            " handler, podTemplate and parameters that run commands, or ask for the right to create pods"
+            " there",
+        )
+
+    def _services(self, templates: Sequence[Path]) -> None:
+        """Who opens a Service to other networks might as well create one.
+
+        So it is with annotations, by which controllers with rights in a cloud or in DNS are instructed.
+        """
+        self.variables["services"] = " + ".join(cel.newly_set(path) for path in templates)
+        self._ask(
+            "size(variables.services) == 0 || " + cel.may("create", "services"),
+            "variables.services[0] + ' decides about the Service, and you may not create Services in"
+            " namespace ' + request.namespace + ': leave it out, or ask for the right to create services"
+            " there'",
+            "spec decides about the Service, and you may not create Services in its namespace: leave out"
+            " serviceTemplate, or ask for the right to create services there",
         )
 
     def _secrets(self, references: Sequence[Path], destinations: Sequence[Path]) -> None:
@@ -234,11 +267,19 @@ def _named(spec: Manifest, name: str) -> list[Path]:
     return [path for path, _ in fields(spec) if path[-1][0] == name]
 
 
-def _spec(crd: Manifest) -> Manifest:
-    """The served version's schema of the spec; of several versions they say the same."""
+def _handlers(spec: Manifest) -> list[Path]:
+    """What says which code runs, or to whom messages are sent: all texts of `handler`."""
+    return [
+        path
+        for path, schema in fields(spec)
+        if path[0][0] == "handler" and schema.get("type") == "string" and not cel.is_list(path)
+    ]
+
+
+def properties_of_spec(crd: Manifest) -> Mapping[str, Any]:
+    """The served version's fields of the spec; of several versions they say the same."""
     schema = crd["spec"]["versions"][-1]["schema"]["openAPIV3Schema"]
-    found: Manifest = _properties(schema).get("spec", {})
-    return found
+    return _properties(_properties(schema).get("spec", {}))
 
 
 def _properties(schema: Manifest) -> Mapping[str, Any]:

@@ -40,6 +40,12 @@ def changed(path: Path) -> str:
     return f"({is_changed(path)} ? [{shown}] : [])"
 
 
+def newly_set(path: Path) -> str:
+    """A list of one text, the field without its value, if it is changed; of none if it is not."""
+    assert not is_list(path), "what is within a list is asked for with the whole list"
+    return f"({is_changed(path)} ? ['{_text(path)}'] : [])"
+
+
 def new_entries(path: Path) -> str:
     """A list of texts, one for each entry of a list that was not in it; values are not shown."""
     (name, key), (new, old) = path[-1], (_entries(NEW, path), _entries(OLD, path))

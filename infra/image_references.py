@@ -6,7 +6,8 @@ import re
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 # A reference with a tag or a digest: a bare name would mean `latest`, which is another image every day.
-_IMAGE = re.compile(r"[a-z0-9][a-z0-9._/:-]*?(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}|@sha256:[0-9a-f]{64})")
+IMAGE = r"[a-z0-9][a-z0-9._/:-]*?(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}|@sha256:[0-9a-f]{64})"
+_IMAGE = re.compile(IMAGE)
 # The first part is a host by the rule of container engines: it has a dot or a port, or is localhost.
 _HOST = r"(localhost|(?=[^/]*[.:])[a-z0-9]([a-z0-9.-]*[a-z0-9])?)(:[0-9]{1,5})?"
 _PATH = r"(/[a-z0-9]+([._-]+[a-z0-9]+)*)"

@@ -50,6 +50,7 @@ class Platform(pulumi.ComponentResource):
             "admission",
             kinds=kinds,
             served=settings.operator.watch_namespaces,
+            protect=protect,
             opts=pulumi.ResourceOptions(parent=self, depends_on=[crds]),
         )
         UserRoles("users", kinds=kinds, opts=pulumi.ResourceOptions(parent=self))

@@ -7,7 +7,7 @@ says what it is for; a verb that nothing needs is a fault, and so is a wildcard.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from infra import manifests
 from infra.errors import KindlingError
@@ -40,7 +40,14 @@ STATEFUL_SETS = Rule("run and repair what keeps data", "apps", ("statefulsets",)
 SERVICES = Rule("lead to what runs", "", ("services",), OWN)
 SECRETS = Rule("make passwords, and read those that a resource names", "", ("secrets",), OWN)
 NAMED_SECRETS = Rule("read the token that a resource names", "", ("secrets",), READ)
+NAMED_CONFIG_MAPS = Rule("read the code that a resource names", "", ("configmaps",), READ)
 CONFIG_MAPS = Rule("the settings of what runs", "", ("configmaps",), OWN)
+SERVER_LISTS = Rule(
+    "lists of servers for applications; none is wanted where a resource does not ask",
+    "",
+    ("configmaps",),
+    (*OWN, "delete"),
+)
 VOLUME_CLAIMS = Rule("its volumes, by the data policy", "", ("persistentvolumeclaims",), OWN)
 NETWORK_POLICIES = Rule("who may reach what runs", "networking.k8s.io", ("networkpolicies",), OWN)
 DISRUPTION_BUDGETS = Rule(
@@ -49,6 +56,8 @@ DISRUPTION_BUDGETS = Rule(
     ("poddisruptionbudgets",),
     (*OWN, "delete"),
 )
+JOBS = Rule("run what ends, and take away what has ended", "batch", ("jobs",), (*OWN, "delete"))
+CRON_JOBS = Rule("run it on schedule", "batch", ("cronjobs",), (*OWN, "delete"))
 PODS = Rule("see what runs and what is ready", "", ("pods",), LIST_WATCH)
 
 EVENTS = Rule("report what happened", "events.k8s.io", ("events",), ("create",))
@@ -60,7 +69,27 @@ SAID = Rule(
 )
 
 NEEDS: Mapping[str, tuple[Rule, ...]] = {
-    "Memcached": (DEPLOYMENTS, SERVICES, NETWORK_POLICIES, DISRUPTION_BUDGETS, PODS, SAID),
+    "Backup": (
+        SECRETS,
+        CONFIG_MAPS,
+        NETWORK_POLICIES,
+        CRON_JOBS,
+        JOBS,
+        PODS,
+        *(
+            Rule("see what is backed up", group, ("postgresqls",), READ)
+            for group in ("database.technotuesday.io", "database.db.example.com")
+        ),
+    ),
+    "Memcached": (
+        DEPLOYMENTS,
+        SERVICES,
+        NETWORK_POLICIES,
+        DISRUPTION_BUDGETS,
+        SERVER_LISTS,
+        PODS,
+        SAID,
+    ),
     "MyCustomResource": (PODS,),
     "Postgresql": (
         STATEFUL_SETS,
@@ -72,7 +101,20 @@ NEEDS: Mapping[str, tuple[Rule, ...]] = {
         PODS,
         SAID,
     ),
-    "PulsarConsumer": (DEPLOYMENTS, NAMED_SECRETS, NETWORK_POLICIES, PODS, SAID),
+    "PulsarConsumer": (DEPLOYMENTS, NAMED_SECRETS, NAMED_CONFIG_MAPS, NETWORK_POLICIES, PODS, SAID),
+    "Restore": (
+        SECRETS,
+        CONFIG_MAPS,
+        Rule("the volume that is restored into", "", ("persistentvolumeclaims",), (*READ, "create")),
+        NETWORK_POLICIES,
+        JOBS,
+        PODS,
+        Rule("see what is restored", "database.technotuesday.io", ("backups",), READ),
+        *(
+            Rule("make what it is restored into", group, ("postgresqls",), (*READ, "create"))
+            for group in ("database.technotuesday.io", "database.db.example.com")
+        ),
+    ),
 }
 """By kind: what it makes and what it looks at."""
 
@@ -89,17 +131,22 @@ def cluster_rules(kinds: Sequence[str] = ()) -> tuple[Rule, ...]:
         if set(known.verbs) < set(rule.verbs):
             needed[rule.group, rule.resources] = rule
     needed.setdefault((EVENTS.group, EVENTS.resources), EVENTS)
+    seen = [
+        Rule(
+            "see what users ask for",
+            _group(crd),
+            (_plural(crd),),
+            # One is read by itself only before its first child is made.
+            READ if any("create" in rule.verbs for rule in _needs(crd)) else LIST_WATCH,
+        )
+        for crd in definitions
+    ]
+    for number, rule in enumerate(seen):  # what another kind looks at or makes is said once
+        if (other := needed.pop((rule.group, rule.resources), None)) is not None:
+            verbs = (*rule.verbs, *(verb for verb in other.verbs if verb not in rule.verbs))
+            seen[number] = replace(rule, verbs=verbs)
     return (
-        *(
-            Rule(
-                "see what users ask for",
-                _group(crd),
-                (_plural(crd),),
-                # One is read by itself only before its first child is made.
-                READ if any("create" in rule.verbs for rule in _needs(crd)) else LIST_WATCH,
-            )
-            for crd in definitions
-        ),
+        *seen,
         *(
             Rule("say how it stands", _group(crd), (f"{_plural(crd)}/status",), ("patch",))
             for crd in definitions

@@ -17,8 +17,8 @@ ALONE = "tests/cluster/"
 """Of this folder, whose stack is one per machine, everything is done by one worker, which begins with it."""
 
 
-# Begun in the background by a shell without job control, or by nohup, all programs of ours would be
-# deaf to an interrupt, and the tests that interrupt them would fail.
+# A shell without job control, or nohup, starts a background command with SIGINT ignored. All our programs
+# would inherit that, and the tests that interrupt them would fail.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

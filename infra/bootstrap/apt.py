@@ -15,7 +15,7 @@ from pathlib import Path
 from infra import processes
 from infra.errors import KindlingError
 
-_NO_REGISTRY = Path("/etc/systemd/system/docker-registry.service")
+_UNITS = Path("/etc/systemd/system")
 _NO_CLUSTER = Path("/etc/postgresql-common/createcluster.conf")
 
 
@@ -69,13 +69,40 @@ def has_registry() -> bool:
     return shutil.which("docker-registry") is not None
 
 
+def has_memcached() -> bool:
+    """Whether the program that a Memcached runs is here."""
+    return shutil.which("memcached") is not None
+
+
+def has_prometheus() -> bool:
+    """Whether Prometheus and promtool, which checks its rules, are here."""
+    return all(shutil.which(name) is not None for name in ("prometheus", "promtool"))
+
+
 def install_registry() -> None:
     """The program alone: the package would start a registry for all to write to, and is prevented from it."""
-    if available() and not _NO_REGISTRY.exists():
-        _as_root("mkdir", "--parents", str(_NO_REGISTRY.parent), timeout=10)
-        # systemd's own way to mask a unit.
-        _as_root("ln", "--symbolic", "/dev/null", str(_NO_REGISTRY), timeout=10)
+    _mask("docker-registry.service")
     install(["docker-registry"])
+
+
+def install_memcached() -> None:
+    """The program alone: the package would start a cache on the usual port, and is prevented from it."""
+    _mask("memcached.service")
+    install(["memcached"])
+
+
+def install_prometheus() -> None:
+    """The programs alone: the package would start a server for all to query, and is prevented from it."""
+    _mask("prometheus.service")
+    install(["prometheus"])
+
+
+def _mask(unit: str) -> None:
+    """systemd's own way to keep a unit from being started."""
+    path = _UNITS / unit
+    if available() and not path.exists():
+        _as_root("mkdir", "--parents", str(path.parent), timeout=10)
+        _as_root("ln", "--symbolic", "/dev/null", str(path), timeout=10)
 
 
 def install_postgresql() -> None:

@@ -42,6 +42,15 @@ examples:
   python3 -m infra exec pulumi stack output
   python3 -m infra exec --stack test kind get nodes
 """
+_RELEASE = """\
+Makes FOLDER with all that is needed to install the operator without this checkout, of the components that
+`up` deploys. The same commit, version and images make the same bytes.
+"""
+_RELEASE_NOTES = """\
+example:
+  python3 -m infra release --version 1.2.3 --output ../kindling-1.2.3 --images
+    registry.example.com/kindling/kindling-operator@sha256:... (and each of the others)
+"""
 
 
 @dataclass(frozen=True)
@@ -49,8 +58,9 @@ class Command:
     """What was asked for. `tool` is set for `exec`, `rest` for `exec` and `test`, `source` for `promote`.
 
     Files: `preview` writes `markdown` and `save_plan`, `up` reads `plan`, `checkout` makes `folder`.
-    `release` is the commit of an earlier one for `promote`, empty for what SOURCE runs. `argv` is what was
-    typed.
+    `release` is the commit of an earlier one for `promote`, empty for what SOURCE runs. `release` makes the
+    folder `output` of `version` and of `images`, each [NAME=]REFERENCE; `url` is where its files will be.
+    `argv` is what was typed.
     """
 
     name: str
@@ -65,6 +75,11 @@ class Command:
     folder: Path | None = None
     release: str = ""
     pull_request: bool = False
+    version: str = ""
+    images: tuple[str, ...] = ()
+    output: Path | None = None
+    allow_dirty: bool = False
+    url: str = ""
     argv: tuple[str, ...] = field(default=(), compare=False)
 
     @property
@@ -80,8 +95,10 @@ def parse(args: Sequence[str]) -> Command:
         # Everything after it is pytest's, in whatever order pytest likes.
         return Command("test", rest=argv[1:], argv=argv)
     found = vars(_parser().parse_args(argv))
-    rest = found.pop("rest", [])
-    return Command(**found, rest=tuple(rest[1:] if rest[:1] == ["--"] else rest), argv=argv)
+    rest, images = found.pop("rest", []), found.pop("images", [])
+    return Command(
+        **found, rest=tuple(rest[1:] if rest[:1] == ["--"] else rest), images=tuple(images), argv=argv
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -144,6 +161,35 @@ def _parser() -> argparse.ArgumentParser:
     )
     sub.add_argument("stack", metavar="STACK", help="such as prod")
     sub.add_argument("folder", type=Path, metavar="FOLDER", help="does not exist yet, or is empty")
+    sub = add(
+        "release",
+        "Make a release of this commit: manifests, kustomize, Helm chart, kubectl plugin, bill of materials",
+        _RELEASE,
+        epilog=_RELEASE_NOTES,
+    )
+    sub.add_argument("--version", required=True, metavar="X.Y.Z", help="a version of Semantic Versioning")
+    sub.add_argument(
+        "--images",
+        required=True,
+        nargs="+",
+        action="extend",
+        metavar="[NAME=]REFERENCE",
+        help="each image by digest; NAME is what follows `kindling-` in the reference, if it is left out",
+    )
+    sub.add_argument(
+        "--output", required=True, type=Path, metavar="FOLDER", help="does not exist yet, or is empty"
+    )
+    sub.add_argument(
+        "--url",
+        default="",
+        metavar="ADDRESS",
+        help="where its files will be downloaded from: for krew's manifest of the kubectl plugin",
+    )
+    sub.add_argument(
+        "--allow-dirty",
+        action="store_true",
+        help="also with files that are in no commit; the release names them",
+    )
     add("renew", "Update the versions of the images' Debian packages in their lock files")
     sub = add(
         "exec",

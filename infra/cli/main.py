@@ -18,6 +18,7 @@ from infra.cli.commands import (
     preview,
     promote,
     refresh,
+    release,
     renew,
     run_tests,
     up,
@@ -35,6 +36,7 @@ COMMANDS: dict[str, Callable[[Command], int]] = {
     "exec": exec_tool.run,
     "promote": promote.run,
     "checkout": checkout.run,
+    "release": release.run,
     "renew": renew.run,
     "test": run_tests.run,
 }

@@ -1,4 +1,4 @@
-"""The policies of `infra.admission` in the cluster: what a requester must be allowed beside our kinds.
+"""The policies of `infra.admission` and `infra.deletion_protection` in the cluster.
 
 Apart from the definitions because it says nothing of what may be written, only of who may write it.
 """
@@ -15,11 +15,11 @@ from pulumi_kubernetes.admissionregistration.v1 import (
     ValidatingAdmissionPolicyBinding,
 )
 
-from infra import admission, manifests
+from infra import admission, deletion_protection, manifests
 
 
 class Admission(pulumi.ComponentResource):
-    """A policy and its binding for each kind that needs one, in force for every namespace."""
+    """The policies and their bindings, in force for every namespace; with `protect` the CRDs stay too."""
 
     def __init__(
         self,
@@ -27,10 +27,15 @@ class Admission(pulumi.ComponentResource):
         *,
         kinds: Sequence[str] = (),
         served: Sequence[str] = (),
+        protect: bool = False,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("kindling:components:Admission", name, {}, opts)
-        for policy in admission.policies(manifests.definitions(kinds), served=served):
+        definitions = manifests.definitions(kinds)
+        for policy in (
+            *admission.policies(definitions, served=served),
+            *deletion_protection.policies(definitions, definitions=protect),
+        ):
             metadata = meta.v1.ObjectMetaArgs(name=policy.name)
             # Kubernetes' own form, of which the SDK's types would name each field.
             spec: Any = policy.spec

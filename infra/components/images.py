@@ -6,7 +6,7 @@ unchanged reference and nothing rolls.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,7 +74,13 @@ BROKER = ImageSource(BROKER_IMAGE, BROKER_FOLDER, BROKER_FOLDER)
 
 
 # A folder that no kind is said to run is built for every stack.
-RUN_BY = {"memcached": "Memcached", "postgres": "Postgresql", "pulsar-consumer": "PulsarConsumer"}
+RUN_BY: Mapping[str, tuple[str, ...]] = {
+    "memcached": ("Memcached",),
+    "postgres": ("Postgresql",),
+    "postgres-backup": ("Backup", "Restore"),
+    "postgres-init": ("Postgresql",),
+    "pulsar-consumer": ("PulsarConsumer",),
+}
 
 
 def operands(kinds: Sequence[str] = ()) -> dict[str, ImageSource]:
@@ -83,7 +89,7 @@ def operands(kinds: Sequence[str] = ()) -> dict[str, ImageSource]:
     """
     names = images.operands()
     if kinds:
-        names = [name for name in names if RUN_BY.get(name) in (None, *kinds)]
+        names = [name for name in names if name not in RUN_BY or {*RUN_BY[name]} & {*kinds}]
     return {
         name: ImageSource(f"kindling-{name}", f"{OPERANDS}/{name}", f"{OPERANDS}/{name}") for name in names
     }

@@ -29,6 +29,9 @@ SECONDS = 300.0
 _KEYS = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 # By the label of an archive, the suites of it that are asked.
 _SUITES = {"Debian": (SUITE, f"{SUITE}-updates"), "Debian-Security": (f"{SUITE}-security",)}
+# Of the suite after ours, what ours has too old, with what it needs from there: decision 0034.
+NEXT_SUITE = "forky"
+OF_NEXT = ("pgbackrest", "libxml2-16")
 _TARGETS = ("indextargets", "--format", "$(ORIGIN)|$(LABEL)|$(REPO_URI)", "Created-By: Packages")
 # What every base has, of Debian's registry image and of our own.
 _BASE = ("?essential", "?priority(required)", "apt", "ca-certificates")
@@ -36,6 +39,16 @@ _NOTHING_ELSE = """\
 Explanation: No other package, and no other version of these.
 Package: *
 Pin: release *
+Pin-Priority: -1
+"""
+_NEXT_PREFERENCES = f"""\
+Explanation: Of Debian {NEXT_SUITE}, these alone.
+Package: {" ".join(OF_NEXT)}
+Pin: release n={NEXT_SUITE}
+Pin-Priority: 990
+
+Package: *
+Pin: release n={NEXT_SUITE}
 Pin-Priority: -1
 """
 _PIN = re.compile(r"^Package: (\S+)\nPin: version (\S+)$", re.MULTILINE)
@@ -72,7 +85,8 @@ def text(pins: Pins) -> str:
     for name, versions in sorted(pins.items()):
         parts += [f"Package: {name}\nPin: version {version}\nPin-Priority: 1001" for version in versions]
     head, first, *rest = parts
-    return "\n\n".join([f"{head}\n{first}", *rest, _NOTHING_ELSE])
+    of_next = [_NEXT_PREFERENCES] if pins.keys() & set(OF_NEXT) else []
+    return "\n\n".join([f"{head}\n{first}", *rest, *(part.rstrip("\n") for part in of_next), _NOTHING_ELSE])
 
 
 def read(content: str) -> Pins:
@@ -117,6 +131,8 @@ def archive() -> Iterator[Archive]:
 def sources() -> str:
     """The suites that images are of, at the mirrors that this machine's apt is set up with.
 
+    The next suite too, whose lists may be overdue: its mirrors are not always up to date.
+
     :raises KindlingError: where apt knows of no mirror of Debian's.
     """
     said = processes.run(["apt-get", *_TARGETS], timeout=SECONDS, env={"LC_ALL": "C"})
@@ -126,6 +142,11 @@ def sources() -> str:
         for origin, label, uri in targets
         if origin == "Debian"
         for suite in _SUITES.get(label, ())
+    ]
+    lines += [
+        f"deb [signed-by={_KEYS} check-valid-until=no] {uri} {NEXT_SUITE} main\n"
+        for origin, label, uri in targets
+        if (origin, label) == ("Debian", "Debian")
     ]
     if not lines:
         raise KindlingError(
@@ -166,6 +187,7 @@ class Archive:
                 (root / part).mkdir(parents=True)
             (root / "status").touch()
             (root / "etc/apt/sources.list").write_text(sources())
+            (root / "etc/apt/preferences.d/next.pref").write_text(_NEXT_PREFERENCES)
             self._run([*args, "-q", "update"], f"no package lists of Debian for {architecture}")
         return args
 

@@ -16,9 +16,11 @@ AUTO = "auto"
 FIRST_PORT, LAST_PORT = 1024, 65535
 
 # The API server's own rule for namespace names (RFC 1123 label).
-_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-# Its rule for the names of Secrets (RFC 1123 subdomain).
-_SUBDOMAIN = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+_LABEL = re.compile(LABEL)
+# Its rule for the names of Secrets (RFC 1123 subdomain), of at most so many characters.
+SUBDOMAIN, SUBDOMAIN_LENGTH = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", 253
+_SUBDOMAIN = re.compile(rf"(?=.{{1,{SUBDOMAIN_LENGTH}}}$){SUBDOMAIN}")
 _RESOURCE = re.compile(r"[A-Z][A-Za-z0-9]*/[a-z0-9][a-z0-9.:-]*")
 # What kubectl would take for an option, or break a line, is no name of a context.
 _CONTEXT = re.compile(r"[^-\s][^\s]{0,252}")
@@ -79,7 +81,7 @@ def _objects(value: object) -> bool:
 
 def _resources(value: object) -> bool:
     return isinstance(value, dict) and all(
-        name in ("operator", "prober")
+        name in CONTAINERS
         and isinstance(item, dict)
         and set(item) == {"requests", "limits"}
         and all(isinstance(amounts, dict) for amounts in item.values())
@@ -87,6 +89,8 @@ def _resources(value: object) -> bool:
     )
 
 
+CONTAINERS = ("operator", "prober")
+"""Of the operator's Pods."""
 OPERATOR_POD: dict[str, Callable[[object], bool]] = {
     "labels": _strings,
     "annotations": _strings,

@@ -59,7 +59,7 @@ def running_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluste
 
 
 class Replica:
-    """The operator's process, with the rights it is shipped with, telling all it has to tell."""
+    """The operator's process with the rights that it is shipped with, and with the most detailed log."""
 
     process: OperatorProcess
 

@@ -101,8 +101,6 @@ def test_nothing_changes_but_the_tables(checkout: Path) -> None:
             '"MembersUnknown", "Ensemble", "a member does not answer", "see what runs there")',
             "MEMBERS_DIFFER = _reason("
             '"MembersDiffer", "Ensemble", "a member is not yet as the spec has it", "wait")',
-            'SUCCEEDED = _reason("Succeeded", "Errand", "the run that the spec asks for has succeeded")',
-            'RUNNING = _reason("Running", "Errand", "a run is under way", "wait")',
             'FAILED = _reason("Failed", "Errand", "the run has failed", "set another spec.run")',
             'WRITTEN = _reason("Written", "Greeting", "the ConfigMap has the greeting")',
         ],

@@ -1,7 +1,7 @@
 """The life of a stack is the same on every backend: Pulumi's files, the same packed, a bucket on S3.
 
-What a run must know before it touches anything (protection, whose cluster it is, what was cut off) it asks of
-Pulumi where no file tells.
+What a run must know before it changes anything (protection, whose cluster it is, whether a run was cut off)
+it gets from Pulumi where no file has it.
 """
 
 from __future__ import annotations
@@ -118,9 +118,9 @@ def test_the_life_of_a_stack(machine: Machine, backend: Backend, api: Api, host:
     assert backend.records() == [], "a preview before the first `up` leaves nothing"
     ok(machine, "up", "staging")
     assert backend.records(), "or nothing would be shown of this backend"
-    looks_write_nothing_and_wait_for_nobody(machine, backend, api, host)
+    previews_write_nothing_and_need_no_lock(machine, backend, api, host)
     a_plan_is_carried_out_once(machine, api, host, tmp_path / "plan.json")
-    a_context_that_leads_elsewhere_is_told(machine, backend, api)
+    a_context_of_another_cluster_is_reported(machine, backend, api)
     a_run_that_was_cut_off_is_gone_on_from(machine, backend, api)
     configure(machine, host=host)
     ok(machine, "up", "staging")
@@ -138,8 +138,8 @@ def test_the_life_of_a_stack(machine: Machine, backend: Backend, api: Api, host:
     assert backend.records() == []
 
 
-def looks_write_nothing_and_wait_for_nobody(machine: Machine, backend: Backend, api: Api, host: str) -> None:
-    """While somebody else's run holds the lock."""
+def previews_write_nothing_and_need_no_lock(machine: Machine, backend: Backend, api: Api, host: str) -> None:
+    """While another run holds the lock."""
     configure(machine, host=host, more="  kindling:replicas: 3\n")
     backend.lock()
     before = backend.files()
@@ -166,7 +166,7 @@ def a_plan_is_carried_out_once(machine: Machine, api: Api, host: str, plan: Path
     assert "the stack was last changed" in message
 
 
-def a_context_that_leads_elsewhere_is_told(machine: Machine, backend: Backend, api: Api) -> None:
+def a_context_of_another_cluster_is_reported(machine: Machine, backend: Backend, api: Api) -> None:
     here = api.get("/api/v1/namespaces/kube-system").accepted()["metadata"]["uid"]
     there = "00000000-0000-0000-0000-000000000000"
     backend.rewrite(lambda text: text.replace(here, there))

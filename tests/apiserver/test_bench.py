@@ -47,8 +47,8 @@ def test_a_small_run_measures_everyone(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_told_to_end_it_leaves_nothing_running(tmp_path: Path) -> None:
-    """In the midst of a turn, with servers and an operator up."""
+def test_a_signal_ends_it_and_leaves_no_process(tmp_path: Path) -> None:
+    """During a trial, with servers and an operator running."""
     words = ["--sizes", "20", "--rounds", "1", "--subjects", "kindling", "--kinds", "memcached"]
     process = subprocess.Popen(
         [sys.executable, "-m", "bench", *words, "--results", str(tmp_path / "results.json")],
@@ -73,6 +73,6 @@ def test_told_to_end_it_leaves_nothing_running(tmp_path: Path) -> None:
 
 
 def _at_work_in(folder: Path) -> list[str]:
-    """The words of each program that was told of something in that folder, or has its `TMPDIR` there."""
+    """The arguments of each program that has a path in that folder in its arguments or environment."""
     mark = str(folder)
     return [words for _, environment, words in programs() if mark.encode() in environment or mark in words]

@@ -1,7 +1,7 @@
-"""Whatever a CRD admits leads to children that the API server takes, and that then need no second write.
+"""Whatever a CRD admits leads to children that the API server accepts, and that then need no second write.
 
-The counterpart of the properties in tests/unit/schema on the real thing, which knows what no model does:
-what it refuses in a child, what it fills in, and how it respells what it was told.
+The counterpart of the properties in tests/unit/schema on the real API server, which no model replaces:
+what it rejects in a child, which defaults it adds, and how it normalizes what was applied.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kindling.kube.resources import Object, Ref, ref_of
 from tests.apiserver.support.apiclient import Api
 from tests.apiserver.support.controlplane import ControlPlane
 from tests.unit.schema.drawing import drawn_from
-from tests.unit.schema.worlds import KINDS, ROUNDS, decide, nothing, schema_of, secrets_for, watched
+from tests.unit.schema.worlds import KINDS, ROUNDS, decide, given_for, nothing, schema_of, watched
 
 EXAMPLES = settings(
     max_examples=20,
@@ -67,7 +67,7 @@ def test_children_are_taken_and_stay_as_they_were_applied(
     made: dict[Ref, Object] = {}
     try:
         observed = replace(nothing(), watched=data.draw(watched(kind, cr, all=True)))
-        others = data.draw(secrets_for(kind, cr, st.just("s")), "secrets")
+        others = data.draw(given_for(kind, cr, st.just("s")), "secrets")
         assume(kind.validate(cr, replace(observed, objects=others)) is None)
         ours = {child.ref for child in kind.desired(cr, replace(observed, objects=others))}
         others = {ref: obj for ref, obj in others.items() if ref not in ours}

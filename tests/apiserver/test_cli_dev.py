@@ -121,7 +121,7 @@ def checkout(plane: ControlPlane, tmp_path: Path) -> Checkout:
     config["contexts"].append({"name": "none", "context": {"cluster": "none", "user": "none"}})
     kubeconfig = home / "kubeconfig"
     kubeconfig.write_text(json.dumps(config))
-    # This interpreter has all that the operator needs; to install it anew is not what is tested.
+    # This interpreter has all that the operator needs; installing it again is not what is tested.
     environment = home / "cache" / "python" / virtualenv.location("operator/requirements.txt").name
     (environment / "bin").mkdir(parents=True)
     words = f"[{sys.executable!r}, *sys.argv[1:]]"
@@ -166,7 +166,7 @@ def replicas_of(api: Api) -> int:
     return int(api.get(DEPLOYMENT).accepted()["spec"]["replicas"])
 
 
-def test_it_takes_the_place_works_starts_anew_and_gives_the_place_back(
+def test_dev_scales_down_the_deployment_reconciles_reloads_and_scales_up_again(
     api: Api, checkout: Checkout, deployment: None, new_name: Callable[[], str]
 ) -> None:
     with checkout.dev() as dev:

@@ -26,6 +26,8 @@ GOOD: list[list[Json]] = [
     [{"namespaceSelector": {"matchExpressions": [{"key": "team", "operator": "In", "values": ["a", "b"]}]}}],
     [{"namespaceSelector": {"matchExpressions": [{"key": "x.y/team", "operator": "DoesNotExist"}]}}],
     [EVERYBODY] * 16,
+    [{"ipBlock": {"cidr": "203.0.113.0/24"}}, {"ipBlock": {"cidr": "2001:db8::/32"}}, EVERYBODY],
+    [{"ipBlock": {"cidr": "0.0.0.0/0"}}, {"ipBlock": {"cidr": "10.1.2.3/8"}}, {"ipBlock": {"cidr": "::/0"}}],
 ]
 BAD: list[tuple[list[Json], list[str]]] = [
     ([{}], ["spec.allowedFrom", "needs a namespaceSelector", "namespaceSelector {} for every namespace"]),
@@ -53,6 +55,27 @@ BAD: list[tuple[list[Json], list[str]]] = [
         ["operator", '"Is"', '"NotIn"'],
     ),
     ([EVERYBODY] * 17, ["spec.allowedFrom", "at most 16"]),
+    ([{"ipBlock": {}}], ["spec.allowedFrom[0].ipBlock.cidr", "Required"]),
+    *(
+        (
+            [{"ipBlock": {"cidr": block}}],
+            ["spec.allowedFrom[0].ipBlock.cidr", f"ipBlock.cidr '{block}' is no block", "use ADDRESS/LENGTH"],
+        )
+        for block in (
+            "203.0.113.7",
+            "10.0.0.0/33",
+            "256.0.0.0/8",
+            "010.0.0.0/8",
+            "::/129",
+            "1::2::/64",
+            "any",
+        )
+    ),
+    (
+        [{**EVERYBODY, "ipBlock": {"cidr": "10.0.0.0/8"}}],
+        ["spec.allowedFrom", "'10.0.0.0/8' beside a selector", "make two entries"],
+    ),
+    ([{"podSelector": TEAM, "ipBlock": {"cidr": "10.0.0.0/8"}}], ["spec.allowedFrom", "beside a selector"]),
 ]
 
 
@@ -74,7 +97,7 @@ def test_bad_selectors_are_refused_by_name(api: Api, kind: Kind, peers: list[Jso
 
 def policies(peers: list[Json]) -> list[Json]:
     """The NetworkPolicy of each kind for this list, ready to be created."""
-    kinds = Postgresql(group="g", image="i"), Memcached(image="i")
+    kinds = Postgresql(group="g", image="i", init_image="i"), Memcached(image="i")
     crs = postgresqls.postgresql(allowedFrom=peers), memcacheds.memcached(allowedFrom=peers)
     seen = postgresqls.observed(postgresqls.running()), memcacheds.observed()
     return [

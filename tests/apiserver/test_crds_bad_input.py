@@ -161,7 +161,7 @@ def test_name_that_no_service_can_bear_is_refused(api: Api, kind: Kind, name: st
     assert "1 to 52 lowercase letters, digits and hyphens" in message
 
 
-def test_pulsar_consumer_name_leaves_room_for_its_deployment(api: Api) -> None:
+def test_pulsar_consumer_name_is_short_enough_for_its_deployment(api: Api) -> None:
     spec, name = MINIMAL_SPECS[PULSAR_CONSUMER.id], "n" * (LONGEST_NAME + 1)
     message = _refused(api, PULSAR_CONSUMER, PULSAR_CONSUMER.resource(name, spec))
     assert f"metadata.name '{name}'" in message

@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kindling.engine.compare import satisfies
-from kindling.kinds.base import Observed, SyncResult
+from kindling.kinds.base import CachedResult, ExternalResult, Observed, SyncResult
 from kindling.kinds.conditions import with_transition_times
 from kindling.kinds.memcached import Memcached
 from kindling.kinds.memcached.spec import needed_mebibytes
+from kindling.kinds.memcached.stats import COUNTERS, MOST
+from kindling.kube.resources import POD, Ref
 
 from tests.apiserver.support.apiclient import Api, Json, Response
 from tests.apiserver.support.kinds import MEMCACHED, POSTGRESQL
@@ -27,6 +29,8 @@ BAD: list[tuple[Json, list[str]]] = [
     ({"maxConnections": 511}, ["spec.maxConnections", "511", "greater than or equal to 512"]),
     ({"maxConnections": 65537}, ["spec.maxConnections", "65537", "less than or equal to 65536"]),
     ({"threads": 0}, ["spec.threads", "0", "greater than or equal to 1"]),
+    ({"binding": "Secret"}, ["spec.binding", '"Secret"', 'supported values: "ConfigMap"']),
+    ({"statistics": "yes"}, ["spec.statistics", "string", "of type boolean"]),
     ({"threads": 65}, ["spec.threads", "65", "less than or equal to 64"]),
     (
         {"memoryMB": 256, "resources": {"limits": {"memory": "256Mi"}}},
@@ -50,6 +54,8 @@ GOOD: list[Json] = [
     {"size": 3, "containerPort": 1},
     {"memoryMB": 16, "maxConnections": 512, "threads": 64},
     {"memoryMB": 65536, "maxConnections": 65536},
+    {"binding": "ConfigMap", "statistics": True},
+    {"binding": None, "statistics": None},
     {"resources": {}},
     {"memoryMB": 1024, "resources": {"requests": {"memory": "2Gi", "cpu": "100m"}}},
     {"memoryMB": 1024, "resources": {"limits": {"cpu": 1, "memory": "2Gi"}}},
@@ -120,23 +126,42 @@ def test_scale_goes_to_three_and_no_further(api: Api, memcached: Callable[[Json]
 
 
 def test_the_status_we_make_is_kept_and_scale_reads_it(api: Api, memcached: Callable[[Json], Json]) -> None:
-    cr = memcached({"size": 2})
-    seen = Observed(objects={}, now=NOW, entropy=b"")
-    children = running(["10.0.0.1", "fd00::1"])
-    for obj in children.values():
-        obj["metadata"].get("labels", {})["app.kubernetes.io/instance"] = cr["metadata"]["name"]
+    cr, kind = memcached({"size": 2, "statistics": True}), Memcached(image="i")
+    children = ready_pods(cr)
     seen = Observed(objects=children, now=NOW, entropy=b"")
-    report = Memcached(image="i").status(cr, seen, SyncResult(in_sync=True))
+    most = ExternalResult(ok=True, facts=dict.fromkeys(COUNTERS, MOST))
+    failed = ExternalResult(ok=False, reason="NotResponding", message="m" * 5000)
+    results = {
+        name: CachedResult(cache_key=probe.cache_key, result=most if name.endswith("0") else failed, at=NOW)
+        for name, probe in kind.probes(cr, seen).items()
+    }
+    assert len(results) == 2
+    seen = Observed(objects=children, now=NOW, entropy=b"", results=results)
+    report = kind.status(cr, seen, SyncResult(in_sync=True))
+    assert len(report.status["statistics"]) == 6
     status = with_transition_times(report.status, known={}, now=NOW)
     assert api.merge(f"{path_of(cr)}/status", {"status": status}).accepted()["status"] == status
     scale = api.get(f"{path_of(cr)}/scale").accepted()["status"]
     assert scale == {"replicas": len(status["serverList"]), "selector": status["selector"]}
 
 
+def ready_pods(cr: Json) -> dict[Ref, Json]:
+    """Two of this resource."""
+    children = running(["10.0.0.1", "fd00::1"])
+    named = {}
+    for ref, obj in children.items():
+        obj["metadata"].get("labels", {})["app.kubernetes.io/instance"] = cr["metadata"]["name"]
+        obj["metadata"]["namespace"] = cr["metadata"]["namespace"]
+        name = ref.name if ref.type == POD else cr["metadata"]["name"]
+        named[Ref(ref.type, cr["metadata"]["namespace"], name)] = obj
+    return named
+
+
 @pytest.mark.parametrize(
     "spec",
     [
         {},
+        {"size": 2, "binding": "ConfigMap"},
         {"size": 2, "containerPort": 80, "memoryMB": 100, "maxConnections": 600, "threads": 2},
         {"size": 3, "resources": {"requests": {"memory": "0.5Gi", "cpu": 1}, "limits": {"cpu": "2000m"}}},
     ],
@@ -147,8 +172,10 @@ def test_children_are_taken_as_made_and_hold_what_was_asked(
 ) -> None:
     """No field is misspelt, refused, dropped or respelt: or each pass would write it again."""
     cr = memcached(spec)
-    seen = Observed(objects={}, now=NOW, entropy=b"")
-    for child in Memcached(image="memcached:1.6").desired(cr, seen):
+    seen = Observed(objects=ready_pods(cr), now=NOW, entropy=b"")
+    children = Memcached(image="memcached:1.6").desired(cr, seen)
+    assert ("ConfigMap" in {child.type.kind for child in children}) == ("binding" in spec)
+    for child in children:
         path = child.type.path(namespace="default", name=child.body["metadata"]["name"])
         body: dict[str, Any] = {
             "apiVersion": child.type.api_version,

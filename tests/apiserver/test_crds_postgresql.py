@@ -31,6 +31,28 @@ GOOD: list[Json] = [
     {"shutdownSeconds": 1},
     {"storage": {"accessMode": "ReadWriteOncePod", "size": "2Gi"}},
     {"shutdownSeconds": 7200},
+    {
+        "roles": [
+            {"name": "a"},
+            {"name": "a_1", "login": True, "connectionLimit": 0, "memberOf": ["a", "B-c.d"]},
+        ]
+    },
+    {"roles": [{"name": "r" * 63, "login": True, "passwordSecretRef": {"name": "mine", "key": "k"}}]},
+    {"roles": [{"name": "a", "memberOf": ["pg_monitor"], "reclaimPolicy": "Delete"}]},
+    {"databases": [{"name": "Shop-1.x", "owner": "Ada", "reclaimPolicy": "Retain"}]},
+    {"databases": [{"name": "a", "encoding": "LATIN1", "collation": "de_DE.ISO-8859-1@euro"}]},
+    {"databases": [{"name": "a", "icuLocale": "de-u-co-phonebk"}]},
+    {
+        "databases": [
+            {
+                "name": "postgres",
+                "extensions": [{"name": "uuid-ossp", "version": "1.1"}, {"name": "citext"}],
+                "schemas": [{"name": "s"}, {"name": "T", "owner": "ada"}],
+            }
+        ]
+    },
+    {"roles": [{"name": f"r{number}", "memberOf": ["a" * 63]} for number in range(200)]},
+    {"databases": [{"name": f"{'d' * 59}{number}", "owner": "o" * 63} for number in range(200)]},
 ]
 
 BAD: list[tuple[Json, list[str]]] = [
@@ -74,7 +96,65 @@ BAD: list[tuple[Json, list[str]]] = [
         {"storage": {"ephemeral": True, "storageClassName": "fast"}},
         ["spec.storage.storageClassName 'fast'", "spec.storage.ephemeral 'true'", "only one"],
     ),
+    (
+        {"hibernate": True, "storage": {"ephemeral": True}},
+        ["spec.hibernate 'true'", "spec.storage.ephemeral 'true'", "leave spec.hibernate out"],
+    ),
+    ({"hibernate": 1}, ["spec.hibernate", "integer", "boolean"]),
+    ({"deletionProtection": "yes"}, ["spec.deletionProtection", "string", "boolean"]),
     ({"paused": "yes"}, ["spec.paused", "string", "boolean"]),
+    ({"roles": [{}]}, ["spec.roles[0].name", "Required"]),
+    ({"roles": [{"name": "A"}]}, ["spec.roles[0].name", '"A"', "[a-z0-9_]"]),
+    ({"roles": [{"name": "a-b"}]}, ["spec.roles[0].name", '"a-b"']),
+    ({"roles": [{"name": 'a"; DROP ROLE b'}]}, ["spec.roles[0].name"]),
+    ({"roles": [{"name": "a_"}]}, ["spec.roles[0].name", '"a_"']),
+    ({"roles": [{"name": "r" * 64}]}, ["spec.roles[0].name", "63"]),
+    ({"roles": [{"name": "a"}, {"name": "a"}]}, ["spec.roles[1]", "Duplicate", '"a"']),
+    ({"roles": [{"name": "pg_x"}]}, ["role name 'pg_x' is reserved"]),
+    ({"roles": [{"name": "kindling"}]}, ["role name 'kindling' is reserved"]),
+    ({"roles": [{"name": "postgres"}]}, ["spec.roles[postgres]", "spec.defaultUser", "leave it out"]),
+    ({"roles": [{"name": "ada"}], "defaultuser": "ada"}, ["spec.roles[ada]", "leave it out"]),
+    ({"roles": [{"name": "a", "memberOf": ["kindling"]}]}, ["memberOf 'kindling'", "leave it out"]),
+    ({"roles": [{"name": "a", "memberOf": ["b", "pg_read_server_files"]}]}, ["'pg_read_server_files'"]),
+    ({"roles": [{"name": "a", "memberOf": ["a"]}]}, ["spec.roles[a].memberOf 'a'", "leave it out"]),
+    ({"roles": [{"name": "a", "memberOf": ["b", "b"]}]}, ["spec.roles[0].memberOf[1]", "Duplicate"]),
+    ({"roles": [{"name": "a", "connectionLimit": -1}]}, ["spec.roles[0].connectionLimit", "-1", "0"]),
+    (
+        {"roles": [{"name": "a", "reclaimPolicy": "Keep"}]},
+        ["spec.roles[0].reclaimPolicy", '"Keep"', "Retain"],
+    ),
+    (
+        {"roles": [{"name": "a", "passwordSecretRef": {"name": "s"}}]},
+        ["spec.roles[a].passwordSecretRef 's'", "set login to true"],
+    ),
+    ({"roles": [{"name": f"r{number}"} for number in range(201)]}, ["spec.roles", "200"]),
+    ({"databases": [{"name": "a b"}]}, ["spec.databases[0].name", '"a b"']),
+    ({"databases": [{"name": "a'; DROP DATABASE b"}]}, ["spec.databases[0].name"]),
+    ({"databases": [{"name": "template1"}]}, ["'template1' is reserved"]),
+    ({"databases": [{"name": "a", "owner": "kindling"}]}, ["owner 'kindling' is reserved"]),
+    ({"databases": [{"name": "postgres", "owner": "a"}]}, ["spec.databases[postgres]", "leave out owner"]),
+    (
+        {"databases": [{"name": "ada", "reclaimPolicy": "Delete"}], "defaultUser": "ada"},
+        ["spec.databases[ada]", "reclaimPolicy"],
+    ),
+    (
+        {"databases": [{"name": "a", "encoding": "UNICODE"}]},
+        ["spec.databases[0].encoding", '"UNICODE"', "UTF8"],
+    ),
+    ({"databases": [{"name": "a", "collation": "a b"}]}, ["spec.databases[0].collation", '"a b"']),
+    ({"databases": [{"name": "a", "icuLocale": "de_DE"}]}, ["spec.databases[0].icuLocale", '"de_DE"']),
+    (
+        {"databases": [{"name": "a", "extensions": [{"name": "x;y"}]}]},
+        ["spec.databases[0].extensions[0].name", '"x;y"'],
+    ),
+    (
+        {"databases": [{"name": "a", "extensions": [{"name": "x"}, {"name": "x"}]}]},
+        ["spec.databases[0].extensions[1]", "Duplicate"],
+    ),
+    (
+        {"databases": [{"name": "a", "schemas": [{"name": "s", "owner": "o w"}]}]},
+        ["spec.databases[0].schemas[0].owner", '"o w"'],
+    ),
 ]
 
 
@@ -112,7 +192,7 @@ NAMES = st.one_of(
 @given(name=NAMES)
 def test_door_and_operator_agree_on_names(api: Api, name: str) -> None:
     """Or a name admitted here would be refused there, or reach PostgreSQL though it was meant not to."""
-    kind = Postgresql(group="g", image="i")
+    kind = Postgresql(group="g", image="i", init_image="i")
     refused = kind.validate(postgresql(parameters={name: "x"}), observed(running())) is not None
     assert (create(api, {"parameters": {name: "x"}}).status == 422) is refused
 
@@ -158,3 +238,29 @@ def test_status_takes_what_the_operator_writes_and_shows_the_version(
     columns = [column["name"] for column in table["columnDefinitions"] if column["priority"] == 0]
     assert columns == ["Name", "Phase", "Version", "Ready", "Age"]
     assert table["rows"][0]["cells"][2] == "17.5"
+
+
+AS_CREATED: Json = {"name": "a", "encoding": "UTF8", "collation": "C"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({**AS_CREATED, "encoding": "LATIN1"}, ["spec.databases[a].encoding 'LATIN1'", "'UTF8'", "dump"]),
+        ({"name": "a", "encoding": "UTF8"}, ["spec.databases[a].collation ''", "'C'", "dump"]),
+        ({**AS_CREATED, "icuLocale": "de"}, ["spec.databases[a].icuLocale 'de'", "''", "dump"]),
+    ],
+)
+def test_what_only_a_creation_decides_cannot_change(
+    api: Api, new_name: Callable[[], str], changed: Json, said: list[str]
+) -> None:
+    name = new_name()
+    made = POSTGRESQL.resource(name, {"databases": [{"name": "b"}, AS_CREATED]})
+    api.create(POSTGRESQL.collection, made).accepted()
+    path = f"{POSTGRESQL.collection}/{name}"
+    answer = api.merge(path, {"spec": {"databases": [{"name": "b"}, changed]}})
+    assert answer.status == 422
+    assert [words for words in said if words not in answer.message] == [], answer.message
+    other = {**AS_CREATED, "owner": "ada", "reclaimPolicy": "Delete", "schemas": [{"name": "s"}]}
+    api.merge(path, {"spec": {"databases": [other]}}).accepted()
+    api.merge(path, {"spec": {"databases": None}}).accepted()

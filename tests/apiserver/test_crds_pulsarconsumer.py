@@ -9,7 +9,7 @@ import pytest
 from kindling.engine.compare import satisfies
 from kindling.kinds.base import Child, SyncResult
 from kindling.kinds.conditions import with_transition_times
-from kindling.kube.resources import DEPLOYMENT, Ref
+from kindling.kube.resources import CONFIG_MAP, DEPLOYMENT, Ref
 
 from tests.apiserver.support.apiclient import Api, Json
 from tests.apiserver.support.kinds import MINIMAL_SPECS, PULSAR_CONSUMER, merged
@@ -17,6 +17,9 @@ from tests.unit.operator.pulsarconsumers import LOCAL, NOW, consumer, observed
 
 LEAST = MINIMAL_SPECS[PULSAR_CONSUMER.id]
 SECRET_KEY = {"secretKeyRef": {"name": "s", "key": "k"}}
+PYTHON: Json = {"python": {"configMapRef": {"name": "code", "key": "a.py"}, "handler": "orders:handle"}}
+TWO: Json = {"http": {"url": "http://orders.shop:8080", "concurrency": 2}}
+HTTP: Json = {"http": {"url": "http://orders.shop:8080"}}
 MAP_KEY = {"configMapKeyRef": {"name": "m", "key": "k"}}
 
 BAD: list[tuple[Json, list[str]]] = [
@@ -47,6 +50,70 @@ BAD: list[tuple[Json, list[str]]] = [
     ({"env": [{"name": "A", "valueFrom": {}}]}, ["spec.env[0].valueFrom", "secretKeyRef or configMapKeyRef"]),
     ({"env": [{"name": "A", "valueFrom": {**SECRET_KEY, **MAP_KEY}}]}, ["valueFrom", "exactly one"]),
     ({"env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]}, ["spec.env[1]", "Duplicate"]),
+    ({"handler": {}}, ["spec.handler", "either python or http", "exactly one"]),
+    ({"handler": {**PYTHON, **HTTP}}, ["spec.handler", "either python or http"]),
+    ({"handler": HTTP, "image": "mine:1"}, ["spec.handler", "spec.image", "leave out one"]),
+    ({"retry": {}}, ["spec.retry has no effect", "set spec.handler"]),
+    ({"deadLetter": {"topic": "d"}}, ["spec.deadLetter has no effect", "set spec.handler"]),
+    ({"output": {"topic": "o"}, "image": "mine:1"}, ["spec.output has no effect", "set spec.handler"]),
+    (
+        {"handler": HTTP, "retry": {"maxDeliveries": 3}},
+        ["spec.retry.maxDeliveries 3", "set spec.deadLetter.topic"],
+    ),
+    (
+        {"handler": HTTP, "topic": "a", "deadLetter": {"topic": "persistent://public/default/a"}},
+        ["spec.deadLetter.topic 'persistent://public/default/a'", "another topic"],
+    ),
+    (
+        {"handler": HTTP, "topic": "persistent://public/default/a", "output": {"topic": "a"}},
+        ["spec.output.topic 'a'", "another topic"],
+    ),
+    ({"handler": HTTP, "deadLetter": {}}, ["spec.deadLetter.topic", "Required"]),
+    ({"handler": HTTP, "output": {"topic": "a b"}}, ["spec.output.topic", '"a b"']),
+    *(
+        (
+            {
+                "handler": {"http": {"url": "http://a", "concurrency": 2}},
+                "subscriptionType": type,
+                "replicas": 1,
+            },
+            ["spec.handler's concurrency", f"'{type}'", "Shared or Key_Shared"],
+        )
+        for type in ("Exclusive", "Failover")
+    ),
+    (
+        {
+            "handler": {"python": {**PYTHON["python"], "concurrency": 2}},
+            "subscriptionType": "Failover",
+        },
+        ["spec.handler's concurrency", "'Failover'"],
+    ),
+    ({"handler": {"http": {"url": "ftp://a"}}}, ["spec.handler.http.url", '"ftp://a"']),
+    ({"handler": {"http": {"url": "http://ada:canary@a"}}}, ["spec.handler.http.url"]),
+    ({"handler": {"http": {"url": "http://a/path"}}}, ["spec.handler.http.url"]),
+    ({"handler": {"http": {"url": "http://a:0"}}}, ["spec.handler.http.url 'http://a:0'", "1 to 65535"]),
+    ({"handler": {"http": {"url": "http://a:65536/"}}}, ["spec.handler.http.url", "1 to 65535"]),
+    ({"handler": {"http": {"url": "http://a", "path": "b"}}}, ["spec.handler.http.path", '"b"']),
+    ({"handler": {"http": {"url": "http://a", "path": "/b?c=d"}}}, ["spec.handler.http.path"]),
+    ({"handler": {"http": {"url": "http://a", "timeoutSeconds": 0}}}, ["spec.handler.http.timeoutSeconds"]),
+    (
+        {"handler": {"http": {"url": "http://a", "concurrency": 257}}},
+        ["http.concurrency", "256"],
+    ),
+    (
+        {"handler": {"python": {"configMapRef": {"name": "c"}, "handler": "orders.handle"}}},
+        ["spec.handler.python.handler", '"orders.handle"'],
+    ),
+    ({"handler": {"python": {"handler": "a:b"}}}, ["spec.handler.python.configMapRef", "Required"]),
+    (
+        {"handler": HTTP, "retry": {"backoff": {"initialSeconds": 90}}},
+        ["spec.retry.backoff.initialSeconds 90", "at most 60"],
+    ),
+    (
+        {"handler": HTTP, "retry": {"backoff": {"initialSeconds": 9, "maxSeconds": 8}}},
+        ["spec.retry.backoff.initialSeconds 9", "at most 8"],
+    ),
+    ({"handler": HTTP, "retry": {"backoff": {"factor": 0}}}, ["spec.retry.backoff.factor"]),
 ]
 GOOD: list[Json] = [
     {"serverAddress": "pulsar://localhost:6650"},
@@ -61,6 +128,22 @@ GOOD: list[Json] = [
     {"env": [{"name": "A", "value": ""}, {"name": "b.c", "valueFrom": SECRET_KEY}]},
     {"env": [{"name": "MY_PULSAR_X", "valueFrom": MAP_KEY}], "image": "registry:5000/a/b@sha256:00"},
     {"resources": {"requests": {"cpu": "20m"}, "limits": {"cpu": 1, "memory": "1Gi"}}},
+    {"handler": PYTHON},
+    {"handler": HTTP, "subscriptionType": "Failover"},
+    {"handler": {"http": {"url": "https://[::1]:8443/", "path": "/a/%20b", "concurrency": 256}}},
+    {
+        "handler": {"python": {**PYTHON["python"], "timeoutSeconds": 3600, "concurrency": 8}},
+        "subscriptionType": "Key_Shared",
+        "retry": {"maxDeliveries": 1, "backoff": {"initialSeconds": 60, "factor": 10, "maxSeconds": 86400}},
+        "deadLetter": {"topic": "persistent://tenant/space/dead"},
+        "output": {"topic": "done"},
+    },
+    {
+        "handler": {"python": {**PYTHON["python"], "concurrency": 1}},
+        "subscriptionType": "Exclusive",
+        "replicas": 1,
+        "retry": {"backoff": {}},
+    },
 ]
 
 
@@ -141,6 +224,16 @@ EVERYTHING: dict[str, Any] = {
 @pytest.mark.parametrize("name", ["printer", "a.b-c.d", "9", "n" * 52])
 def test_children_are_stored_as_they_are_applied(applied: Callable[[Child], Json], name: str) -> None:
     for child in LOCAL.desired(consumer(name=name, **EVERYTHING), observed()):
+        applied(child)
+
+
+@pytest.mark.parametrize("handler", [PYTHON, HTTP], ids=str)
+def test_children_with_a_handler_are_stored_as_they_are_applied(
+    applied: Callable[[Child], Json], new_name: Callable[[], str], handler: Json
+) -> None:
+    code = {Ref(CONFIG_MAP, "ns", "code"): {"metadata": {"uid": "c"}, "data": {"a.py": "x = 1"}}}
+    more: dict[str, Any] = {"handler": handler, "deadLetter": {"topic": "dead"}, "output": {"topic": "done"}}
+    for child in LOCAL.desired(consumer(name=new_name(), **more), observed(code)):
         applied(child)
 
 

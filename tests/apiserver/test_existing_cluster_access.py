@@ -29,7 +29,7 @@ CRDS = Permission("create", "customresourcedefinitions", "apiextensions.k8s.io")
 
 
 def access(plane: ControlPlane, folder: Path, **changed: Any) -> ClusterContext:
-    """By a kubeconfig of its own, with another token, server or context where told."""
+    """By a kubeconfig of its own; `changed` replaces its token, server or context."""
     config = json.loads(plane.kubeconfig.read_text())
     config["users"][0]["user"]["token"] = changed.get("token", plane.token)
     config["clusters"][0]["cluster"]["server"] = changed.get("server", plane.url)
@@ -198,9 +198,9 @@ def closed_port() -> int:
 def test_each_way_to_fail_is_one_message(
     plane: ControlPlane, tmp_path: Path, changed: dict[str, str], what: str, remedy: str
 ) -> None:
-    told = {key: value.format(port=closed_port()) for key, value in changed.items()}
+    replaced = {key: value.format(port=closed_port()) for key, value in changed.items()}
     with pytest.raises(KindlingError) as raised:
-        access(plane, tmp_path, **told).uid()
+        access(plane, tmp_path, **replaced).uid()
     assert what in raised.value.what
     assert remedy in raised.value.remedy
     assert "canary-token" not in str(raised.value)
@@ -208,7 +208,7 @@ def test_each_way_to_fail_is_one_message(
     assert not raised.value.why.startswith(("error", "E1"))
 
 
-def test_a_token_without_the_right_to_look_is_told_so(plane: ControlPlane, api: Api, tmp_path: Path) -> None:
+def test_a_token_without_the_right_to_read_is_reported(plane: ControlPlane, api: Api, tmp_path: Path) -> None:
     account = {"kind": "ServiceAccount", "apiVersion": "v1", "metadata": {"name": "nobody"}}
     api.create("/api/v1/namespaces/default/serviceaccounts", account).accepted()
     review = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "spec": {}}

@@ -21,7 +21,7 @@ from kindling.kube.resources import (
 from tests.apiserver.support.apiclient import Json
 from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster, ref_to
 from tests.apiserver.support.kinds import POSTGRESQL, POSTGRESQL_EXAMPLE
-from tests.apiserver.support.models import EACH_KIND, MAKERS, copy_of, models
+from tests.apiserver.support.models import EACH_KIND, MAKERS, RUNNERS, copy_of, models
 
 WORKLOADS = (DEPLOYMENT, STATEFUL_SET)
 
@@ -120,15 +120,15 @@ def test_no_selector_reaches_anothers_pods(running_cluster: Cluster) -> None:
     cluster, namespace = running_cluster, running_cluster.namespace("selectors")
     refs = [
         ref_to(kind, namespace, f"alike-{number}{ending}")
-        for number, kind in enumerate(MAKERS.values())
+        for number, kind in enumerate(RUNNERS.values())
         for ending in ("", "-0", "1")
     ]
     for ref in refs:
-        cluster.create(_room_of(ref), namespace, ref.name)
+        cluster.create(_kind_of(ref), namespace, ref.name)
     cluster.wait_settled(*refs)
     pods = cluster.list(POD, namespace, selector={})
     for ref in refs:
-        kind = _room_of(ref)
+        kind = _kind_of(ref)
         mine = {KIND_LABEL: kind.type.group_kind, INSTANCE_LABEL: ref.name}
         own = {pod["metadata"]["name"] for pod in pods if mine.items() <= pod["metadata"]["labels"].items()}
         assert own, f"{ref} has no Pod"
@@ -156,5 +156,5 @@ def _selector(child: Ref, body: Json) -> dict[str, str] | None:
     return found
 
 
-def _room_of(ref: Ref) -> Kind:
+def _kind_of(ref: Ref) -> Kind:
     return next(kind for kind in KINDS_BY_NAME.values() if kind.type == ref.type)

@@ -1,6 +1,7 @@
-"""What holds a database up, on a real API server with Kubernetes' own controllers: told, and then a fault.
+"""A database that makes no progress, with Kubernetes' own controllers: it is reported, then it is a fault.
 
-In a cluster of its own, which has few addresses for Services, and a node that is no longer heard of.
+In a cluster of its own, which has few addresses for Services, asks for ServiceAccounts, and has a node that
+stops reporting.
 """
 
 from __future__ import annotations
@@ -11,17 +12,18 @@ from datetime import UTC, datetime
 import pytest
 from kindling.kinds.conditions import find_condition, rfc3339
 from kindling.kinds.pods import UNSCHEDULABLE_AFTER_SECONDS
-from kindling.kube.resources import POD, SERVICE, STATEFUL_SET, Ref
+from kindling.kube.resources import DEPLOYMENT, POD, SERVICE, STATEFUL_SET, Ref, ResourceType
 
 from tests.apiserver.support.apiclient import Json
 from tests.apiserver.support.audit import wait_until
 from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster, cluster, path, ref_to
 from tests.apiserver.support.controllers import NODE_SECONDS
-from tests.apiserver.support.kinds import POSTGRESQL
+from tests.apiserver.support.controlplane import ACCOUNTS
+from tests.apiserver.support.kinds import MEMCACHED, POSTGRESQL
 from tests.apiserver.support.kubelet import NODE
 from tests.apiserver.support.operator_process import operator
 
-ROOM = KINDS_BY_NAME[POSTGRESQL.id]
+KIND = KINDS_BY_NAME[POSTGRESQL.id]
 DEADLINE_SECONDS = 30
 SECONDS = 30.0
 LATE_SECONDS = 10.0
@@ -33,7 +35,7 @@ ADDRESSES = 16
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     directory = tmp_path_factory.mktemp("deadline")
     with (
-        cluster(directory=directory, options=[f"--service-cluster-ip-range={RANGE}"]) as running,
+        cluster(directory=directory, options=[f"--service-cluster-ip-range={RANGE}", ACCOUNTS]) as running,
         operator(running.operator_plane, env={"RES_OPTIONS": "timeout:1 attempts:1"}) as process,
     ):
         process.wait_ready()
@@ -66,8 +68,8 @@ def test_a_pod_that_a_quota_refuses_is_missing_in_the_quotas_words(place: Cluste
         seconds=SECONDS,
         what="the quota in force",
     )
-    ref = ref_to(ROOM, namespace, "db")
-    place.create(ROOM, namespace, "db", {"progressDeadlineSeconds": DEADLINE_SECONDS})
+    ref = ref_to(KIND, namespace, "db")
+    place.create(KIND, namespace, "db", {"progressDeadlineSeconds": DEADLINE_SECONDS})
     found = place.wait_ready_reason(ref, "PodMissing", seconds=UNSCHEDULABLE_AFTER_SECONDS + LATE_SECONDS)
     assert "exceeded quota: few" in found["message"]
     assert condition(place, ref, "Degraded")["status"] == "False"
@@ -84,8 +86,37 @@ def test_a_pod_that_a_quota_refuses_is_missing_in_the_quotas_words(place: Cluste
     )
 
 
-def test_a_service_range_that_is_full_is_told_in_the_servers_words(place: Cluster) -> None:
-    """Refused with 500, which looks like a mishap and is none."""
+@pytest.mark.parametrize(
+    ("crd", "reason", "type"),
+    [(POSTGRESQL.id, "PodMissing", STATEFUL_SET), (MEMCACHED.id, "FailedCreate", DEPLOYMENT)],
+)
+def test_an_account_that_does_not_exist_is_named_and_awaited(
+    place: Cluster, crd: str, reason: str, type: ResourceType
+) -> None:
+    kind = KINDS_BY_NAME[crd]
+    namespace = place.namespace(f"account-{kind.type.plural}")
+    ref, workload = ref_to(kind, namespace, "one"), Ref(type, namespace, "one")
+    place.create(kind, namespace, "one", {"podTemplate": {"spec": {"serviceAccountName": "shop"}}})
+    found = place.wait_ready_reason(ref, reason, seconds=UNSCHEDULABLE_AFTER_SECONDS + LATE_SECONDS)
+    assert 'serviceaccount "shop" not found' in found["message"]
+    assert (
+        "Create that ServiceAccount, or name another in spec.podTemplate.spec.serviceAccountName"
+        in (found["message"])
+    )
+    accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+    place.api.create(accounts, {"metadata": {"name": "shop"}}).accepted()
+    # Its controller has by now grown slow to try again; touched, it tries at once.
+    place.merge(workload, {"metadata": {"labels": {"touched": "yes"}}})
+    wait_until(lambda: place.ready(ref).get("reason") != reason, seconds=2 * SECONDS, what="the Pod is there")
+    selector = place.api.get(path(workload)).accepted()["spec"]["selector"]["matchLabels"]
+    pods = place.list(POD, namespace, selector=selector)
+    assert [pod["spec"]["serviceAccountName"] for pod in pods] == ["shop"]
+    volumes = [volume for pod in pods for volume in pod["spec"].get("volumes", ())]
+    assert not any("projected" in volume for volume in volumes), "no token is mounted"
+
+
+def test_a_full_service_range_is_reported_with_the_servers_message(place: Cluster) -> None:
+    """Rejected with status 500, which looks transient and is not."""
     namespace = place.namespace("full")
     taken: list[Ref] = []
     services = SERVICE.path(namespace=namespace)
@@ -97,8 +128,8 @@ def test_a_service_range_that_is_full_is_told_in_the_servers_words(place: Cluste
             break
         taken.append(Ref(SERVICE, namespace, f"s{number}"))
     try:
-        ref = ref_to(ROOM, namespace, "db")
-        place.create(ROOM, namespace, "db", {"progressDeadlineSeconds": 10})
+        ref = ref_to(KIND, namespace, "db")
+        place.create(KIND, namespace, "db", {"progressDeadlineSeconds": 10})
         found = place.wait_ready_reason(ref, "ServerError", seconds=SECONDS)
         assert "range is full" in found["message"]
         wait_degraded(place, ref, "ServerError", seconds=SECONDS)
@@ -108,11 +139,11 @@ def test_a_service_range_that_is_full_is_told_in_the_servers_words(place: Cluste
     wait_until(lambda: place.ready(ref).get("reason") != "ServerError", seconds=90.0, what="the Service")
 
 
-def test_a_node_that_is_not_heard_of_is_lost(place: Cluster) -> None:
-    """Last, since it takes all Pods with it."""
+def test_a_node_that_stops_reporting_is_lost(place: Cluster) -> None:
+    """Last, because it takes all Pods with it."""
     namespace = place.namespace("lost")
-    ref, pod = ref_to(ROOM, namespace, "db"), Ref(POD, namespace, "db-0")
-    place.create(ROOM, namespace, "db", {"progressDeadlineSeconds": DEADLINE_SECONDS})
+    ref, pod = ref_to(KIND, namespace, "db"), Ref(POD, namespace, "db-0")
+    place.create(KIND, namespace, "db", {"progressDeadlineSeconds": DEADLINE_SECONDS})
     wait_until(
         lambda: find_condition((place.get(pod) or {}).get("status") or {}, "Ready").get("status") == "True",
         seconds=SECONDS,

@@ -28,8 +28,9 @@ from tests.apiserver.support.apiclient import Json
 from tests.apiserver.support.audit import wait_until
 from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster, path, ref_to
 from tests.apiserver.support.fields import Path, edited, edits, ours, value_of
-from tests.apiserver.support.kinds import MINIMAL_SPECS
+from tests.apiserver.support.kinds import KINDS, MEMCACHED, MINIMAL_SPECS
 from tests.apiserver.support.models import EACH_KIND, MAKERS
+from tests.unit.operator.placement import FULL, SERVED
 
 # A second is what is promised. A login that is being tried holds the next pass up, though, and here it is
 # tried against names of which the resolver of the machine takes its time to know nothing.
@@ -37,15 +38,31 @@ SECONDS = 10.0
 # Longer than the others take, so that it is seen when nothing is done at all.
 ADDITIONS_SECONDS = 2.0
 
+# As a user says it; with a PriorityClass that exists, or there would be no Pods.
+PLACED = {
+    crd: {"podTemplate": {**FULL, "spec": {**FULL["spec"], "priorityClassName": "system-cluster-critical"}}}
+    for crd, kind in KINDS.items()
+    if "podTemplate" in kind.schema["properties"]["spec"]["properties"]
+}
+OFFERED = {
+    crd: {"serviceTemplate": {"metadata": SERVED["metadata"]} if crd == MEMCACHED.id else SERVED}
+    for crd, kind in KINDS.items()
+    if "serviceTemplate" in kind.schema["properties"]["spec"]["properties"]
+}
 # With a password of its own: one that was generated is whatever its Secret says.
 SPECS = {
-    crd: {**spec, **({"password": "given"} if "postgresql" in crd else {})}
+    crd: {
+        **spec,
+        **({"password": "given"} if "postgresql" in crd else {}),
+        **PLACED.get(crd, {}),
+        **OFFERED.get(crd, {}),
+    }
     for crd, spec in MINIMAL_SPECS.items()
 }
 # The operator's own notes, which say what was and not what shall be.
 MARKS = ("f:kindling.dev/last-applied-hash", "f:kindling.dev/parameters", "f:kindling.dev/default-user")
-# As they are until a server lets in those of the spec, and here is none that could be told.
-TOLD = ("f:data.f:password", "f:data.f:username")
+# They stay as they are until a server accepts those of the spec, and no server runs here.
+CREDENTIALS = ("f:data.f:password", "f:data.f:username")
 # What nobody can change, or not by itself.
 FIXED = re.compile(
     r"\.spec\.selector(\.|$)"
@@ -55,7 +72,8 @@ FIXED = re.compile(
     r"|\.spec\.strategy\."
     r"|\.spec\.updateStrategy\.type$"  # not beside what belongs to one type alone: see below
     r"|PersistentVolumeClaim\.spec\."
-    r"|Service\.spec\.(clusterIP|type)$"
+    r"|Service\.spec\.(clusterIP|type|loadBalancerClass)$"
+    r"|\.spec\.template\.spec\.serviceAccount$"  # the old name of serviceAccountName, which wins
     r"|Secret\.type$"
 )
 
@@ -65,7 +83,7 @@ pytestmark = pytest.mark.usefixtures("replica")
 @pytest.fixture(scope="module")
 def resources(running_cluster: Cluster, namespace: str, replica: object) -> dict[str, Ref]:
     """One resource of each kind, at rest, by the name of its CRD."""
-    refs = {crd: ref_to(kind, namespace, f"mended-{n}") for n, (crd, kind) in enumerate(MAKERS.items())}
+    refs = {crd: ref_to(kind, namespace, f"drift-{n}") for n, (crd, kind) in enumerate(MAKERS.items())}
     for crd, ref in refs.items():
         running_cluster.create(MAKERS[crd], namespace, ref.name, SPECS[crd])
     running_cluster.wait_settled(*refs.values())
@@ -135,7 +153,7 @@ def test_edited_field_is_set_back(running_cluster: Cluster, resources: dict[str,
         for where in applied:
             if where == ("f:metadata",) or where[-1] in MARKS:
                 continue
-            if child.name.endswith("-binding") and ".".join(where) in TOLD:
+            if child.name.endswith("-binding") and ".".join(where) in CREDENTIALS:
                 continue
             if "f:labels" in where and "ownerReferences" not in first["metadata"]:
                 continue  # Without an owner, it is by its labels that it is ours: see below.
@@ -169,7 +187,7 @@ def test_edited_field_is_set_back(running_cluster: Cluster, resources: dict[str,
 def test_edited_update_strategy_is_set_back(running_cluster: Cluster, resources: dict[str, Ref]) -> None:
     """By it restarts are held back (decision 0020): another one would hold what nobody asked to hold."""
     for ref in resources.values():
-        for child, first in running_cluster.children(_room_of(ref), ref.namespace, ref.name).items():
+        for child, first in running_cluster.children(_kind_of(ref), ref.namespace, ref.name).items():
             if child.type == STATEFUL_SET:
                 other = {"type": "OnDelete", "rollingUpdate": None}
                 running_cluster.merge(child, {"spec": {"updateStrategy": other}})
@@ -196,7 +214,7 @@ def _set_back(cluster: Cluster, child: Ref, where: Path, value: Any) -> float | 
 
 
 def _made_once(child: Json) -> bool:
-    return str(child["metadata"]["name"]).endswith("-superuser")
+    return str(child["metadata"]["name"]).endswith(("-superuser", "-tls"))
 
 
 def _tidy(cluster: Cluster, child: Ref, as_it_was: Json) -> None:
@@ -211,7 +229,7 @@ def test_what_others_add_stays_and_costs_nothing(
     running_cluster: Cluster, resources: dict[str, Ref], kind: Kind
 ) -> None:
     ref = _ref(resources, kind)
-    added = {"metadata": {"labels": {"team": "blue"}, "annotations": {"example.com/note": "kept"}}}
+    added = {"metadata": {"labels": {"colour": "blue"}, "annotations": {"example.com/note": "kept"}}}
     children = running_cluster.children(kind, ref.namespace, ref.name)
     running_cluster.audit.wait_quiet()
     mark = running_cluster.audit.mark()
@@ -241,7 +259,7 @@ def test_what_others_add_stays_and_costs_nothing(
     for child in children:
         now = running_cluster.get(child)
         assert now is not None
-        assert now["metadata"]["labels"]["team"] == "blue"
+        assert now["metadata"]["labels"]["colour"] == "blue"
         assert now["metadata"]["annotations"]["example.com/note"] == "kept"
         if child.type in (DEPLOYMENT, STATEFUL_SET):
             names = [item["name"] for item in now["spec"]["template"]["spec"]["containers"]]
@@ -249,10 +267,10 @@ def test_what_others_add_stays_and_costs_nothing(
 
 
 @EACH_KIND
-def test_repair_is_told_as_an_event(
+def test_repair_is_reported_by_an_event(
     running_cluster: Cluster, resources: dict[str, Ref], namespace: str, kind: Kind
 ) -> None:
-    """After the edits above each child has been repaired, many times over, and was told of once or twice.
+    """After the edits above each child has been repaired, many times over, and was reported once or twice.
 
     Not so of Secrets, where an edit may be the user's wish, nor of volumes, in which little can be edited.
     """
@@ -279,7 +297,7 @@ def test_volume_without_its_labels_is_not_ours_until_it_has_them_again(
 ) -> None:
     """A volume that is kept has no owner: its labels alone say whose it is, and nothing else is guessed."""
     for ref in resources.values():
-        children = running_cluster.children(_room_of(ref), ref.namespace, ref.name).items()
+        children = running_cluster.children(_kind_of(ref), ref.namespace, ref.name).items()
         for child, claim in children:
             if child.type == VOLUME_CLAIM and "ownerReferences" not in claim["metadata"]:
                 running_cluster.merge(child, {"metadata": {"labels": None}})
@@ -292,11 +310,11 @@ def test_volume_without_its_labels_is_not_ours_until_it_has_them_again(
 def test_lost_volume_brings_a_new_one(
     running_cluster: Cluster, resources: dict[str, Ref], namespace: str
 ) -> None:
-    """Deleted, it lives on until its Pod is gone; then all that was in it is made anew, and says so."""
+    """A deleted claim stays until its Pod is gone; then its data is created again, and this is reported."""
     for ref in resources.values():
         claims = [
             child
-            for child in running_cluster.children(_room_of(ref), ref.namespace, ref.name)
+            for child in running_cluster.children(_kind_of(ref), ref.namespace, ref.name)
             if child.type == VOLUME_CLAIM
         ]
         for claim in claims:
@@ -312,5 +330,5 @@ def test_lost_volume_brings_a_new_one(
             )
 
 
-def _room_of(ref: Ref) -> Kind:
+def _kind_of(ref: Ref) -> Kind:
     return next(kind for kind in KINDS_BY_NAME.values() if kind.type == ref.type)

@@ -1,4 +1,4 @@
-"""The operator as a process: what it watches, when it is deaf, how it ends.
+"""The operator as a process: what it watches, when its watches are stalled, how it ends.
 
 The real process against a real API server. Nothing runs its Pods, which none of this needs.
 """
@@ -6,6 +6,7 @@ The real process against a real API server. Nothing runs its Pods, which none of
 from __future__ import annotations
 
 import json
+import os
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +19,7 @@ from infra import rbac
 from tests.apiserver.support.apiclient import Api, Json
 from tests.apiserver.support.controlplane import ControlPlane
 from tests.apiserver.support.kinds import POSTGRESQL_EXAMPLE
-from tests.apiserver.support.operator_process import operator
+from tests.apiserver.support.operator_process import SOURCE, operator
 from tests.convergence.proxy import Proxy, proxy
 
 KIND = POSTGRESQL_EXAMPLE
@@ -154,11 +155,11 @@ def test_more_watches_than_a_pool_of_connections_would_hold(
 
 
 def test_a_stalled_watch_fails_healthz_by_name(api: Api, between: Proxy, namespaces: list[str]) -> None:
-    # Not less: on a busy machine a watch in good order may begin anew seconds late.
+    # Not less: on a busy machine a watch in good order may restart seconds late.
     env = {"KINDLING_NAMESPACE": namespaces[0], "KINDLING_WATCH_SECONDS": "5"}
     with operator(between.plane, env=env) as process:
         process.wait_ready()
-        time.sleep(11)  # longer than a watch may go without beginning anew
+        time.sleep(11)  # longer than a watch may go without a restart
         assert process.get("/healthz") == (200, "ok")
         between.stall(ALL)
         wait(lambda: process.get("/healthz")[0] == 503, what=process.log())
@@ -169,7 +170,7 @@ def test_a_stalled_watch_fails_healthz_by_name(api: Api, between: Proxy, namespa
         assert process.process.poll() is None
 
 
-def test_a_deletion_in_the_dark_is_found_when_the_kind_is_listed_anew(
+def test_a_missed_delete_is_found_when_the_kind_is_listed_again(
     api: Api, between: Proxy, namespaces: list[str]
 ) -> None:
     own, only, _ = namespaces
@@ -203,6 +204,26 @@ def test_a_kubernetes_that_is_too_old_ends_it_with_one_line_before_any_write(bet
     # What comes before is this test's own: the namespace and account that it runs in.
     first = [asked.path for asked in between.asked].index("/version")
     assert {asked.method for asked in between.asked[first:]} == {"GET"}
+
+
+def test_a_signal_before_kopf_listens_ends_it_and_gives_the_lease_back(
+    api: Api, plane: ControlPlane, namespaces: list[str], tmp_path: Path
+) -> None:
+    """On a busy machine, time passes between the Lease and kopf's handlers of signals."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import asyncio, kopf\n"
+        "spawn = kopf.spawn_tasks\n"
+        "async def slowly(**settings):\n"
+        "    await asyncio.sleep(2)\n"
+        "    return await spawn(**settings)\n"
+        "kopf.spawn_tasks = slowly\n"
+    )
+    lease, *_ = namespaces
+    env = {"KINDLING_NAMESPACE": lease, "PYTHONPATH": f"{tmp_path}{os.pathsep}{SOURCE}"}
+    with operator(plane, env=env) as running:
+        wait(lambda: running.get("/metrics")[0] == 200 and running.leads)
+        assert running.stop() == 0, running.log()
+    assert lease_of(api, lease)["holderIdentity"] == ""
 
 
 def test_a_port_that_is_taken_ends_it_with_one_line(api: Api, plane: ControlPlane) -> None:

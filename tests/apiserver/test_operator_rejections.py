@@ -1,4 +1,4 @@
-"""What the server refuses: told in its words, waited for without hammering, and healed when it may be."""
+"""Rejections by the server: the status has its message, retries are rare, and it recovers once allowed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.apiserver.support.apiclient import Json
 from tests.apiserver.support.audit import wait_until
 from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster, path, ref_to
 from tests.apiserver.support.kinds import POSTGRESQL
-from tests.apiserver.support.models import EACH_KIND, MAKERS, copy_of, models
+from tests.apiserver.support.models import EACH_RUNNER, MAKERS, copy_of, models
 from tests.apiserver.test_operator_api_writes import CHANGES
 
 WORKLOADS = (DEPLOYMENT, STATEFUL_SET)
@@ -43,9 +43,9 @@ def prototypes(running_cluster: Cluster, namespace: str, replica: object) -> dic
     return models(running_cluster, namespace)
 
 
-@EACH_KIND
-def test_quota_is_told_and_waited_for(running_cluster: Cluster, kind: Kind) -> None:
-    """A Service or Deployment too many: what else there is goes on, and the last comes when it may."""
+@EACH_RUNNER
+def test_quota_is_reported_and_waited_for(running_cluster: Cluster, kind: Kind) -> None:
+    """A Service or Deployment too many: the others are applied at once, the last once the quota allows."""
     cluster = running_cluster
     namespace = cluster.namespace(f"quota-{list(MAKERS.values()).index(kind)}")
     type = SERVICE if SERVICE in kind.children else DEPLOYMENT
@@ -110,9 +110,9 @@ def _heals(cluster: Cluster, ref: Ref) -> None:
     print(f"healed after {took:.1f} s")
 
 
-@EACH_KIND
-def test_policy_is_told_and_waited_for(running_cluster: Cluster, kind: Kind) -> None:
-    """A policy against the workload's change: the edit is not lost, and goes through when it may."""
+@EACH_RUNNER
+def test_policy_is_reported_and_waited_for(running_cluster: Cluster, kind: Kind) -> None:
+    """A policy against the workload's change: the edit is not lost, and is applied once the policy allows."""
     cluster = running_cluster
     number = list(MAKERS.values()).index(kind)
     namespace = cluster.namespace(f"policy-{number}", audited=f"yes-{number}")
@@ -177,11 +177,11 @@ def _policy(cluster: Cluster, name: str, *, label: str, probe: Ref) -> Iterator[
         cluster.api.delete(f"{policies}/{name}").accepted()
 
 
-@EACH_KIND
-def test_field_that_can_not_change_is_told_and_heals_once_the_object_is_gone(
+@EACH_RUNNER
+def test_immutable_field_is_reported_and_applied_once_the_object_is_gone(
     running_cluster: Cluster, namespace: str, prototypes: dict[str, dict[Ref, Json]], kind: Kind
 ) -> None:
-    """Our own workload of earlier days, with another selector or Service than it has today."""
+    """An earlier operator's workload, with another selector or Service than today's."""
     cluster, crd = running_cluster, f"{kind.type.plural}.{kind.type.group}"
     number = list(MAKERS).index(crd)
     child, body = next((ref, body) for ref, body in prototypes[crd].items() if ref.type in WORKLOADS)
@@ -202,7 +202,7 @@ def test_field_that_can_not_change_is_told_and_heals_once_the_object_is_gone(
     _heals(cluster, ref)
 
 
-def test_volume_that_can_not_grow_is_told_and_grows_when_it_may(
+def test_volume_that_cannot_grow_is_reported_and_grows_once_it_may(
     running_cluster: Cluster, namespace: str
 ) -> None:
     cluster, kind = running_cluster, KINDS_BY_NAME[POSTGRESQL.id]

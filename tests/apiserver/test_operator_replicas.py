@@ -1,6 +1,6 @@
 """Two replicas: one works, the other takes over soon after it is gone, and never do both write.
 
-Each has a token of its own, so the server's audit log tells whose a write was and when it came in.
+Each has a token of its own, so the server's audit log shows which replica wrote what, and when.
 A leader is ended, or put to sleep, in the midst of its work: at rest it would not have written anyway.
 """
 
@@ -26,7 +26,7 @@ from tests.apiserver.support.kinds import MEMCACHED
 from tests.apiserver.support.operator_process import OperatorProcess, operator
 from tests.convergence.proxy import Proxy, proxy
 
-ROOM = KINDS_BY_NAME[MEMCACHED.id]
+KIND = KINDS_BY_NAME[MEMCACHED.id]
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{ACCOUNT}"
 # Within 15 s is what is promised, and what a cluster shows (tests/cluster/test_faults.py); it takes 11 to 13
 # here. Another suite may be at its hardest on the same two cores meanwhile.
@@ -74,7 +74,7 @@ class Pair:
 
     def make(self, namespace: str) -> None:
         for number in range(RESOURCES):
-            self.cluster.create(ROOM, namespace, f"n{number}")
+            self.cluster.create(KIND, namespace, f"n{number}")
 
     def work(self, namespace: str) -> None:
         """Make resources; returns when the leader is in the midst of them."""
@@ -94,7 +94,7 @@ class Pair:
         assert "the lease" in self.leader.log().splitlines()[-1]
 
     def wait_done(self, namespace: str) -> None:
-        refs = [ref_to(ROOM, namespace, f"n{number}") for number in range(RESOURCES)]
+        refs = [ref_to(KIND, namespace, f"n{number}") for number in range(RESOURCES)]
         try:
             self.cluster.wait_settled(*refs, seconds=2 * SECONDS)
         except AssertionError as error:

@@ -41,6 +41,12 @@ def canaries(running_cluster: Cluster, namespace: str, replica: Replica) -> list
             "reference": {"passwordSecretRef": {"name": "given", "key": "password"}},
             "generated": {},
             "changed": {"password": IN_SPEC},
+            "roles": {
+                "roles": [
+                    {"name": "made", "login": True},
+                    {"name": "given", "login": True, "passwordSecretRef": {"name": "given"}},
+                ]
+            },
         }
         for name, spec in specs.items():
             refs.append(ref_to(kind, namespace, f"{name}-{number}"))
@@ -49,7 +55,7 @@ def canaries(running_cluster: Cluster, namespace: str, replica: Replica) -> list
     for ref in refs:
         if ref.name.startswith("changed"):
             cluster.merge(ref, {"spec": {"password": CHANGED}})
-        # Edited and deleted, so that what is told of repairs is searched too.
+        # Edited and deleted, so that the reports of repairs are searched too.
         binding = Ref(SECRET, namespace, f"{ref.name}-binding")
         cluster.merge(binding, {"data": {"host": "eA=="}})
         cluster.delete(Ref(SECRET, namespace, f"{ref.name}-superuser"))
@@ -113,14 +119,14 @@ def test_no_object_holds_a_password_but_secrets(running_cluster: Cluster, canari
     assert {"Event", "Pod", "StatefulSet", "ControllerRevision", "ConfigMap", "Postgresql"} <= kinds
 
 
-def test_log_tells_no_password(replica: Replica, canaries: list[str]) -> None:
-    """At the level that tells most."""
+def test_log_contains_no_password(replica: Replica, canaries: list[str]) -> None:
+    """At the most detailed level."""
     log = replica.process.log()
     assert "became leader" in log
     assert _found(log, canaries) == []
 
 
-def test_pages_tell_no_password(replica: Replica, canaries: list[str]) -> None:
+def test_pages_contain_no_password(replica: Replica, canaries: list[str]) -> None:
     for page in ("/metrics", "/healthz", "/readyz", "/debug/store"):
         assert _found(replica.process.get(page)[1], canaries) == []
 

@@ -1,4 +1,4 @@
-"""A later operator beside real controllers: whose Pods it restarts, and what a Pod that is made anew runs.
+"""A later operator beside real controllers: whose Pods it restarts, and which image a replaced Pod runs.
 
 No server answers here, so none of them gets Ready: the first restart halts the line, and each Pod that is
 replaced all the same would be one too many.
@@ -22,7 +22,7 @@ from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster, ref_to
 from tests.apiserver.support.kinds import POSTGRESQL, REPOSITORY
 from tests.apiserver.support.operator_process import operator
 
-ROOM = KINDS_BY_NAME[POSTGRESQL.id]
+KIND = KINDS_BY_NAME[POSTGRESQL.id]
 OLD, NEW = "kindling.invalid/postgres:1", "kindling.invalid/postgres:2"
 SPECS: Mapping[str, Json] = {
     "auto-1": {},
@@ -91,7 +91,7 @@ class Databases:
         return str(self.workload(name)["spec"]["template"]["spec"]["containers"][0]["image"])
 
     def pending(self, name: str) -> str:
-        status = (self.cluster.get(ref_to(ROOM, self.namespace, name)) or {}).get("status") or {}
+        status = (self.cluster.get(ref_to(KIND, self.namespace, name)) or {}).get("status") or {}
         return str(find_condition(status, "RestartPending").get("reason", ""))
 
     def wait(self, what: str, *names: str, until: object, of: str) -> None:
@@ -103,7 +103,7 @@ class Databases:
                 what=lambda name=name: f"{of}: {name} {what} {getattr(self, what)(name)!r}",  # type: ignore[misc]
             )
 
-    def made_anew(self, name: str) -> None:
+    def replace_pod(self, name: str) -> None:
         """Delete the Pod, and wait for another."""
         old = self.uid(name)
         self.cluster.delete(Ref(POD, self.namespace, f"{name}-0"))
@@ -118,10 +118,10 @@ def databases(running_cluster: Cluster, request: pytest.FixtureRequest, before: 
     with made.operator(OLD, source=before):
         for each, spec in SPECS.items():
             old = {key: value for key, value in spec.items() if key in ("storage",)}
-            running_cluster.create(ROOM, name, each, old)
+            running_cluster.create(KIND, name, each, old)
         made.wait("runs", until=OLD, of="before")
     for each, spec in SPECS.items():
-        running_cluster.merge(ref_to(ROOM, name, each), {"spec": spec})
+        running_cluster.merge(ref_to(KIND, name, each), {"spec": spec})
     yield made
     running_cluster.api.delete(f"/api/v1/namespaces/{name}")
 
@@ -160,13 +160,13 @@ def test_another_image(databases: Databases) -> None:
     others = [name for name in AUTOS if name != first]
     assert {databases.pending(name) for name in others} == {"Queued"}
 
-    # Nobody's help is needed for what a Pod that is made anew runs.
+    # A replaced Pod runs this without anybody's help.
     for name, image in (("ephemeral", NEW), (others[0], NEW), ("manual", OLD)):
-        databases.made_anew(name)
-        databases.wait("runs", name, until=image, of="made anew")
+        databases.replace_pod(name)
+        databases.wait("runs", name, until=image, of="replaced")
 
     with databases.operator(NEW):
-        databases.wait("pending", "ephemeral", others[0], until="", of="made anew")
+        databases.wait("pending", "ephemeral", others[0], until="", of="replaced")
         for name in ("manual", "window", others[1]):
             word = {"kubectl.kubernetes.io/restartedAt": "2026-01-01T00:00:00Z"}
             template = {"metadata": {"annotations": word}}

@@ -57,8 +57,8 @@ def kind() -> Kind:
 @pytest.fixture(scope="module")
 def elsewhere(running_cluster: Cluster) -> Iterator[str]:
     """A namespace that has Pods and none of the resources."""
-    yield running_cluster.namespace("sights-elsewhere")
-    running_cluster.api.delete("/api/v1/namespaces/sights-elsewhere")
+    yield running_cluster.namespace("watched-elsewhere")
+    running_cluster.api.delete("/api/v1/namespaces/watched-elsewhere")
 
 
 @pytest.fixture(scope="module")
@@ -163,7 +163,7 @@ def test_pods_that_nobody_looks_for_cost_nothing(
     running_cluster.audit.wait_quiet()
     print(f"{CHURN} Pods came and went in {time.monotonic() - began:.1f} s")
     requests = running_cluster.audit.requests(mark)
-    # An earlier test's namespace may still be going, where each repair is refused and tried again.
+    # An earlier test's namespace may still be terminating, where each repair is rejected and retried.
     concerned = {elsewhere, *(ref.namespace for ref in many)}
     assert [request for request in requests if request.write and request.namespace in concerned] == []
     assert [request for request in requests if request.resource == "pods" and request.verb != "watch"] == []

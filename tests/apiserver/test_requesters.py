@@ -15,22 +15,27 @@ from tests.apiserver.support.accounts import PolicyRule
 from tests.apiserver.support.apiclient import Api, Json, Response
 from tests.apiserver.support.controlplane import ControlPlane
 from tests.apiserver.support.kinds import (
+    BACKUP,
     KINDS,
     MEMCACHED,
     MY_CUSTOM_RESOURCE,
     POSTGRESQL,
     POSTGRESQL_EXAMPLE,
     PULSAR_CONSUMER,
+    RESTORE,
     SAMPLES,
     Kind,
     kind_of,
 )
-from tests.apiserver.support.policed import CREATE_PODS, User, Users, may_get, policed
+from tests.apiserver.support.policed import CREATE_PODS, CREATE_SERVICES, User, Users, may_get, policed
 
 PODS_REMEDY = "ask for the right to create pods"
+SERVICES_REMEDY = "ask for the right to create services"
 SECRET_REMEDY = "ask for the right to get secrets of that name"
 REFUSED_BY_CRD = (
     "archive_cleanup_command",
+    "archive_command",
+    "archive_library",
     "recovery_end_command",
     "restore_command",
     "ssl_passphrase_command",
@@ -53,6 +58,11 @@ def password(name: str = "stripe", key: str = "api-key") -> Json:
     return {"passwordSecretRef": {"name": name, "key": key}}
 
 
+def role(name: str = "stripe", role: str = "app", **changes: object) -> Json:
+    reference = {"name": name, "key": "api-key"}
+    return {"roles": [{"name": role, "login": True, "passwordSecretRef": reference, **changes}]}
+
+
 def token(name: str = "stripe") -> Json:
     return {"auth": {"tokenSecretRef": {"name": name}}}
 
@@ -73,6 +83,10 @@ def refused(answer: Response, *words: str) -> None:
 EACH_SECRET = [
     pytest.param(POSTGRESQL, password(), "spec.passwordSecretRef.name", (), id="technotuesday"),
     pytest.param(POSTGRESQL_EXAMPLE, password(), "spec.passwordSecretRef.name", (), id="example"),
+    *(
+        pytest.param(kind, role(), "spec.roles[app].passwordSecretRef.name", (), id=f"role-{kind.id}")
+        for kind in (POSTGRESQL, POSTGRESQL_EXAMPLE)
+    ),
     pytest.param(PULSAR_CONSUMER, token(), "spec.auth.tokenSecretRef.name", (), id="token"),
     pytest.param(
         PULSAR_CONSUMER,
@@ -129,12 +143,31 @@ def test_whether_the_secret_exists_makes_no_difference(users: Users) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "spec", "told"),
+    ("kind", "spec", "message"),
     [
         (POSTGRESQL, {"image": "evil:1"}, "spec.image 'evil:1'"),
         (POSTGRESQL_EXAMPLE, {"image": "evil:1"}, "spec.image 'evil:1'"),
         (PULSAR_CONSUMER, {"image": "evil:1"}, "spec.image 'evil:1'"),
+        (
+            PULSAR_CONSUMER,
+            {"handler": {"python": {"configMapRef": {"name": "evil"}, "handler": "a:b"}}},
+            "spec.handler.python.configMapRef.name 'evil'",
+        ),
+        (
+            PULSAR_CONSUMER,
+            {"handler": {"http": {"url": "http://evil"}}},
+            "spec.handler.http.url 'http://evil'",
+        ),
         (PULSAR_CONSUMER, {"env": [{"name": "LD_PRELOAD", "value": "canary.so"}]}, "spec.env[LD_PRELOAD]"),
+        *(
+            (kind, {"podTemplate": {part: field}}, "spec.podTemplate decides about the Pods")
+            for kind in (POSTGRESQL, POSTGRESQL_EXAMPLE, MEMCACHED, PULSAR_CONSUMER)
+            for part, field in (
+                ("metadata", {"labels": {"app": "canary"}}),
+                ("spec", {"tolerations": [{"operator": "Exists"}]}),
+                ("spec", {"serviceAccountName": "canary"}),
+            )
+        ),
         *(
             (POSTGRESQL, {"parameters": {name: "canary"}}, f"spec.parameters.{name}")
             for name in COMMAND_PARAMETERS
@@ -143,17 +176,61 @@ def test_whether_the_secret_exists_makes_no_difference(users: Users) -> None:
     ],
 )
 def test_what_runs_in_pods_is_chosen_by_those_who_may_create_pods(
-    users: Users, nobody: User, kind: Kind, spec: Json, told: str
+    users: Users, nobody: User, kind: Kind, spec: Json, message: str
 ) -> None:
     answer = nobody.creates(kind, spec, dry_run=True)
-    refused(answer, told, f"namespace {nobody.namespace}", PODS_REMEDY)
+    refused(answer, message, f"namespace {nobody.namespace}", PODS_REMEDY)
     assert "canary" not in answer.message, "values may be secrets, and are written to audit logs"
     able = users.new(CREATE_PODS)
     able.creates(kind, spec).accepted()
     # The same edit, by one who may not; then another value.
     able.creates(kind, {}, name="plain").accepted()
     nobody.finds(kind, {}, name=(name := able.namespace))
-    refused(nobody.edits(kind, {"spec": spec}, name=name), told)
+    refused(nobody.edits(kind, {"spec": spec}, name=name), message)
+
+
+@pytest.mark.parametrize(
+    ("kind", "template"),
+    [
+        *(
+            (
+                kind,
+                {"metadata": {"annotations": {"external-dns.alpha.kubernetes.io/hostname": "canary.test"}}},
+            )
+            for kind in (POSTGRESQL, POSTGRESQL_EXAMPLE, MEMCACHED)
+        ),
+        *(
+            (kind, {"spec": {"type": type}})
+            for kind in (POSTGRESQL, POSTGRESQL_EXAMPLE)
+            for type in ("NodePort", "LoadBalancer")
+        ),
+    ],
+)
+def test_how_a_service_is_reached_is_chosen_by_those_who_may_create_services(
+    users: Users, nobody: User, kind: Kind, template: Json
+) -> None:
+    spec: Json = {"serviceTemplate": template}
+    said = (
+        "spec.serviceTemplate decides about the Service",
+        f"namespace {nobody.namespace}",
+        SERVICES_REMEDY,
+    )
+    answer = nobody.creates(kind, spec, dry_run=True)
+    refused(answer, *said)
+    assert "canary" not in answer.message
+    refused(users.new(CREATE_PODS).creates(kind, spec), "serviceTemplate", SERVICES_REMEDY)
+    able = users.new(CREATE_SERVICES)
+    able.creates(kind, spec).accepted()
+    # The same edit, by one who may not; then one that leaves it as it is, and one that takes it out.
+    nobody.finds(kind, {}, name=(name := able.namespace))
+    refused(nobody.edits(kind, {"spec": spec}, name=name), *said)
+    nobody.finds(kind, spec, name=(name := f"{able.namespace}-set"))
+    nobody.edits(kind, {"spec": {"progressDeadlineSeconds": 60}}, name=name).accepted()
+    refused(
+        nobody.edits(kind, {"spec": {"serviceTemplate": {"metadata": {"labels": {"a": "b"}}}}}, name=name),
+        *said,
+    )
+    nobody.edits(kind, {"spec": {"serviceTemplate": None}}, name=name).accepted()
 
 
 @pytest.mark.parametrize("name", REFUSED_BY_CRD)
@@ -175,14 +252,21 @@ def test_the_rest_needs_no_other_right(nobody: User) -> None:
         nobody.creates(kind, spec, name=f"plain-{number}").accepted()
 
 
-def test_what_is_not_asked_for_anew_is_left_to_edit(users: Users) -> None:
+def test_an_edit_is_allowed_that_does_not_change_the_restricted_fields(users: Users) -> None:
     user = users.new()
-    user.finds(POSTGRESQL, {**password(), "image": "mine:1", "parameters": {"archive_command": "cp %p /x"}})
+    placed = {"podTemplate": {"spec": {"nodeSelector": {"disk": "ssd"}}}}
+    user.finds(
+        POSTGRESQL, {**password(), **placed, "image": "mine:1", "parameters": {"jit_provider": "mine"}}
+    )
     user.edits(POSTGRESQL, {"metadata": {"labels": {"a": "b"}, "finalizers": ["a.b/c"]}}).accepted()
     user.edits(POSTGRESQL, {"spec": {"parameters": {"work_mem": "8MB"}, "paused": True}}).accepted()
     refused(user.edits(POSTGRESQL, {"spec": password(key="another")}), "'stripe'")
-    refused(user.edits(POSTGRESQL, {"spec": {"parameters": {"archive_command": "rm %p"}}}), "archive_command")
-    user.edits(POSTGRESQL, {"spec": {"image": None, "parameters": {"archive_command": None}}}).accepted()
+    refused(user.edits(POSTGRESQL, {"spec": {"parameters": {"jit_provider": "other"}}}), "jit_provider")
+    user.edits(POSTGRESQL, {"spec": {"image": None, "parameters": {"jit_provider": None}}}).accepted()
+    refused(
+        user.edits(POSTGRESQL, {"spec": {"podTemplate": {"spec": {"nodeSelector": None}}}}), "podTemplate"
+    )
+    user.edits(POSTGRESQL, {"spec": {"podTemplate": None}}).accepted()
     user.edits(POSTGRESQL, {"spec": {"passwordSecretRef": None}}).accepted()
     refused(user.edits(POSTGRESQL, {"spec": password()}), "'stripe'")
 
@@ -203,12 +287,47 @@ def test_a_secret_that_stands_is_not_sent_elsewhere_by_others(users: Users) -> N
     able.edits(PULSAR_CONSUMER, elsewhere).accepted()
 
 
+@pytest.mark.parametrize("elsewhere", [{"targetURL": "s3://mine"}, {"endpointURL": "https://mine"}])
+def test_a_stores_keys_that_stand_are_not_used_elsewhere_by_others(users: Users, elsewhere: Json) -> None:
+    user = users.new()
+    user.finds(BACKUP, {})
+    user.edits(BACKUP, {"spec": {"suspend": True}}).accepted()
+    refused(user.edits(BACKUP, {"spec": elsewhere}), "spec.credentialsSecretRef.name 'store'", SECRET_REMEDY)
+    able = users.new(may_get("secrets", "store"))
+    able.finds(BACKUP, {})
+    able.edits(BACKUP, {"spec": elsewhere}).accepted()
+
+
+@pytest.mark.parametrize("field", ["credentialsSecretRef", "caSecretRef", "encryption.passphraseSecretRef"])
+def test_a_store_is_read_by_those_who_may_get_what_opens_it(users: Users, field: str) -> None:
+    named: Json = {"name": "stripe"}
+    for part in reversed(field.split(".")):
+        named = {part: named}
+    source = {
+        "backupRef": None,
+        "targetURL": "s3://bucket/shop/db/7300000000000000001",
+        "credentialsSecretRef": {"name": "store"},
+        **named,
+    }
+    user = users.new(may_get("secrets", "store"))
+    refused(user.creates(RESTORE, {"source": source}), f"spec.source.{field}.name 'stripe'", SECRET_REMEDY)
+    able = users.new(may_get("secrets", "store"), may_get("secrets", "stripe"))
+    able.creates(RESTORE, {"source": source}).accepted()
+
+
 def test_another_image_is_not_given_a_secret_by_one_who_may_only_create_pods(users: Users) -> None:
     user = users.new(CREATE_PODS)
     user.finds(PULSAR_CONSUMER, {**token(), **variables("another")})
     refused(user.edits(PULSAR_CONSUMER, {"spec": {"image": "mine:1"}}), "'stripe'")
     user.admin.merge(user.path(PULSAR_CONSUMER, "one"), {"spec": {"auth": None}}).accepted()
     refused(user.edits(PULSAR_CONSUMER, {"spec": {"image": "mine:1"}}), "'another'")
+
+
+def test_other_code_is_not_given_a_secret_by_one_who_may_only_create_pods(users: Users) -> None:
+    user = users.new(CREATE_PODS)
+    user.finds(PULSAR_CONSUMER, {**token(), **variables("another")})
+    python = {"python": {"configMapRef": {"name": "mine"}, "handler": "a:b"}}
+    refused(user.edits(PULSAR_CONSUMER, {"spec": {"handler": python}}), "'stripe'")
 
 
 def test_many_secrets_are_asked_for_one_by_one(users: Users) -> None:
@@ -222,6 +341,36 @@ def test_many_secrets_are_asked_for_one_by_one(users: Users) -> None:
     refused(user.creates(PULSAR_CONSUMER, variables(*names), name="more"), f"more than {SECRETS} Secrets")
     everything = users.new(may_get("secrets"), CREATE_PODS)
     everything.creates(PULSAR_CONSUMER, variables(*(f"s{number}" for number in range(64)))).accepted()
+
+
+def test_each_role_of_a_list_is_asked_for_by_itself(users: Users) -> None:
+    """Whoever may not get the Secret of one may edit the others, and take that one out."""
+    user = users.new(may_get("secrets", "another"))
+    (theirs,), (ours,) = role()["roles"], role("another", "other")["roles"]
+    user.finds(POSTGRESQL, {"roles": [theirs]})
+    user.edits(POSTGRESQL, {"spec": {"roles": [ours, theirs, {"name": "plain"}]}}).accepted()
+    refused(
+        user.edits(POSTGRESQL, {"spec": {"roles": [ours, role(role="third")["roles"][0], theirs]}}),
+        "spec.roles[third].passwordSecretRef.name 'stripe'",
+        SECRET_REMEDY,
+    )
+    moved = {**theirs, "memberOf": ["another_role"]}
+    refused(user.edits(POSTGRESQL, {"spec": {"roles": [moved, ours]}}), "spec.roles[app]", "'stripe'")
+    user.edits(POSTGRESQL, {"spec": {"roles": [ours]}}).accepted()
+    refused(user.edits(POSTGRESQL, {"spec": {"roles": [ours, theirs]}}), "'stripe'")
+
+
+def test_two_hundred_roles_are_asked_for_within_the_cost_of_a_policy(users: Users) -> None:
+    every = [role(f"secret-{number}", f"role_{number}")["roles"][0] for number in range(200)]
+    able = users.new(may_get("secrets"))
+    able.creates(POSTGRESQL, {"roles": every}).accepted()
+    user = users.new(may_get("secrets", "secret-7"))
+    user.finds(POSTGRESQL, {"roles": every})
+    changed = [*reversed(every)]
+    changed[-8] = {**changed[-8], "connectionLimit": 3}
+    user.edits(POSTGRESQL, {"spec": {"roles": changed}}).accepted()
+    changed[0] = {**changed[0], "connectionLimit": 3}
+    refused(user.edits(POSTGRESQL, {"spec": {"roles": changed}}), "spec.roles[role_199]", "'secret-199'")
 
 
 def test_a_friend_is_looked_for_by_those_who_may_get_it_everywhere(users: Users) -> None:

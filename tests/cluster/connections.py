@@ -1,7 +1,7 @@
 """Whether one Pod reaches another: connections tried from inside of the cluster.
 
-What a NetworkPolicy says is one thing, what the network does another; this asks the network. Agents drop what
-is not allowed, so being kept out is silence, told from being refused by a server that does not listen.
+A NetworkPolicy states what should be allowed; these connections show what the network allows. Agents drop
+packets that are not allowed, so a blocked connection gets no answer, unlike one that a server refuses.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from typing import Literal
 
 from tests.cluster.stack import Environment
 
-Outcome = Literal["connected", "refused", "silence"]
+Attempt = Literal["connected", "refused", "silence"]
 # A policy, or a Pod's address, is known on every node within this time.
 KNOWN_SECONDS = 20.0
 # Longer than the first repetition of an unanswered packet (1 s).
-PATIENCE_SECONDS = 1.5
-# In the Pod, not from outside: each `kubectl exec` costs more than all that it asks.
+CONNECT_TIMEOUT_SECONDS = 1.5
+# In the Pod, not from outside: each `kubectl exec` takes longer than all connections that it tries.
 _TRY = """
 import socket, sys, time
 
-host, port, patience, wanted, times, seconds = sys.argv[1:]
+host, port, timeout, wanted, times, seconds = sys.argv[1:]
 
 
 def outcome():
     try:
-        socket.create_connection((host, int(port)), float(patience)).close()
+        socket.create_connection((host, int(port)), float(timeout)).close()
     except ConnectionRefusedError:
         return "refused"
     except OSError:
@@ -56,13 +56,13 @@ for server in servers:
 
 
 class Client:
-    """A Pod that tries connections when told to."""
+    """A Pod from which a test tries connections."""
 
     def __init__(self, environment: Environment, name: str, namespace: str) -> None:
         self._environment, self.name, self.namespace = environment, name, namespace
 
-    def tries(self, host: str, port: int) -> Outcome:
-        """What becomes of one TCP connection; a host name that is not found is silence too."""
+    def tries(self, host: str, port: int) -> Attempt:
+        """The outcome of one TCP connection; a host name that is not found is silence too."""
         return self._tried(host, port, "connected", times=1, seconds=0)
 
     def reaches(self, host: str, port: int) -> None:
@@ -73,14 +73,14 @@ class Client:
         """It gets no answer, by that time, and still none after it."""
         assert self._tried(host, port, "silence", times=2, seconds=KNOWN_SECONDS) == "silence"
 
-    def _tried(self, host: str, port: int, wanted: Outcome, *, times: int, seconds: float) -> Outcome:
-        """The last outcome: the one wanted, so many times in a row, or what it was when time was up."""
-        words = (host, str(port), str(PATIENCE_SECONDS), wanted, str(times), str(seconds))
-        told = self._environment.kubectl(
+    def _tried(self, host: str, port: int, wanted: Attempt, *, times: int, seconds: float) -> Attempt:
+        """The last outcome: `wanted`, that many times in a row, or whatever it was at the deadline."""
+        words = (host, str(port), str(CONNECT_TIMEOUT_SECONDS), wanted, str(times), str(seconds))
+        printed = self._environment.kubectl(
             "exec", "-n", self.namespace, self.name, "--", "python3", "-c", _TRY, *words, timeout=120
         )
-        outcome = told.strip()
-        assert outcome in ("connected", "refused", "silence"), told
+        outcome = printed.strip()
+        assert outcome in ("connected", "refused", "silence"), printed
         return outcome  # type: ignore[return-value]
 
 

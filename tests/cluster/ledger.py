@@ -50,29 +50,29 @@ class Ledger:
         return self.environment.start("exec", self.pod, "--", *self.words(round=round, seconds=seconds))
 
     def acknowledged(self, *, round: int) -> Counter[int]:
-        """How many commits the server told each client of."""
+        """How many commits the server acknowledged to each client."""
         search = ("grep", "--recursive", "--no-filename", "", "/tmp", f"--include=round-{round}-*")
         logged = self.environment.kubectl("exec", self.pod, "--", *search)
         return Counter(int(line.split()[0]) for line in logged.splitlines())
 
     def assert_kept(self, *, round: int) -> None:
-        """Every row that a client was told of is there; at most one more, whose answer got lost."""
-        told = self.acknowledged(round=round)
+        """Every acknowledged row exists, and at most one more per client, whose answer got lost."""
+        acknowledged = self.acknowledged(round=round)
         query = f"SELECT client, count(*), max(n) FROM ledger WHERE round = {round} GROUP BY client"
         rows = [line.split("|") for line in self.environment.psql(self.database, query).splitlines()]
         found = {int(client): (int(count), int(last)) for client, count, last in rows}
-        assert told.total() > 100, told
-        for client, commits in told.items():
+        assert acknowledged.total() > 100, acknowledged
+        for client, commits in acknowledged.items():
             count, last = found[client]
             assert count == last, f"round {round}, client {client}: a gap below {last}"
             assert commits <= count <= commits + 1, (
-                f"round {round}, client {client}: {commits} told, {count} kept"
+                f"round {round}, client {client}: {commits} acknowledged, {count} kept"
             )
 
 
 @contextmanager
 def ledger_of(environment: Environment, database: str) -> Iterator[Ledger]:
-    """The table made anew, and the Pod running; it is deleted at the end."""
+    """The table, created again, and the Pod of the clients; the Pod is deleted at the end."""
     environment.psql(database, f"DROP TABLE IF EXISTS ledger; {TABLE}")
     name = f"load-{os.urandom(3).hex()}"
     script = {"name": "script", "configMap": {"name": name}}

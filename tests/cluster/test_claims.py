@@ -1,4 +1,4 @@
-"""No claim without a test: every status field and printer column of every kind, against the thing itself."""
+"""No claim without a test: every status field, column and metric of every kind, against the thing itself."""
 
 from __future__ import annotations
 
@@ -9,17 +9,34 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import prometheus_client.parser
 import pytest
 
 from tests.cluster.claims import CLAIMS
-from tests.cluster.claims.contract import Told
+from tests.cluster.claims.contract import COMMON_METRICS, Reported
 from tests.cluster.stack import Environment, within
+from tests.cluster.test_memcached import run
 from tests.unit.schema.judges import judge
 
 CACHE = "memcacheds.cache.example.com"
 CONSUMER = "pulsarconsumers.pulsar.pulsarconsumer.krvarma.com"
 DATABASE = "postgresqls.database.db.example.com"
 FRIEND = "mycustomresources.poc.test.domain"
+# More than 16 MiB, of which one item is read that is there, and one that never was.
+FILL = """
+import socket, sys
+with socket.create_connection((sys.argv[1], int(sys.argv[2])), 30) as connection:
+    for number in range(60):
+        head = b"set k%d 0 0 500000 noreply\\r\\n" % number
+        connection.sendall(head + b"x" * 500000 + b"\\r\\n")
+    connection.sendall(b"get none\\r\\nget k59\\r\\nmn\\r\\n")
+    said = b""
+    while not said.endswith(b"MN\\r\\n"):
+        part = connection.recv(65536)
+        assert part, "it closed the connection"
+        said += part
+"""
+OPERATOR = "kindling-system"
 BROKER = "pulsar://pulsar.pulsar.svc:6650"
 
 
@@ -33,26 +50,55 @@ def cells(environment: Environment, kind: str, name: str, namespace: str) -> dic
     }
 
 
+def metrics(environment: Environment, resource: dict[str, Any]) -> tuple[dict[str, float], str]:
+    """The series of one resource, from whichever Pod of the operator leads, and their label `reason`."""
+    meta, (group, _, _) = resource["metadata"], resource["apiVersion"].partition("/")
+    wanted = {"group": group, "kind": resource["kind"], "namespace": meta["namespace"], "name": meta["name"]}
+    values: dict[str, float] = {}
+    reason = ""
+    pods = environment.get(
+        "pods",
+        "-n",
+        OPERATOR,
+        "-l",
+        "app.kubernetes.io/component=operator",
+        "--field-selector=status.phase=Running",
+    )
+    for pod in pods["items"]:
+        path = f"/api/v1/namespaces/{OPERATOR}/pods/{pod['metadata']['name']}:8080/proxy/metrics"
+        text = environment.kubectl("get", "--raw", path)
+        for family in prometheus_client.parser.text_string_to_metric_families(text):
+            for sample in family.samples:
+                if wanted.items() <= sample.labels.items():
+                    values[sample.name] = sample.value
+                    reason = sample.labels.get("reason", reason)
+    return values, reason
+
+
 def hold(environment: Environment, kind: str, name: str, namespace: str = "default") -> None:
     """Every claim of this resource, all at once: a failure names each that is not so."""
     found = CLAIMS[kind]
     resource = environment.get(kind, name, "-n", namespace)
-    told = Told(
+    values, reason = metrics(environment, resource)
+    state = Reported(
         environment=environment,
         resource=resource,
         cells=cells(environment, kind, name, namespace),
+        metrics=values,
+        reason=reason,
         evidence=found.gather(environment, resource),
     )
     broken = {}
-    for place, claim in found.claims.items():
+    for place, claim in {**found.claims, **COMMON_METRICS, **found.metrics}.items():
         try:
-            claim(told)
+            claim(state)
         except (AssertionError, KeyError) as error:
             broken[place] = repr(error)[:500]
     [judged] = judge(resource)
     if judged[:2] != (expected := gitops(resource)):
         broken["GitOps"] = f"{judged}, not {expected}"
-    assert broken == {}, json.dumps({"status": resource["status"], "cells": told.cells}, indent=1)
+    shown = {"status": resource["status"], "cells": state.cells, "metrics": state.metrics}
+    assert broken == {}, json.dumps(shown, indent=1)
 
 
 def gitops(resource: dict[str, Any]) -> tuple[str, str]:
@@ -120,10 +166,57 @@ def test_a_cache_whose_spec_says_nothing(make: Make) -> None:
     hold(make.environment, CACHE, name)
 
 
+def test_a_database_with_roles_and_databases_one_of_which_is_not_the_operators(make: Make) -> None:
+    """An item that is refused stands beside those that are not, and each is as its status says."""
+    made = make(
+        DATABASE,
+        "v1",
+        "Postgresql",
+        roles=[
+            {"name": "app", "login": True, "memberOf": ["owner"], "connectionLimit": 5},
+            {"name": "owner"},
+            {"name": "refused", "memberOf": ["nobody_at_all"], "reclaimPolicy": "Delete"},
+        ],
+        databases=[
+            {
+                "name": "shop",
+                "owner": "owner",
+                "extensions": [{"name": "pg_trgm"}],
+                "schemas": [{"name": "s"}],
+            },
+            {"name": "postgres", "extensions": [{"name": "citext"}], "reclaimPolicy": "Retain"},
+        ],
+        storage={"ephemeral": True},
+    )
+    make.reason(DATABASE, made, "StatementRejected")
+    hold(make.environment, DATABASE, made)
+    path = "{.status.roles[?(@.name=='refused')].reason}"
+    said = make.environment.kubectl("get", f"{DATABASE}/{made}", "-o", f"jsonpath={path}")
+    assert said.strip() == "StatementRejected"
+
+
 def test_three_caches(make: Make) -> None:
     name = make(CACHE, "v1alpha1", "Memcached", size=3, containerPort=11300)
     make.environment.wait_ready(f"{CACHE}/{name}")
     hold(make.environment, CACHE, name)
+
+
+def test_caches_that_are_asked_what_they_say_of_themselves(make: Make) -> None:
+    """In use until one is full, then at rest: within two minutes all that they say is in the status."""
+    environment = make.environment
+    name = make(CACHE, "v1alpha1", "Memcached", size=2, statistics=True, memoryMB=16)
+    environment.wait_ready(f"{CACHE}/{name}")
+    server, _, port = environment.get(f"{CACHE}/{name}")["status"]["serverList"][0].rpartition(":")
+    run(environment, FILL, server, port)
+
+    def evicted() -> bool:
+        found = environment.get(f"{CACHE}/{name}")["status"].get("statistics", {})
+        return bool(found.get("evictions")) and "hitRatioPercent" in found
+
+    within(150, evicted)
+    hold(environment, CACHE, name)
+    environment.kubectl("patch", f"{CACHE}/{name}", "--type=merge", "-p", '{"spec":{"statistics":false}}')
+    within(30, lambda: "statistics" not in environment.get(f"{CACHE}/{name}")["status"])
 
 
 def test_a_consumer_whose_topic_is_not_there(make: Make) -> None:
@@ -162,8 +255,8 @@ def test_a_friend_that_is_there(make: Make) -> None:
     hold(make.environment, FRIEND, name)
 
 
-def test_a_restart_that_a_parameter_needs_is_told_while_it_is_ahead(make: Make) -> None:
-    """Named by the server before it, and by nobody after it."""
+def test_a_restart_that_a_parameter_needs_is_reported_until_it_is_done(make: Make) -> None:
+    """The server names the parameter before the restart, and no longer after it."""
     name = make(DATABASE, "v1", "Postgresql", deletionPolicy="Delete")
     environment, resource = make.environment, f"{DATABASE}/{name}"
     environment.wait_ready(resource, seconds=180)

@@ -31,12 +31,12 @@ def test_the_checkouts_operator_makes_a_database_ready_from_here(
             start_new_session=True,
         )
     try:
-        told(process, log, "became leader")
+        wait_logged(process, log, "became leader")
         kind = {"apiVersion": "database.db.example.com/v1", "kind": "Postgresql"}
         resource = {**kind, "metadata": {"name": "made-by-dev"}, "spec": {"storage": {"ephemeral": True}}}
         environment.kubectl("apply", "-f", "-", stdin=json.dumps(resource))
         environment.kubectl("wait", "--for=condition=Ready", DATABASE, f"--timeout={SECONDS:.0f}s")
-        told(process, log, "made-by-dev status: Ready=True")
+        wait_logged(process, log, "made-by-dev status: Ready=True")
     finally:
         process.send_signal(signal.SIGINT)
         status = process.wait(timeout=60)
@@ -47,8 +47,8 @@ def test_the_checkouts_operator_makes_a_database_ready_from_here(
     assert environment.get(*place)["status"]["readyReplicas"] > 0
 
 
-def told(process: subprocess.Popen[bytes], log: Path, words: str) -> None:
-    """Wait until the log says so, which may be a moment after the cluster does."""
+def wait_logged(process: subprocess.Popen[bytes], log: Path, words: str) -> None:
+    """Wait until the log has these words, which may come a moment after the cluster's change."""
 
     def says() -> bool:
         assert process.poll() is None, log.read_text()

@@ -12,8 +12,9 @@ from infra.cli.commands.up import next_steps
 from infra.settings import stacks
 from tests.cluster.stack import ROOT, STACK, Environment
 
-# What brings up, takes down and tests is run by the fixture and by CI itself; timings by hand.
-ELSEWHERE = {"up", "destroy", "test", "dev", "promote", "checkout"}
+# What brings up, takes down and tests is run by the fixture and by CI itself; timings by hand; a release is
+# made by tests/apiserver/test_release.py.
+ELSEWHERE = {"up", "destroy", "test", "dev", "promote", "checkout", "release"}
 PAGES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "tests/README.md")
 DOCUMENTS = [*(ROOT / name for name in PAGES), *sorted((ROOT / "docs").rglob("*.md"))]
 

@@ -78,17 +78,17 @@ def test_every_pod_is_selected_by_a_network_policy(strict: Environment) -> None:
         assert len(chosen) == 1, pod["metadata"]["name"]
 
 
-def test_events_tell_that_it_is_ready(strict: Environment) -> None:
+def test_events_report_each_resource(strict: Environment) -> None:
     events = strict.get("events.events.k8s.io", "-n", NAMESPACE)["items"]
     for sample in SAMPLES:
-        told = [
+        reasons = [
             event["reason"]
             for event in events
             if event["reportingController"].startswith("kindling")
             and (event["regarding"]["kind"], event["regarding"]["name"])
             == (sample["kind"], sample["metadata"]["name"])
         ]
-        assert told, resource(sample)
+        assert reasons, resource(sample)
 
 
 def test_passwords_stand_in_secrets_alone(strict: Environment) -> None:

@@ -66,7 +66,7 @@ def test_no_committed_row_is_lost_by_a_killed_server(
         _, said = running.communicate(timeout=60)
         assert running.returncode != 0, said  # All its clients lost their server.
 
-        def anew(before: dict[str, object] = before, container: str = container) -> bool:
+        def restarted(before: dict[str, object] = before, container: str = container) -> bool:
             pods = environment.get("pods", "-l", "app.kubernetes.io/instance=mydb")["items"]
             return any(
                 status["ready"] and not status["containerID"].endswith(container)
@@ -74,7 +74,7 @@ def test_no_committed_row_is_lost_by_a_killed_server(
                 for status in pod["status"].get("containerStatuses", [])
             )
 
-        within(120, anew)
+        within(120, restarted)
         environment.wait_ready(DATABASE, "pod/mydb-0")
         ledger.assert_kept(round=round)
 
@@ -120,9 +120,9 @@ def reconciles(environment: Environment, *, size: int) -> float:
 def test_another_writes_within_seconds_of_a_leader_that_died_or_froze(
     environment: Environment, node: Node, signal: str
 ) -> None:
-    """A frozen one is let go again, and must see that it leads no more.
+    """A frozen leader is resumed, and must notice that it is no longer the leader.
 
-    A late one is tried again only where this machine's host took processor time from it meanwhile.
+    A late handover is retried only if this machine's host took CPU time from it meanwhile.
     """
     for _ in range(3):
         stolen = stolen_seconds()

@@ -77,7 +77,7 @@ def assert_found_out(environment: Environment, resource: str, broken: Any) -> No
     assert reason == "NotResponding"
     assert status["pgPhase"] == "Failed"
     assert took <= PROMISED_SECONDS
-    # By itself: nobody started it anew.
+    # It recovered by itself: nobody restarted it.
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
     assert [one["restartCount"] for one in after["status"]["containerStatuses"]] == [0]
 

@@ -42,7 +42,7 @@ def previous(tmp_path: Path) -> Path:
 
 
 def incarnation(environment: Environment) -> str:
-    """What tells this cluster from another of its name."""
+    """The identity of this cluster, which differs from that of another cluster of the same name."""
     return str(environment.get("namespace", "kube-system")["metadata"]["uid"])
 
 
@@ -95,16 +95,16 @@ def test_drift_of_an_idle_stack_is_none(environment: Environment) -> None:
     assert "everything is as the last `up` left it" in drift(environment, status=0)
 
 
-def test_damage_by_hand_is_told_and_healed(environment: Environment) -> None:
+def test_drift_by_hand_is_reported_and_repaired(environment: Environment) -> None:
     environment.kubectl("delete", "clusterrolebinding", "kindling-operator")
     environment.kubectl("scale", "deployment", "kindling-operator", "-n", "kindling-system", "--replicas=3")
     image = environment.get(*OPERATOR)["spec"]["template"]["spec"]["containers"][0]["image"]
     node = f"{cluster_name(STACK)}-control-plane"
     ContainerEngine.detect().run("exec", node, "ctr", "--namespace=k8s.io", "images", "rm", image)
-    told = drift(environment, status=3)
-    assert "  ClusterRoleBinding kindling-operator: gone\n" in told
-    assert "    spec.replicas: 3, recorded 2\n" in told
-    assert f"  Image {image}: not on every node\n" in told
+    printed = drift(environment, status=3)
+    assert "  ClusterRoleBinding kindling-operator: gone\n" in printed
+    assert "    spec.replicas: 3, recorded 2\n" in printed
+    assert f"  Image {image}: not on every node\n" in printed
     environment.ok("up", STACK)
     drift(environment, status=0)
 
@@ -123,11 +123,11 @@ def test_setting_of_the_cluster_makes_another_in_its_place(environment: Environm
 
 
 @pytest.mark.thorough
-def test_cluster_deleted_by_hand_is_noticed_and_made_anew(environment: Environment) -> None:
+def test_cluster_deleted_by_hand_is_reported_and_created_again(environment: Environment) -> None:
     before = incarnation(environment)
     environment.ok("exec", "--stack", STACK, "kind", "delete", "cluster")
-    told = drift(environment, status=3)
-    assert f"  kind cluster {cluster_name(STACK)}: gone, and with it all that it held\n" in told
+    printed = drift(environment, status=3)
+    assert f"  kind cluster {cluster_name(STACK)}: gone, and with it all that it held\n" in printed
     environment.ok("up", STACK)
     assert incarnation(environment) != before
     deployment = environment.get(*OPERATOR)

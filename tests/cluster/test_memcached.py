@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+import base64
+import io
+import itertools
 import json
 import os
+import zipfile
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+import pymemcache
 import pytest
 
+from tests.cluster.application import ITEMS
 from tests.cluster.stack import ROOT, Environment, within
 
 RESOURCE = "memcacheds.cache.example.com"
 SAMPLE = f"{RESOURCE}/memcached-sample"
 KINDS = "deployments,pods,services,poddisruptionbudgets,networkpolicies"
+
+PROGRAM = ROOT / "tests" / "cluster" / "application.py"
+LISTED = 'jsonpath={.data.servers\\.json}{"\\n"}'
+KUBELET_SECONDS = 150
+"""For a mounted ConfigMap to be up to date: 60 s, as much again for its cache, and what a busy node takes."""
+PYTHON = "/opt/kindling/bin/python"
 
 # Says the lines given to each address and prints the answers; an answer ends where memcached falls silent.
 CLIENT = """
@@ -30,14 +46,21 @@ with socket.create_connection((host, int(port)), 10) as connection:
 
 
 def talk(environment: Environment, host: str, port: int, *lines: str) -> str:
-    """What memcached answers to these lines, asked from a Pod of its own.
+    """What memcached answers to these lines, asked from a Pod of its own."""
+    return run(environment, CLIENT, host, str(port), *lines)
 
-    The Pod is of the operator's image, which has Python.
-    """
+
+def run(environment: Environment, program: str, *arguments: str) -> str:
+    """What this Python program prints, in a Pod of the operator's image."""
+    command = [PYTHON, "-c", program, *arguments]
+    return environment.answer({"image": image_of(environment), "command": command})
+
+
+def image_of(environment: Environment) -> str:
+    """The operator's, which has Python."""
     operator = environment.get("deployment", "kindling-operator", "-n", "kindling-system")
-    image = operator["spec"]["template"]["spec"]["containers"][0]["image"]
-    command = ["/opt/kindling/bin/python", "-c", CLIENT, host, str(port), *lines]
-    return environment.answer({"image": image, "command": command})
+    found: str = operator["spec"]["template"]["spec"]["containers"][0]["image"]
+    return found
 
 
 @pytest.fixture
@@ -51,6 +74,105 @@ def cache(environment: Environment) -> Iterator[str]:
         yield name
     finally:
         environment.kubectl("delete", f"{RESOURCE}/{name}", "--ignore-not-found", "--wait=true")
+
+
+@dataclass(frozen=True)
+class Application:
+    """`tests/cluster/application.py` in the Pod `name`, with the list of the Memcached `cache`."""
+
+    environment: Environment
+    name: str
+    cache: str
+
+    @property
+    def servers_name(self) -> str:
+        return f"{self.cache}-servers"
+
+    def servers(self) -> list[str]:
+        found: list[str] = self.environment.get(f"{RESOURCE}/{self.cache}")["status"]["serverList"]
+        return found
+
+    def follows(self) -> list[str]:
+        """Once it finds all its items on the servers of the status; those."""
+        print(f"the list reached the application after {within(KUBELET_SECONDS, self._has_all):.0f} s")
+        return self.servers()
+
+    def _has_all(self) -> bool:
+        try:
+            lines = self.environment.kubectl("logs", self.name, "--tail=1").splitlines()
+        except AssertionError:  # the container waits for its volume
+            return False
+        return bool(lines) and json.loads(lines[-1]) == {"servers": self.servers(), "found": ITEMS}
+
+
+@contextmanager
+def application(environment: Environment) -> Iterator[Application]:
+    """Running or waiting; its Memcached is yet to be made. Both are gone afterwards.
+
+    The client library comes as a ConfigMap: the image has none.
+    """
+    name = f"reads-{os.urandom(3).hex()}"
+    library = io.BytesIO()
+    package = Path(pymemcache.__file__).parent
+    with zipfile.ZipFile(library, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(package.rglob("*.py")):
+            if "test" not in path.parts:
+                archive.write(path, path.relative_to(package.parent))
+    data = {"pymemcache.zip": base64.b64encode(library.getvalue()).decode()}
+    environment.apply(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "binaryData": data}
+    )
+    container = {
+        "image": image_of(environment),
+        "command": [PYTHON, "-c", PROGRAM.read_text(), "/bindings/cache"],
+        "env": [{"name": "PYTHONPATH", "value": "/client/pymemcache.zip"}],
+    }
+    pod = pod_with_list(name, f"{name}-servers", container)
+    pod["spec"]["volumes"].append({"name": "client", "configMap": {"name": name}})
+    pod["spec"]["containers"][0]["volumeMounts"].append({"name": "client", "mountPath": "/client"})
+    environment.apply(pod)
+    try:
+        yield Application(environment, name, name)
+    finally:
+        environment.kubectl("delete", f"pod/{name}", f"configmap/{name}", "--wait=false")
+        environment.kubectl("delete", f"{RESOURCE}/{name}", "--ignore-not-found", "--wait=true")
+
+
+def pod_with_list(name: str, servers: str, container: dict[str, Any]) -> dict[str, Any]:
+    """A Pod that mounts this list as the guide says, and has no token of the API server."""
+    mount = {"name": "cache", "mountPath": "/bindings/cache", "readOnly": True}
+    spec = {
+        "automountServiceAccountToken": False,
+        "terminationGracePeriodSeconds": 1,
+        "containers": [{"name": "it", **container, "volumeMounts": [mount]}],
+        "volumes": [{"name": "cache", "configMap": {"name": servers}}],
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+def create(environment: Environment, name: str, **spec: Any) -> None:
+    group = RESOURCE.partition(".")[2]
+    environment.apply(
+        {"apiVersion": f"{group}/v1alpha1", "kind": "Memcached", "metadata": {"name": name}, "spec": spec}
+    )
+
+
+def ready(environment: Environment, name: str) -> None:
+    """Ready for the spec as it stands."""
+    generation = environment.get(f"{RESOURCE}/{name}")["metadata"]["generation"]
+    path = f"jsonpath={{.status.observedGeneration}}={generation}"
+    environment.kubectl("wait", f"--for={path}", f"{RESOURCE}/{name}", "--timeout=60s")
+    environment.wait_ready(f"{RESOURCE}/{name}")
+
+
+def scale(environment: Environment, name: str, size: int) -> None:
+    environment.kubectl("scale", f"{RESOURCE}/{name}", f"--replicas={size}")
+    ready(environment, name)
+
+
+def split(server: str) -> tuple[str, int]:
+    host, _, port = server.rpartition(":")
+    return host.strip("[]"), int(port)
 
 
 def test_the_sample_is_ready_and_lists_its_server(environment: Environment) -> None:
@@ -113,6 +235,74 @@ def test_three_are_listed_and_protected_and_one_again_is_not(environment: Enviro
     environment.kubectl("scale", f"{RESOURCE}/{cache}", "--replicas=1")
     environment.kubectl("wait", "--for=delete", f"poddisruptionbudget/{cache}", "--timeout=30s")
     within(30, lambda: len(environment.get(f"{RESOURCE}/{cache}")["status"]["serverList"]) == 1)
+
+
+@pytest.mark.thorough
+def test_an_application_follows_the_list_without_a_right_in_the_api(environment: Environment) -> None:
+    """Started before there is a cache; then through a scale-up, a roll-out and a scale-down."""
+    with application(environment) as app:
+        create(environment, app.cache, size=1, binding="ConfigMap")
+        ready(environment, app.cache)
+        first = app.follows()
+        scale(environment, app.cache, 3)
+        app.follows()
+        assert all(
+            "STAT curr_items 0\n" not in talk(environment, *split(one), "stats") for one in app.servers()
+        )
+        watch = environment.start("get", "configmap", app.servers_name, "--watch", f"--output={LISTED}")
+        try:
+            patch = json.dumps({"spec": {"memoryMB": 32}})
+            environment.kubectl("patch", f"{RESOURCE}/{app.cache}", "--type=merge", "--patch", patch)
+            ready(environment, app.cache)
+            assert not set(app.follows()) & {*first}
+        finally:
+            watch.kill()
+            said, _ = watch.communicate()
+        lists = [json.loads(line) for line in said.splitlines()]
+        assert all(lists), "it was empty"
+        assert all(one != next for one, next in itertools.pairwise(lists)), "written, and nothing changed"
+        scale(environment, app.cache, 1)
+        app.follows()
+
+
+def test_memcacheds_own_proxy_takes_its_configuration_from_the_list(environment: Environment) -> None:
+    name = f"proxied-{os.urandom(3).hex()}"
+    create(environment, name, size=3, binding="ConfigMap")
+    try:
+        ready(environment, name)
+        pod = environment.get("deployment", name)["spec"]["template"]["spec"]["containers"][0]
+        command = ["memcached", "--port=11311", "-o", "proxy_config=/bindings/cache/proxy.lua"]
+        environment.apply(pod_with_list(name, f"{name}-servers", {"image": pod["image"], "command": command}))
+        environment.wait_ready(f"pod/{name}")
+        address = environment.get("pod", name)["status"]["podIP"]
+        lines = [word for number in range(60) for word in (f"set item-{number} 0 0 1", "x")]
+        assert talk(environment, address, 11311, *lines).count("STORED") == 60
+        gets = [f"get item-{number}" for number in range(60)]
+        assert talk(environment, address, 11311, *gets).count("VALUE") == 60
+        items = [
+            int(talk(environment, *split(server), "stats").split("STAT curr_items ")[1].split()[0])
+            for server in environment.get(f"{RESOURCE}/{name}")["status"]["serverList"]
+        ]
+        assert sum(items) == 60
+        assert all(items), "every cache has its share"
+    finally:
+        environment.kubectl("delete", "pod", name, "--ignore-not-found", "--wait=false")
+        environment.kubectl("delete", f"{RESOURCE}/{name}", "--wait=true")
+
+
+def test_an_edited_list_is_set_back_and_one_that_is_not_wanted_goes(
+    environment: Environment, cache: str
+) -> None:
+    servers = f"configmap/{cache}-servers"
+    resource = f"{RESOURCE}/{cache}"
+    environment.kubectl("patch", resource, "--type=merge", "--patch", '{"spec":{"binding":"ConfigMap"}}')
+    environment.kubectl("wait", "--for=create", servers, "--timeout=30s")
+    before = environment.get(servers)["data"]
+    assert before["servers"].split() == environment.get(resource)["status"]["serverList"]
+    environment.kubectl("patch", servers, "--type=merge", "--patch", '{"data":{"servers":"10.6.6.6:1\\n"}}')
+    within(10, lambda: environment.get(servers)["data"] == before)
+    environment.kubectl("patch", resource, "--type=merge", "--patch", '{"spec":{"binding":null}}')
+    environment.kubectl("wait", "--for=delete", servers, "--timeout=30s")
 
 
 def test_four_are_refused_by_field_and_value(environment: Environment, cache: str) -> None:

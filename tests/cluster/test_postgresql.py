@@ -49,6 +49,22 @@ def test_the_documents_password_is_the_one_that_logs_in(environment: Environment
     assert secret == "password123"
 
 
+def test_a_hibernated_server_is_gone_and_comes_back_with_its_rows(environment: Environment) -> None:
+    name = f"{GROUPS['mydb']}/mydb"
+    environment.psql("mydb", "create table slept as select 7 as id")
+    environment.kubectl("patch", name, "--type=merge", '--patch={"spec":{"hibernate":true}}')
+    environment.kubectl("wait", "--for=jsonpath={.status.pgPhase}=hibernated", name, "--timeout=90s")
+    assert environment.kubectl("get", "pod", "mydb-0", "--ignore-not-found") == ""
+    status = environment.get(name)["status"]
+    assert "active" not in status
+    conditions = {item["type"]: (item["status"], item["reason"]) for item in status["conditions"]}
+    assert conditions["Ready"] == ("False", "Hibernated")
+    assert conditions["Degraded"][0] == conditions["Progressing"][0] == "False"
+    environment.kubectl("patch", name, "--type=merge", '--patch={"spec":{"hibernate":false}}')
+    environment.kubectl("wait", "--for=condition=Ready", name, "--timeout=120s")
+    assert environment.psql("mydb", "select id from slept") == "7"
+
+
 def test_rows_outlive_the_pod(environment: Environment) -> None:
     environment.psql("mydb", "create table survivors (id int); insert into survivors values (41), (1)")
     before = environment.get("pod", "mydb-0")["metadata"]["uid"]
@@ -213,23 +229,23 @@ def wait_reason(environment: Environment, resource: str, reason: str) -> dict[st
     return {item["type"]: item for item in conditions}
 
 
-def test_lost_data_is_told_and_only_the_command_of_the_message_begins_empty(
+def test_lost_data_is_reported_and_only_the_command_of_the_message_begins_empty(
     environment: Environment, made: Callable[..., str]
 ) -> None:
     resource = made("losing")
     before = environment.get(resource)["status"]["systemIdentifier"]
     environment.psql("losing", "create table t as select 42 as id")
     environment.kubectl("delete", "pvc", "losing-data", "--wait=false")
-    told = wait_reason(environment, resource, "VolumeDeleting")
-    assert (told["Available"]["status"], told["Degraded"]["status"]) == ("True", "True")
+    conditions = wait_reason(environment, resource, "VolumeDeleting")
+    assert (conditions["Available"]["status"], conditions["Degraded"]["status"]) == ("True", "True")
     assert environment.psql("losing", "select id from t") == "42"
 
     environment.kubectl("delete", "pod", "losing-0", "--wait=true")
-    told = wait_reason(environment, resource, "DataLost")
-    assert (told["Available"]["status"], told["Degraded"]["status"]) == ("False", "True")
-    assert before in told["Ready"]["message"]
+    conditions = wait_reason(environment, resource, "DataLost")
+    assert (conditions["Available"]["status"], conditions["Degraded"]["status"]) == ("False", "True")
+    assert before in conditions["Ready"]["message"]
     assert environment.get(resource)["status"]["pgPhase"] == "Failed"
-    printed = re.search(r"`kubectl (annotate [^`]*)`", told["Ready"]["message"])
+    printed = re.search(r"`kubectl (annotate [^`]*)`", conditions["Ready"]["message"])
     assert printed is not None
     environment.kubectl(*shlex.split(printed[1]))
     wait_reason(environment, resource, "LoginSucceeded")

@@ -53,7 +53,7 @@ def test_all_become_ready(crowded: Environment, figures: dict[str, object]) -> N
 
 
 def test_all_are_ready_after_a_restart_of_the_node(crowded: Environment, figures: dict[str, object]) -> None:
-    """As they were told of, and by Pods whose containers were started since."""
+    """Ready by a status written since, and with Pods whose containers have started since."""
     before = restarts(crowded)
     Node(crowded).restart()
     began = time.monotonic()
@@ -65,7 +65,7 @@ def test_all_are_ready_after_a_restart_of_the_node(crowded: Environment, figures
 
 
 def restarts(environment: Environment) -> dict[str, int]:
-    """By Pod, how often its containers were started anew; none of a container that does not run."""
+    """By Pod, how often its containers were restarted; without Pods of which a container does not run."""
     return {
         pod["metadata"]["uid"]: sum(status["restartCount"] for status in statuses)
         for pod in environment.get("pods", "-n", NAMESPACE)["items"]

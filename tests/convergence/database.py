@@ -1,13 +1,15 @@
 """One real PostgreSQL server for all the Postgresql resources of a sweep, each with a user of its own.
 
 Every resource has another generated password for the operator's own role; `ForwardTarget` sets the one
-that is needed now.
+that is needed now. It archives its log from its start, by its command line, which no resource changes, and
+into a store that takes everything: one server cannot archive for some and not for others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import psycopg
 from kindling.kinds.postgresql import config
@@ -18,6 +20,7 @@ from tests.unit.operator.conftest import SUPERUSER_PASSWORD, Files, files_of_a_p
 
 # A superuser of the tests' own, which comes in without a password.
 TESTER = "tester"
+ARCHIVING = ("archive_mode=on", "archive_command=true", "archive_timeout=15s")
 RULES = f"host all {TESTER} 127.0.0.1/32 trust\n{config.HBA}"
 
 
@@ -25,9 +28,19 @@ RULES = f"host all {TESTER} 127.0.0.1/32 trust\n{config.HBA}"
 def database() -> Iterator[Files]:
     with files_of_a_pod() as files:
         (files.root / "config" / "pg_hba.conf").write_text(RULES)
-        with files.running():
+        with files.running(*ARCHIVING):
             _execute(files, f"CREATE ROLE {TESTER} LOGIN SUPERUSER", SUPERUSER, password=SUPERUSER_PASSWORD)
+            _RUNNING.append(files)
             yield files
+            _RUNNING.remove(files)
+
+
+_RUNNING: list[Files] = []
+
+
+def identifier() -> str:
+    """PostgreSQL's system identifier of the server that runs."""
+    return str(_fetchval(_RUNNING[0], "SELECT system_identifier::text FROM pg_control_system()"))
 
 
 def lets_in(files: Files, *, user: str, password: str) -> bool:
@@ -40,9 +53,10 @@ def lets_in(files: Files, *, user: str, password: str) -> bool:
 
 
 def drop(files: Files, *users: str) -> None:
-    """What the operator made for these users; a database takes its room."""
+    """Drop what the operator created for these users, because each database takes disk space."""
     for user in users:
-        _execute(files, f'DROP DATABASE IF EXISTS "{user}" WITH (FORCE)')
+        for name in (user, f"{user}.more"):
+            _execute(files, f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
         _execute(files, f'DROP ROLE IF EXISTS "{user}"')
 
 
@@ -54,7 +68,20 @@ def set_superuser_password(files: Files, password: str) -> None:
 def _execute(
     files: Files, statement: str, user: str = TESTER, *, password: str = "", database: str = "template1"
 ) -> None:
-    with psycopg.connect(
+    with _connection(files, user, password=password, database=database) as connection:
+        connection.execute(statement.encode())
+
+
+def _fetchval(files: Files, query: str) -> object:
+    with _connection(files, TESTER, password="", database="template1") as connection:
+        row = connection.execute(query.encode()).fetchone()
+        return row[0] if row else None
+
+
+def _connection(
+    files: Files, user: str, *, password: str, database: str
+) -> psycopg.Connection[tuple[Any, ...]]:
+    return psycopg.connect(
         host="127.0.0.1",
         port=files.port,
         user=user,
@@ -62,5 +89,4 @@ def _execute(
         dbname=database,
         sslmode="disable",
         autocommit=True,
-    ) as connection:
-        connection.execute(statement.encode())
+    )

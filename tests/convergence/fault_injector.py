@@ -100,7 +100,7 @@ class FaultInjector:
         self._cluster.manager.kill()
         self._cluster.plane.restart_api()
         self._cluster.manager.start()
-        self._cluster.api.close()  # Opened anew with the next request.
+        self._cluster.api.close()  # Opened again by the next request.
         for kind in KINDS_BY_NAME.values():  # Ready as it says it is, it may not serve these yet.
             wait_until(partial(self._serves, kind.type), seconds=SECONDS, what=f"{kind.type.plural} served")
 

@@ -33,7 +33,7 @@ def kinds() -> Iterator[tuple[str, Spec, Mapping[str, Json]]]:
 
 
 def _members(namespace: str) -> list[Json]:
-    """One server for all members, which tells them apart by the prefix of their paths."""
+    """One server for all members, which distinguishes them by the prefix of their paths."""
     port = _server().server_port
     names = [f"m{number}" for number in range(3)]
     return [

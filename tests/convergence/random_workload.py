@@ -169,9 +169,9 @@ class RandomWorkload:
             self._cluster.api.create(POD.path(namespace=self._namespace), body)
 
     def _ref(self, number: int) -> Ref:
-        return ref_to(self._room(number), self._namespace, self._names[number])
+        return ref_to(self._kind(number), self._namespace, self._names[number])
 
-    def _room(self, number: int) -> Kind:
+    def _kind(self, number: int) -> Kind:
         return KINDS_BY_NAME[self._kinds[number]]
 
     def _child(self, number: int) -> Ref | None:
@@ -184,7 +184,7 @@ class RandomWorkload:
     def _create(self, number: int) -> None:
         crd = self._kinds[number]
         spec = merged(MINIMAL_SPECS[crd], SPECS[crd](self._draw))
-        self._cluster.create(self._room(number), self._namespace, self._names[number], spec)
+        self._cluster.create(self._kind(number), self._namespace, self._names[number], spec)
 
     # Of the following each may find nothing: what it is meant for was deleted a moment ago.
     def _merge(self, ref: Ref, patch: Json) -> None:

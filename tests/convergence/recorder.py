@@ -42,7 +42,8 @@ MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 # A ReplicaSet's hash, which is another where the name was still taken by one that is on its way out
 # (`collisionCount`), and what each of its Pods gets by chance. The template itself is compared.
 BY_CHANCE = re.compile(r"(?:-[bcdfghjklmnpqrstvwxz2456789]{5,10}){1,2}(?=-?$|\")")
-# Given by the server, or counting how often something was written, or a hash of what has a uid in it.
+# Given by the server, or counting how often something was written, or a hash of what has a uid in it
+# (`inputs`), or following a server's archive, minute by minute (the last two, of a Backup).
 GIVEN = frozenset(
     {
         "resourceVersion",
@@ -54,10 +55,15 @@ GIVEN = frozenset(
         "collisionCount",
         "pod-template-hash",
         LAST_APPLIED_HASH,
+        "inputs",
+        "latestRestorableTime",
+        "dataLossWindow",
     }
 )
 # A Pod is what its controller made of its template, which is compared: whether it is there is what counts.
 OF_A_POD = frozenset({"metadata"})
+PAIR = "-tls"
+"""Secrets with a key pair that was made end so."""
 
 LifecycleEvent = tuple[str, str, str]
 """ADDED, DELETED or, of a Secret's content, MODIFIED; the resource's name in the API, the object's."""
@@ -83,6 +89,17 @@ class Snapshot:
                 lines.append(f"{' '.join(event)}: {here} times, not {there}")
         return lines
 
+    def repeated(self) -> list[str]:
+        """The Jobs that were made again, and the key pairs that were made again or changed."""
+        return [
+            f"{' '.join(event)}: {times} times"
+            for event, times in sorted(self.lifecycle.items())
+            for what, plural, name in [event]
+            if (what, plural) == ("ADDED", "jobs")
+            or (what != "DELETED" and plural == "secrets" and name.endswith(PAIR))
+            if times > 1 or what == "MODIFIED"
+        ]
+
 
 @dataclass
 class Recorder:
@@ -99,10 +116,11 @@ class Recorder:
             objects = dict(self._objects.get(namespace, {}))
             lifecycle = Counter(self._lifecycle.get(namespace, ()))
         found: dict[str, Any] = {}
+        pairs = _pairs(objects)
         for ref, obj in objects.items():
             name = f"{ref.type.plural} {_steady(ref)}"
             also = sum(1 for key in found if key.split("#")[0] == name)
-            found[f"{name}#{also}" if also else name] = _normal(ref.type, obj, namespace)
+            found[f"{name}#{also}" if also else name] = _normal(ref.type, obj, namespace, pairs)
         return Snapshot(found, lifecycle)
 
     def still_for(self, namespace: str) -> float:
@@ -141,15 +159,29 @@ def _steady(ref: Ref) -> str:
     return BY_CHANCE.sub("-*", name) if ref.type in (POD, REPLICA_SET) else name
 
 
-def _normal(type: ResourceType, obj: Json, namespace: str) -> Any:
+def _pairs(objects: dict[Ref, Json]) -> dict[str, str]:
+    """Each text of the key pairs that were made, and a word for it: whoever has it has the same one."""
+    return {
+        _text(value): f"MADE {ref.name} {key}"
+        for ref, obj in objects.items()
+        if ref.type == SECRET and ref.name.endswith(PAIR)
+        for key, value in (obj.get("data") or {}).items()
+    }
+
+
+def _text(value: str) -> str:
+    return base64.b64decode(value).decode()
+
+
+def _normal(type: ResourceType, obj: Json, namespace: str, pairs: dict[str, str]) -> Any:
     body = {key: value for key, value in obj.items() if type != POD or key in OF_A_POD}
     if type == REPLICA_SET:
         del body["status"]
     if type in BUILT_IN and "status" in body:
         body["status"] = {key: value for key, value in body["status"].items() if key != "observedGeneration"}
     if type == SECRET:
-        values = {key: base64.b64decode(value).decode() for key, value in (obj.get("data") or {}).items()}
-        body["data"] = {key: _word(value, values) for key, value in values.items()}
+        values = {key: _text(value) for key, value in (obj.get("data") or {}).items()}
+        body["data"] = {key: pairs.get(value) or _word(value, values) for key, value in values.items()}
     found = _plain(body, namespace)
     return {**found, "written": obj["metadata"]["generation"]} if type == STATEFUL_SET else found
 

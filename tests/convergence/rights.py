@@ -16,6 +16,7 @@ from tests.apiserver.support.accounts import GROUP
 from tests.apiserver.support.apiclient import Json
 from tests.apiserver.support.audit import Request, wait_until
 from tests.apiserver.support.cluster import ACCOUNT, NAMESPACE, USER, Cluster, role_rule
+from tests.apiserver.support.kinds import WITH_A_STORE
 
 CREATED = 201
 FORBIDDEN = 403
@@ -47,6 +48,11 @@ def granted(kinds: Sequence[str] = ()) -> list[Right]:
             for verb in rule.verbs
         )
     )
+
+
+def of_a_store() -> set[Right]:
+    """The rights of WITH_A_STORE alone."""
+    return set(granted()) - set(granted(sorted(rbac.NEEDS.keys() - WITH_A_STORE)))
 
 
 def used(requests: Iterable[Request]) -> set[Right]:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 from kindling.kinds.base import Kind
-from kindling.kube.resources import POD, SECRET, VOLUME_CLAIM, Ref
+from kindling.kube.resources import CONFIG_MAP, POD, SECRET, VOLUME_CLAIM, Ref
 
 from tests.apiserver.support.apiclient import Json
-from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster, ref_to
+from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster
 from tests.apiserver.support.kinds import (
     MEMCACHED,
     MINIMAL_SPECS,
@@ -22,49 +21,8 @@ from tests.apiserver.support.kinds import (
     POSTGRESQL,
     PULSAR_CONSUMER,
 )
-from tests.convergence import guide_scenarios
-
-NAME, WORD = "it", "word"
-FIRST, SECOND = "the first", "the second"
-
-Act = Callable[[Cluster, Ref], None]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Scenario:
-    """`spec` by the namespace, which is also the user's name where there is one; then `act`.
-
-    `before` makes what the resource needs to be there; where `creates`, nothing was there before the act.
-    """
-
-    name: str
-    kind: Kind
-    act: Act
-    spec: Callable[[str], Json]
-    before: Act = lambda cluster, ref: None
-    creates: bool = False
-    password: str = ""
-    """With which one can log in in the end, where that is to be tried."""
-
-    def prepare(self, cluster: Cluster, namespace: str) -> Ref:
-        """The state before the act, to be waited for."""
-        ref = ref_to(self.kind, namespace, NAME)
-        self.before(cluster, ref)
-        if not self.creates:
-            cluster.create(self.kind, namespace, NAME, self.spec(namespace))
-        return ref
-
-
-def _edit(spec: Json) -> Act:
-    return lambda cluster, ref: _done(cluster.merge(ref, {"spec": spec}))
-
-
-def _done(what: object) -> None:
-    """For an act is done for its effect."""
-
-
-def _delete(cluster: Cluster, ref: Ref) -> None:
-    cluster.delete(ref)
+from tests.convergence import backup_scenarios, guide_scenarios
+from tests.convergence.scenario import FIRST, SECOND, WORD, Act, Scenario, delete, edit, secret
 
 
 def _delete_children(cluster: Cluster, ref: Ref) -> None:
@@ -75,16 +33,25 @@ def _delete_children(cluster: Cluster, ref: Ref) -> None:
             cluster.delete(child)
 
 
-def _secret(password: str) -> Act:
+def _change_secret(cluster: Cluster, ref: Ref) -> None:
+    cluster.merge(Ref(SECRET, ref.namespace, WORD), {"stringData": {"password": SECOND}})
+
+
+def _code(text: str) -> Act:
     def make(cluster: Cluster, ref: Ref) -> None:
-        body = {"metadata": {"name": WORD}, "stringData": {"password": password}}
-        cluster.api.create(SECRET.path(namespace=ref.namespace), body).accepted()
+        body = {"metadata": {"name": WORD}, "data": {"orders.py": text}}
+        cluster.api.create(CONFIG_MAP.path(namespace=ref.namespace), body).accepted()
 
     return make
 
 
-def _change_secret(cluster: Cluster, ref: Ref) -> None:
-    cluster.merge(Ref(SECRET, ref.namespace, WORD), {"stringData": {"password": SECOND}})
+def _change_code(cluster: Cluster, ref: Ref) -> None:
+    cluster.merge(Ref(CONFIG_MAP, ref.namespace, WORD), {"data": {"orders.py": SECOND}})
+
+
+def _of_code(namespace: str) -> Json:
+    python = {"configMapRef": {"name": WORD}, "handler": "orders:handle"}
+    return {**MINIMAL_SPECS[PULSAR_CONSUMER.id], "handler": {"python": python}}
 
 
 def _friend_comes(cluster: Cluster, ref: Ref) -> None:
@@ -108,16 +75,26 @@ def _of_a_secret(namespace: str) -> Json:
     return {**spec, "passwordSecretRef": {"name": WORD}}
 
 
+def _add_database(cluster: Cluster, ref: Ref) -> None:
+    """One of its own name, since all share a server."""
+    database = {"name": f"{ref.namespace}.more", "schemas": [{"name": "sales"}]}
+    cluster.merge(ref, {"spec": {"databases": [database]}})
+
+
 def _scenarios() -> Iterator[Scenario]:
     kinds: tuple[tuple[str, Callable[[str], Json], Mapping[str, Json]], ...] = (
         (
             POSTGRESQL.id,
             _postgresql,
-            {"change": {"resources": {"limits": {"memory": "640Mi"}}}, "password": {"password": SECOND}},
+            {
+                "change": {"resources": {"limits": {"memory": "640Mi"}}},
+                "password": {"password": SECOND},
+                "hibernate": {"hibernate": True},
+            },
         ),
         (
             MEMCACHED.id,
-            lambda namespace: {"size": 2},
+            lambda namespace: {"size": 2, "binding": "ConfigMap"},
             {"change": {"containerPort": 11311}, "scale up": {"size": 3}, "scale down": {"size": 1}},
         ),
         (
@@ -159,8 +136,9 @@ def _scenarios() -> Iterator[Scenario]:
 
         database = crd == POSTGRESQL.id
         yield scenario("created", create, creates=True, password=FIRST if database else "")
-        for what, edit in edits.items():
-            yield scenario(what, _edit(edit), password=str(edit.get("password", FIRST)) if database else "")
+        for what, change in edits.items():
+            password = str(change.get("password", FIRST)) if database else ""
+            yield scenario(what, edit(change), password=password)
         if kind.children:
             password = FIRST if database else ""
             yield scenario("children deleted", _delete_children, password=password)
@@ -168,14 +146,18 @@ def _scenarios() -> Iterator[Scenario]:
             yield scenario(
                 "password of a Secret",
                 _change_secret,
-                before=_secret(FIRST),
+                before=secret(FIRST),
                 password=SECOND,
                 spec=_of_a_secret,
             )
+            yield scenario("database added", _add_database, password=FIRST)
+        if crd == PULSAR_CONSUMER.id:
+            yield scenario("code changed", _change_code, before=_code(FIRST), spec=_of_code)
         if crd == MY_CUSTOM_RESOURCE.id:
             yield scenario("friend comes", _friend_comes)
             yield scenario("friend goes", _friend_goes, before=_friend_comes)
-        yield scenario("deleted", _delete)
+        yield scenario("deleted", delete)
+    yield from backup_scenarios.scenarios()
 
 
 ONLY = os.environ.get("KINDLING_SCENARIOS", "").split(",")
@@ -192,6 +174,7 @@ SAMPLE = tuple(
         "Memcached scale down",
         "Memcached deleted",
         "PulsarConsumer children deleted",
+        "PulsarConsumer code changed",
         "MyCustomResource friend goes",
         "Errand created",
         "Errand another run",
@@ -200,4 +183,10 @@ SAMPLE = tuple(
         "Ensemble another version",
         "Greeting children deleted",
     )
+)
+# And of those that work with a store, of which each takes longer than the others.
+STORE_SAMPLE = tuple(
+    scenario
+    for scenario in SCENARIOS
+    if scenario.name in ("Backup created", "Backup job deleted", "Restore created")
 )

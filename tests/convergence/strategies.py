@@ -79,8 +79,9 @@ def _value(schema: Json) -> st.SearchStrategy[Any]:
 
 def _paths(schema: Json, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Json]]:
     for name, below in schema.get("properties", {}).items():
-        # A volume cannot grow where there is no storage, and may do nothing else.
-        if (*above, name) != ("storage",):
+        # A volume cannot grow where there is no storage, and may do nothing else. What was to be made in a
+        # server stays on record until the server has dropped it, and none runs here.
+        if (*above, name) not in (("storage",), ("roles",), ("databases",)):
             yield (*above, name), below
             yield from _paths(below, (*above, name))
 
@@ -92,7 +93,7 @@ def _describing(schema: Json, name: str = "") -> Json:
         known = schema["properties"]
         return {
             **schema,
-            "properties": {at: {**known[at], "enum": few} for at, few in words.items()},
+            "properties": {at: {**known[at], "enum": few} for at, few in words.items() if at in known},
         }
     found = {
         **schema,

@@ -1,6 +1,6 @@
-"""Killed at any of its writes, before or after it is committed, the operator ends where it would have.
+"""Killed at any of its writes, before or after the commit, the operator reaches the same state as without.
 
-The Lease is its own after a restart, as a Pod's whose container begins anew.
+After a restart it holds the Lease again, as a Pod does whose container restarts.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.convergence.harness import Harness, Progress, ScenarioRun
+from tests.convergence.harness import Harness, ScenarioRun
+from tests.convergence.progress import Progress, few_of, in_chunks
 from tests.convergence.proxy import Fault
-from tests.convergence.scenarios import SAMPLE, SCENARIOS, Scenario
+from tests.convergence.scenario import Scenario
+from tests.convergence.scenarios import SAMPLE, SCENARIOS, STORE_SAMPLE
 
-SAMPLED = 12
+SAMPLED, STORE_SAMPLED = 12, 2
 CHUNK = 24
-"""How many scenarios are prepared at once."""
+"""The weight of the scenarios that are prepared at once."""
 FIRE_SECONDS = 30.0
 HEAL_SECONDS = 30.0
 TRIES = 3
@@ -50,7 +52,7 @@ def points(harness: Harness, scenarios: Sequence[Scenario]) -> list[Point]:
 
 
 def crash(harness: Harness, run: ScenarioRun, point: Point) -> bool:
-    """Tell the scenario with that crash in it and restart; whether there was one."""
+    """Run the scenario with that crash in it and restart; return whether there was one."""
     if not point.write:
         harness.kill()
         harness.act(run)
@@ -80,8 +82,7 @@ def sweep(harness: Harness, todo: Sequence[Point]) -> None:
     missed = list(todo)
     for _ in range(TRIES):
         left, missed = missed, []
-        for start in range(0, len(left), CHUNK):
-            chunk = left[start : start + CHUNK]
+        for chunk in in_chunks(left, CHUNK, weight=lambda point: point.scenario.weight):
             runs = {point: harness.open(point.scenario) for point in chunk}
             harness.wait_prepared(list(runs.values()))
             met: list[Point] = []
@@ -97,9 +98,12 @@ def sweep(harness: Harness, todo: Sequence[Point]) -> None:
 
 
 def test_a_crash_at_any_of_a_few_writes_changes_nothing_in_the_end(harness: Harness) -> None:
-    harness.learn(SAMPLE)
-    every = points(harness, SAMPLE)
-    sweep(harness, every[:: max(1, len(every) // SAMPLED)])
+    harness.learn([*SAMPLE, *STORE_SAMPLE])
+    few, more = (
+        few_of(points(harness, scenarios), count)
+        for scenarios, count in ((SAMPLE, SAMPLED), (STORE_SAMPLE, STORE_SAMPLED))
+    )
+    sweep(harness, [*few, *more])
 
 
 @pytest.mark.thorough

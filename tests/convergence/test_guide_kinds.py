@@ -22,6 +22,10 @@ A_FEW = (
     "test_a_few_older_views_change_nothing_in_the_end",
 )
 SECONDS = 1800.0
+RUN = "import os, sys, pytest; status = pytest.main(sys.argv[1:]); sys.stdout.flush(); os._exit(status)"
+"""pytest without the interpreter's own end, which was seen to wait for ever on a lock: a daemon thread of the
+harness held it.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +38,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def sweep(checkout: Path, *words: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", *words],
+        [sys.executable, "-c", RUN, "-q", "-p", "no:cacheprovider", "-n", "0", *words],
         cwd=checkout,
         env={**os.environ, "PYTEST_ADDOPTS": "", "KINDLING_SCENARIOS": "Greeting,Errand,Ensemble"},
         capture_output=True,

@@ -14,13 +14,15 @@ import pytest
 
 from tests.apiserver.support.audit import wait_until
 from tests.apiserver.support.cluster import KINDS_BY_NAME
-from tests.convergence.harness import SECONDS, STILL_SECONDS, Harness, Progress, ScenarioRun
+from tests.convergence.harness import SECONDS, STILL_SECONDS, Harness, ScenarioRun
+from tests.convergence.progress import Progress, few_of, in_chunks
 from tests.convergence.proxy import Fault
-from tests.convergence.scenarios import SAMPLE, SCENARIOS, Scenario
+from tests.convergence.scenario import Scenario
+from tests.convergence.scenarios import SAMPLE, SCENARIOS
 from tests.convergence.watch_faults import EVERY, Event
 
 CHUNK = 60
-"""How many scenarios run at once."""
+"""The weight of the scenarios that run at once."""
 RESYNC_SECONDS, WATCH_SECONDS = 5, 5
 LATE_SECONDS = 1.5
 LONG_SECONDS = 20.0
@@ -105,8 +107,8 @@ def sweep(
     progress = Progress(what, len(todo))
     wrong: list[str] = []
     missed = 0
-    for start in range(0, len(todo), CHUNK):
-        chunk = {point: harness.open(point.scenario) for point in todo[start : start + CHUNK]}
+    for some in in_chunks(todo, CHUNK, weight=lambda point: point.scenario.weight):
+        chunk = {point: harness.open(point.scenario) for point in some}
         harness.wait_prepared(list(chunk.values()))
         fired = [point.arm(harness, run) for point, run in chunk.items()]
         for run in chunk.values():
@@ -183,7 +185,7 @@ def now(harness: Harness) -> int:
 
 
 def look_back(harness: Harness, scenarios: Sequence[Scenario], views: int) -> None:
-    """Start anew and see the past alone for a while, once for each of the views of it."""
+    """Restart and serve a stale view alone for a while, once for each of the views."""
     harness.restart(ENVIRONMENT)
     runs = [harness.open(scenario) for scenario in scenarios]
     harness.wait_prepared(runs)
@@ -223,10 +225,13 @@ def _watches(harness: Harness, mark: int) -> int:
 def test_a_few_lost_events_and_refused_writes_change_nothing_in_the_end(harness: Harness) -> None:
     harness.learn(SAMPLE)
     quick = [name for name in FAULTS if not FAULTS[name].hangs]
-    lost, cut = events(harness, SAMPLE, "lost"), events(harness, SAMPLE, "cut")
-    refused = writes(harness, SAMPLE, quick)
-    sweep(harness, "lost events", lost[:: len(lost) // 12], env=OFTEN)
-    sweep(harness, "cuts and refusals", [*cut[:: len(cut) // 6], *refused[:: len(refused) // 12]])
+    lost = few_of(events(harness, SAMPLE, "lost"), 12)
+    others = [
+        *few_of(events(harness, SAMPLE, "cut"), 6),
+        *few_of(writes(harness, SAMPLE, quick), 12),
+    ]
+    sweep(harness, "lost events", lost, env=OFTEN)
+    sweep(harness, "cuts and refusals", others)
 
 
 def test_watches_that_fail_at_once_change_nothing_in_the_end(harness: Harness) -> None:

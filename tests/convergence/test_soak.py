@@ -94,7 +94,7 @@ def test_all_comes_to_rest(place: Cluster, tmp_path: Path, measure: Measure) -> 
         place.audit.wait_quiet(seconds=SETTLING_SECONDS)
         assert written(place, mark) == []
         wait_known(place, faults.operator, timeout=measure.steady_seconds)
-        say("started anew: nothing written")
+        say("restarted: nothing written")
         assert after <= before * GROWTH + SLACK
 
 

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Fault(Enum):
-    """What becomes of one request. After LOST and CRASH_AFTER it was done, and nobody was told."""
+    """The outcome of one request. LOST and CRASH_AFTER: it was carried out, but its answer was lost."""
 
     CONFLICT = "409"
     TOO_MANY = "429"
@@ -35,14 +35,14 @@ class Crash(Exception):
 
 
 Meanwhile = Callable[[], None]
-"""What somebody else does just before the request is served."""
+"""What another writer does just before the request is served."""
 
 
 class FaultyApi:
-    """The API as the operator has it. `reads` and `writes`: what becomes of the next requests, in turn."""
+    """The API as the operator sees it. `reads` and `writes`: the outcome of the next requests, in turn."""
 
     def __init__(self, api: MemoryApi, *, claimed: Callable[[Ref], None]) -> None:
-        """`claimed` is told of each resource whose status was written."""
+        """`claimed` is called for each resource whose status was written."""
         self.reads: deque[Fault | None] = deque()
         self.writes: deque[Fault | Meanwhile | None] = deque()
         self.asked = 0

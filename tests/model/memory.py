@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import AsyncIterator, Container
+from collections.abc import AsyncIterator, Callable, Container
 from typing import Any
 
 from kindling.kube.errors import Conflict, NotFound, Rejected
@@ -37,7 +37,7 @@ VOLATILE = (
 
 
 class MemoryApi:
-    """`events` is what a watch would tell, in order: (type of event, resource type, object)."""
+    """`events` are those of all watches, in order: (type of event, resource type, object)."""
 
     def __init__(self) -> None:
         self.objects: dict[Ref, Object] = {}
@@ -52,6 +52,8 @@ class MemoryApi:
         self.refuse: ResourceType | None = None
         self.revisions: dict[str, tuple[str, Object]] = {}
         """By a workload's uid the revision and template that its controller would keep to (`workloads`)."""
+        self.job_message: Callable[[Object], tuple[bool, str] | None] = lambda job: None
+        """Whether a Job succeeds, and its Pod's termination message; None for one that leaves no Pod."""
 
     # What the worker calls.
 

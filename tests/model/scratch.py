@@ -1,7 +1,7 @@
-"""A cluster anew with the same resources: what a history led to must not depend on the history.
+"""A fresh cluster with the same resources: the outcome of a history must not depend on the history.
 
-Kept are the things of others and the data: volumes, and the Secrets that belong to them. Everything else
-of the operator's is made from scratch.
+Other writers' objects and the data are kept: volumes, and the Secrets that belong to them. Everything else
+that the operator created is created from nothing.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ REMEMBERED = ("kindling.dev/parameters", *HASHED, "kindling.dev/last-applied-has
 KEPT = ("namespace", "name", "labels")
 
 
-def told_apart(past: World) -> Iterator[str]:
-    """How the resources of a world at rest differ from the same ones made anew.
+def diff_from_fresh(past: World) -> Iterator[str]:
+    """How the resources of a world in its steady state differ from the same ones in a fresh world.
 
-    Of what is refused, paused or in conflict with another only the verdict is the same: it leaves, by
-    design, what it had. Nor is one compared that looks at such a thing.
+    Of a resource that is refused, paused or in conflict with another only the verdict is compared: by design
+    it keeps the children that it had. Nor is a resource compared that watches such an object.
     """
-    fresh = _anew(past)
+    fresh = _fresh(past)
     then, now = (world.api.state(remembered=REMEMBERED) for world in (past, fresh))
     for ref, obj in past.api.objects.items():
         if (
@@ -51,10 +51,19 @@ def told_apart(past: World) -> Iterator[str]:
                 for world in (past, fresh)
                 for child in world.api.objects
                 # What a Job did is in the status; the Job may be gone.
-                if owner(world, child) == ref and child.type.plural != "jobs"
+                if owner(world, child) == ref
+                and child.type.plural != "jobs"
+                and not _of_a_past_role(obj, child)
             }
             for child in (ref, *own):
                 yield from differences(then.get(child), now.get(child), str(child))
+
+
+def _of_a_past_role(obj: Object, child: Ref) -> bool:
+    """The Secret of a role that has left the spec is kept: the operator deletes none."""
+    listed = (role for role in obj["spec"].get("roles") or () if role.get("login"))
+    names = {f"{obj['metadata']['name']}-role-{role['name'].replace('_', '-')}" for role in listed}
+    return child.type == SECRET and "-role-" in child.name and child.name not in names
 
 
 def owner(world: World, child: Ref) -> Ref | None:
@@ -68,8 +77,8 @@ def _children(world: World, ref: Ref) -> list[Ref]:
     return [child for child in world.api.objects if owner(world, child) == ref]
 
 
-def _anew(past: World) -> World:
-    """With a name in dispute going to whom it went before."""
+def _fresh(past: World) -> World:
+    """A name in dispute goes to the resource that had it before."""
     fresh = World()
     for ref, obj in past.api.objects.items():
         labels = obj["metadata"].get("labels") or {}

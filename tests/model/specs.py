@@ -12,6 +12,7 @@ from kindling.kinds.base import ExternalResult, Kind
 from kindling.kube.resources import Object
 
 from tests.model.world import KINDS_BY_NAME
+from tests.unit.operator import placement
 from tests.unit.schema.drawing import drawn_from
 from tests.unit.schema.worlds import schema_of
 
@@ -39,8 +40,34 @@ def may_follow(spec: Object, known: Object | None) -> Object:
 
 
 PEERS: st.SearchStrategy[list[Object]] = st.sampled_from(
-    [[], [{"namespaceSelector": {}}], [{"namespaceSelector": {}, "podSelector": {}}]]
+    [
+        [],
+        [{"namespaceSelector": {}}],
+        [{"namespaceSelector": {}, "podSelector": {}}],
+        [{"ipBlock": {"cidr": "203.0.113.0/24"}}],
+    ]
 )
+PLACED: st.SearchStrategy[Object] = st.sampled_from(
+    [
+        {},
+        {"metadata": {"labels": {"team": "shop"}}, "spec": {"topologySpreadConstraints": []}},
+        {
+            "metadata": {"annotations": {"example.com/owner": "shop"}},
+            "spec": {"nodeSelector": {"disk": "ssd"}},
+        },
+        placement.FULL,
+    ]
+)
+"""What podTemplate says: labels that go again, constraints in the place of the default, all of it."""
+SERVED: st.SearchStrategy[Object] = st.sampled_from(
+    [
+        {},
+        {"metadata": placement.SERVED["metadata"]},
+        {"spec": {"type": "NodePort", "externalTrafficPolicy": "Local"}},
+        placement.SERVED,
+    ]
+)
+"""What serviceTemplate says; a Memcached takes the metadata alone."""
 AMOUNTS = st.sampled_from([{"limits": {"memory": "1Gi"}}, {"requests": {"memory": "1024Mi"}}, {}])
 
 
@@ -49,6 +76,12 @@ def _optional(required: Object, **optional: st.SearchStrategy[Any]) -> st.Search
     return st.fixed_dictionaries(fixed, optional=optional)
 
 
+ROLES: list[Object] = [
+    {"name": "r", "login": True},
+    {"name": "r", "login": True, "passwordSecretRef": {"name": "ours"}, "reclaimPolicy": "Delete"},
+    {"name": "g"},
+    {"name": "m", "login": True, "memberOf": ["g"]},
+]
 DATABASES = _optional(
     {},
     defaultUser=st.sampled_from(["ada", "postgres", 'we"ird', "kindling"]),
@@ -61,7 +94,13 @@ DATABASES = _optional(
     parameters=st.sampled_from([{"work_mem": "8MB"}, {"max_connections": 50}, {"ssl": "on"}, {}]),
     paused=st.booleans(),
     resources=AMOUNTS,
+    podTemplate=PLACED,
+    serviceTemplate=SERVED,
     allowedFrom=PEERS,
+    roles=st.lists(st.sampled_from(ROLES), max_size=3, unique_by=lambda role: str(role["name"])),
+    databases=st.sampled_from(
+        [[], [{"name": "shop", "owner": "r"}], [{"name": "x", "reclaimPolicy": "Delete"}]]
+    ),
 )
 CONSUMERS = _optional(
     {
@@ -72,18 +111,29 @@ CONSUMERS = _optional(
     },
     subscriptionType=st.sampled_from(["Exclusive", "Shared", "Failover"]),
     auth=st.just({"tokenSecretRef": {"name": "ours"}}),
+    handler=st.sampled_from(
+        [
+            {"python": {"configMapRef": {"name": "code"}, "handler": "orders:handle"}},
+            {"http": {"url": "http://orders"}},
+        ]
+    ),
     env=st.lists(
         st.fixed_dictionaries({"name": st.sampled_from("AB"), "value": st.sampled_from(["1", "2"])}),
         max_size=2,
         unique_by=lambda item: item["name"],
     ),
     resources=AMOUNTS,
+    podTemplate=PLACED,
 )
 CACHES = _optional(
     {},
     size=st.integers(1, 3),
     containerPort=st.sampled_from([11211, 80]),
     memoryMB=st.just(128),
+    binding=st.just("ConfigMap"),
+    statistics=st.booleans(),
+    podTemplate=PLACED,
+    serviceTemplate=SERVED,
     allowedFrom=PEERS,
 )
 WATCHERS = _optional({"name": st.sampled_from(["friend", "a-0"])})
@@ -107,6 +157,7 @@ ANSWERS = st.sampled_from(
     [
         ExternalResult(ok=True),
         ExternalResult(ok=True, facts={"login": True, "version": "17.5"}),
+        ExternalResult(ok=True, facts={"get_hits": 2, "get_misses": 1, "curr_items": 123, "bytes": 4567}),
         ExternalResult(ok=False, reason="LoginFailed", message="no"),
         ExternalResult(
             ok=False,

@@ -25,11 +25,11 @@ from hypothesis.stateful import (
 from kindling.kinds.base import ExternalResult, Kind
 from kindling.kinds.conditions import find_condition
 from kindling.kinds.metadata import MANAGED_BY_LABEL, MANAGER
-from kindling.kube.resources import POD, SECRET, VOLUME_CLAIM, Ref
+from kindling.kube.resources import CONFIG_MAP, POD, SECRET, VOLUME_CLAIM, Ref
 
 from tests.model import drift
 from tests.model.faults import Fault, Meanwhile
-from tests.model.scratch import owner, told_apart
+from tests.model.scratch import diff_from_fresh, owner
 from tests.model.specs import ANSWERS, SPECS, may_follow
 from tests.model.workloads import control, run_pods
 from tests.model.world import KINDS, KINDS_BY_NAME, World, resource
@@ -113,6 +113,15 @@ class History(RuleBasedStateMachine):
         elif ref in self.world.api.objects:
             self.world.api.remove(ref)
 
+    @rule(content=st.sampled_from(["def handle(message): ...", "syntax error", None]))
+    def users_code(self, content: str | None) -> None:
+        ref = Ref(CONFIG_MAP, "ns", "code")
+        if content is not None:
+            body = {"metadata": {"namespace": "ns", "name": "code"}, "data": {"orders.py": content}}
+            self.world.api.put(CONFIG_MAP, body)
+        elif ref in self.world.api.objects:
+            self.world.api.remove(ref)
+
     @rule(name=st.sampled_from(["friend", "a-0"]))
     def friend_comes_or_goes(self, name: str) -> None:
         ref = Ref(POD, "far", name)
@@ -141,8 +150,8 @@ class History(RuleBasedStateMachine):
         (self.world.faulty.reads if reads else self.world.faulty.writes).extend(fates)
 
     @rule(after=st.integers(0, 8), data=st.data())
-    def in_the_midst_of_a_pass(self, after: int, data: st.DataObject) -> None:
-        """Just before one of the next writes, somebody else is quicker."""
+    def another_writer_during_a_reconciliation(self, after: int, data: st.DataObject) -> None:
+        """Another writer changes something just before one of the next writes."""
         what = data.draw(st.sampled_from(["events", "child gone", "resource gone", "edited"]), "what")
         ours = data.draw(st.randoms(use_true_random=False))
         self.world.faulty.writes.extend([None] * after)
@@ -192,12 +201,12 @@ class History(RuleBasedStateMachine):
         self.world.restart()
         self.world.settle()
         assert self.world.api.state() == state
-        assert list(told_apart(self.world)) == []
+        assert list(diff_from_fresh(self.world)) == []
 
     @invariant()
     def secrets_are_in_secrets_alone(self) -> None:
         world = self.world
-        said: list[Any] = [*self.log, *world.told, repr(world.logins)]
+        said: list[Any] = [*self.log, *world.status_changes, repr(world.logins)]
         for _, type, obj in world.api.events[self.read :]:
             said.append(
                 {k: v for k, v in obj.items() if not (type.group_kind in KINDS_BY_NAME and k == "spec")}

@@ -147,7 +147,7 @@ def test_whose_data_it_is_is_recorded_at_the_first_login_and_then_at_rest() -> N
 
 
 @LOSSES
-def test_lost_data_is_told_and_nothing_is_made_in_its_place(lose: Lose) -> None:
+def test_lost_data_is_reported_and_not_replaced(lose: Lose) -> None:
     disk = with_data()
     lose(disk)
     disk.settle()
@@ -262,7 +262,7 @@ def test_ephemeral_data_is_nobodys_loss() -> None:
     assert disk.api.objects[Ref(CONFIG_MAP, "ns", "db-config")]["data"][IDENTIFIER] == ""
 
 
-def test_a_claim_that_is_deleted_under_a_running_server_is_told_at_once_and_nothing_ends_the_pod() -> None:
+def test_a_claim_deleted_under_a_running_server_is_reported_at_once_and_its_pod_stays() -> None:
     disk = with_data()
     pod, workload = disk.api.objects[THE_POD]["metadata"]["uid"], Ref(STATEFUL_SET, "ns", "db")
     disk.api.edit(CLAIM, {"metadata": {"deletionTimestamp": "2026-01-02T00:00:00Z"}})

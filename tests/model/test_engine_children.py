@@ -20,8 +20,8 @@ from tests.model.world import KINDS_BY_NAME, World, resource
 MEMCACHED = KINDS_BY_NAME["memcached.cache.example.com"]
 
 
-def test_an_edit_is_owned_up_to_before_anything_is_written_for_it() -> None:
-    """Whoever waits for Ready after an edit is not to be told of what was there before it."""
+def test_an_edit_is_in_the_status_before_any_child_is_written() -> None:
+    """A client that waits for Ready after an edit must not be satisfied by the state before the edit."""
     cr, workload = Ref(MEMCACHED.type, "ns", "m"), Ref(DEPLOYMENT, "ns", "m")
     world = World()
     world.api.put(MEMCACHED.type, resource(MEMCACHED, "m"))
@@ -103,12 +103,12 @@ def test_nothing_is_laid_over_a_strangers_object_of_a_childs_name() -> None:
     assert not world.api.objects
 
 
-def test_a_child_that_no_watch_told_of_is_taken_up_again() -> None:
-    """After a crash, say: it is there, it is ours, and only the server knows."""
+def test_a_child_missing_from_the_cache_is_found_again() -> None:
+    """After a crash, for example: it exists, it is ours, and only the server has it."""
     world = World()
     world.api.put(MEMCACHED.type, resource(MEMCACHED, "m"))
     world.deliver()
-    world.faulty.writes.extend([None, None, Fault.LOST])  # the second child is made, and we are not told
+    world.faulty.writes.extend([None, None, Fault.LOST])  # the second child is created, the answer is lost
     world.work()
     world.forget(*MEMCACHED.children)
     world.wait_long()
@@ -118,8 +118,8 @@ def test_a_child_that_no_watch_told_of_is_taken_up_again() -> None:
     assert find_condition(world.status(MEMCACHED, "m"), "Ready")["status"] == "True"
 
 
-@pytest.mark.parametrize("meanwhile", [False, True], ids=["by us", "by somebody else meanwhile"])
-def test_a_child_that_is_no_longer_wanted_is_deleted(meanwhile: bool) -> None:
+@pytest.mark.parametrize("meanwhile", [False, True], ids=["by us", "by another writer meanwhile"])
+def test_a_child_that_is_no_longer_desired_is_deleted(meanwhile: bool) -> None:
     """One replica needs no PodDisruptionBudget, and must not keep that of three."""
     cr, budget = Ref(MEMCACHED.type, "ns", "m"), Ref(DISRUPTION_BUDGET, "ns", "m")
     world = World()

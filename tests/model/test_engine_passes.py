@@ -1,4 +1,4 @@
-"""What a pass does when the server refuses a part of it, and what it tells of others' doings."""
+"""A reconciliation when the server rejects a part of it, and its reports of other writers' changes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_what_may_need_a_refused_new_child_is_not_made() -> None:
     assert Ref(STATEFUL_SET, "ns", "db") not in world.api.objects
 
 
-def test_repairs_are_told_and_our_own_changes_are_not() -> None:
+def test_repairs_are_reported_and_our_own_changes_are_not() -> None:
     world = with_database()
     assert world.repaired == []
     world.api.edit(Ref(KIND.type, "ns", "db"), {"spec": {"image": "postgres:17.1"}})
@@ -142,7 +142,7 @@ def test_no_pass_waits_for_a_server_that_hangs_and_its_answer_names_the_key() ->
 
 
 def test_a_child_that_is_seen_ahead_of_its_resource_is_not_set_back() -> None:
-    """Each watch is as late as it is: what followed from a new spec can be told before the spec."""
+    """Each watch has its own delay: a child of a new spec can be seen before the spec itself."""
     world = with_database()
     cr, workload = Ref(KIND.type, "ns", "db"), Ref(STATEFUL_SET, "ns", "db")
     before = world.api.objects[workload]
@@ -167,15 +167,15 @@ def test_a_child_that_is_seen_ahead_of_its_resource_is_not_set_back() -> None:
     assert world.api.objects[workload]["spec"] == after["spec"]
 
 
-@pytest.mark.parametrize("fate", ["deleted", "being deleted", "made anew"])
-def test_nothing_is_written_for_a_resource_whose_end_the_watch_has_hidden(fate: str) -> None:
-    """What was made for it would be nobody's, or its namesake's."""
+@pytest.mark.parametrize("fate", ["deleted", "being deleted", "created again"])
+def test_nothing_is_written_for_a_resource_whose_deletion_was_missed(fate: str) -> None:
+    """A child created for it would belong to nobody, or to the next resource of its name."""
     world, cr = with_database(), Ref(KIND.type, "ns", "db")
     if fate == "being deleted":
         world.api.edit(cr, {"metadata": {"deletionTimestamp": "2026-01-02T00:00:00Z"}})
     else:
         world.api.remove(cr, collect=False)
-    if fate == "made anew":
+    if fate == "created again":
         world.api.put(KIND.type, resource(KIND, "db"))
     world.forget(KIND.type)
     world.api.remove(Ref(SERVICE, "ns", "db"), collect=False)
@@ -243,7 +243,7 @@ def test_a_resource_is_asked_for_once_before_all_rounds_of_writing(
     assert asked.count(Ref(KIND.type, "ns", "db")) == 2
 
 
-def test_a_webhook_that_changes_what_is_applied_is_told_of_and_not_fought(
+def test_a_webhook_that_changes_applied_fields_is_reported_and_not_fought(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = World()

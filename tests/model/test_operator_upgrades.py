@@ -16,6 +16,7 @@ from kindling.kube.resources import POD, STATEFUL_SET, Object, Ref
 
 from tests.model.workloads import run_pods
 from tests.model.world import KINDS, World, resource
+from tests.unit.operator import backups
 
 FIRST = KINDS[0]
 OLD, NEW, NEWER = "postgres:17", "postgres:17.2", "postgres:17.3"
@@ -30,11 +31,19 @@ SPECS: dict[str, Object] = {
         "replicas": 1,
     },
     "MyCustomResource": {"name": "friend"},
+    "Backup": backups.SPEC,
+    "Restore": {"source": {"backupRef": {"name": "nightly"}}, "databaseRef": {"name": "clone"}},
 }
 
 
 def operator(image: str) -> dict[str, Any]:
-    images = {"postgres": image, "memcached": "memcached:1", "pulsar-consumer": "consumer:1"}
+    images = {
+        "postgres": image,
+        "postgres-init": "postgres-init:1",
+        "postgres-backup": "backup:17",
+        "memcached": "memcached:1",
+        "pulsar-consumer": "consumer:1",
+    }
     return {kind.type.group_kind: kind for kind in kinds(images, local_broker="broker.pulsar:6650")}
 
 
@@ -87,7 +96,7 @@ def ready(made: World, name: str) -> bool:
     return bool(find_condition(made.status(FIRST, name), "Ready")["status"] == "True")
 
 
-def test_same_operator_started_anew_holds_and_restarts_nothing() -> None:
+def test_restart_of_the_same_operator_holds_and_restarts_nothing() -> None:
     made = world(*NAMES)
     before = made.api.state()
     upgrade(made, OLD)
@@ -229,7 +238,7 @@ def test_no_restart_of_its_own(spec: dict[str, object], reason: str) -> None:
 
 
 @pytest.mark.parametrize(("rule", "image"), [("OnRestart", NEW), ("Manual", OLD)])
-def test_pod_made_anew(rule: str, image: str) -> None:
+def test_image_of_a_replaced_pod(rule: str, image: str) -> None:
     made = world("a", updates=rule)
     upgrade(made)
     made.settle()

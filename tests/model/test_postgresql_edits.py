@@ -64,7 +64,7 @@ def test_change_is_owned_up_to_before_anything_is_written() -> None:
     assert ready(world)["status"] == "True"
 
 
-def test_own_write_is_known_before_the_watch_tells_of_it() -> None:
+def test_own_write_is_known_before_its_watch_event() -> None:
     world = with_database(image="postgres:17.1")
     world.api.edit(CR, {"spec": {"image": "postgres:17.2"}})
     world.deliver()
@@ -75,7 +75,7 @@ def test_own_write_is_known_before_the_watch_tells_of_it() -> None:
     assert world.api.writes.total() == written
 
 
-def test_new_password_and_restarted_server_are_logged_in_to_anew() -> None:
+def test_a_new_password_and_a_restarted_server_need_another_login() -> None:
     world = with_database(password="one")
     world.api.edit(CR, {"spec": {"password": "two"}})
     world.settle()
@@ -156,18 +156,18 @@ def pending_until_replaced(world: World) -> None:
     world.answer = answer
 
 
-def test_restart_that_postgresql_asks_for_happens_once_and_is_told() -> None:
+def test_restart_that_postgresql_needs_happens_once_and_is_reported() -> None:
     world = with_database()
     pending_until_replaced(world)
     start = len(world.api.events)
     world.api.edit(CR, {"spec": {"parameters": {"max_connections": "50"}}})
     world.settle()
-    told = [obj["status"] for _, type, obj in world.api.events[start:] if type == FIRST.type]
-    assert ["max_connections"] in [status.get("pendingRestart") for status in told]
-    assert "RestartPending" in [find_condition(status, "Ready")["reason"] for status in told]
-    assert find_condition(told[-1], "Ready")["status"] == "True"
-    assert "pendingRestart" not in told[-1]
-    assert told[-1]["version"] == "17.5"
+    statuses = [obj["status"] for _, type, obj in world.api.events[start:] if type == FIRST.type]
+    assert ["max_connections"] in [status.get("pendingRestart") for status in statuses]
+    assert "RestartPending" in [find_condition(status, "Ready")["reason"] for status in statuses]
+    assert find_condition(statuses[-1], "Ready")["status"] == "True"
+    assert "pendingRestart" not in statuses[-1]
+    assert statuses[-1]["version"] == "17.5"
     sets = [obj for _, type, obj in world.api.events[start:] if type == STATEFUL_SET]
     assert len({obj["metadata"]["generation"] for obj in sets}) == 1
     assert world.writes_at_rest() == 0

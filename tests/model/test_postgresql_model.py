@@ -56,7 +56,7 @@ def decoded(world: World, name: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("data", [None, {"password": None}, {"password": ""}])
-def test_superusers_secret_that_somebody_emptied_is_made_anew(data: Object | None) -> None:
+def test_emptied_superuser_secret_is_created_again(data: Object | None) -> None:
     world = with_database()
     before, secret = decoded(world, "db-superuser"), Ref(SECRET, "ns", "db-superuser")
     world.api.edit(secret, {"data": data})
@@ -130,7 +130,7 @@ def test_labels_taken_off_come_back(ref: Ref) -> None:
         (Ref(SECRET, "ns", "db-binding"), {"data": {"username": "bm9ib2R5"}}),
     ],
 )
-def test_edited_child_is_mended(ref: Ref, patch: Object) -> None:
+def test_edited_child_is_repaired(ref: Ref, patch: Object) -> None:
     world = with_database()
     before = world.api.state()
     world.api.edit(ref, patch)
@@ -274,10 +274,10 @@ def test_ready_waits_for_the_login() -> None:
     assert ready(world)["status"] == "True"
 
 
-def test_resource_deleted_unseen_is_not_brought_back_to_life() -> None:
+def test_nothing_is_created_for_a_resource_whose_deletion_was_missed() -> None:
     world = with_database(deletionPolicy="Delete")
     world.api.remove(CR)
-    # Its own deletion is never told (a relist ate it), those of its children are.
+    # The event of its own deletion is missed (a relist replaced it), those of its children are not.
     world.forget(FIRST.type)
     before = world.api.writes.total()
     world.deliver()

@@ -1,11 +1,11 @@
-"""What the comparison with a world anew takes for a difference, and what it leaves out on purpose."""
+"""Which differences the comparison with a fresh world finds, and which it leaves out on purpose."""
 
 from __future__ import annotations
 
 from kindling.kinds.conditions import find_condition
 from kindling.kube.resources import POD, Ref
 
-from tests.model.scratch import told_apart
+from tests.model.scratch import diff_from_fresh
 from tests.model.world import KINDS_BY_NAME, World, resource
 
 DATABASE = KINDS_BY_NAME["postgresql.database.technotuesday.io"]
@@ -23,19 +23,19 @@ def with_friend() -> World:
     return world
 
 
-def test_a_friend_that_a_refused_database_has_left_is_no_difference() -> None:
-    """Made anew, such a database has no Pod; what it had, it leaves (drawn by the state machine)."""
+def test_the_remaining_pod_of_a_refused_database_is_no_difference() -> None:
+    """In a fresh world such a database has no Pod; here it keeps its own (found by the state machine)."""
     world = with_friend()
     world.api.edit(Ref(DATABASE.type, "ns", "a"), {"spec": {"version": "10"}})
     world.settle()
     assert Ref(POD, "ns", "a-0") in world.api.objects
-    assert list(told_apart(world)) == []
+    assert list(diff_from_fresh(world)) == []
 
 
-def test_a_status_that_tells_of_the_past_is_one() -> None:
+def test_a_status_that_reports_a_past_state_is_a_difference() -> None:
     world = with_friend()
     world.api.put(FRIENDLY.type, resource(FRIENDLY, "c", name="nobody"))
     world.settle()
     status = world.api.objects[Ref(FRIENDLY.type, "ns", "b")]["status"]
     world.api.set_status(Ref(FRIENDLY.type, "ns", "c"), status)
-    assert len(list(told_apart(world))) == 1
+    assert len(list(diff_from_fresh(world))) == 1

@@ -1,4 +1,4 @@
-"""The server is told before the applications, and what the cluster refuses keeps nothing else from either."""
+"""The server gets a change before the applications do; a rejected change holds back no other one."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_the_binding_keeps_what_logs_in_until_the_server_has_the_new_password(fa
     world.answer = answer
     put_secret(world, "two")
     world.settle()
-    world.restart()  # What was told to nobody is not taken for told.
+    world.restart()  # A password that no server accepted is not taken for accepted.
     world.settle()
     assert (ready(world)["reason"], bound(world)) == ("SuperuserLoginFailed", "one")
     said = ExternalResult(ok=True)
@@ -108,8 +108,8 @@ def test_an_operator_that_dies_between_server_and_binding_makes_up_for_it(after:
     world.faulty.writes.clear()
 
 
-def test_nothing_is_asked_of_what_bears_a_childs_name_and_is_somebody_elses() -> None:
-    """The Service of this name leads to another server now, which must not be told any password."""
+def test_no_probe_goes_to_a_service_of_another_writer_with_a_childs_name() -> None:
+    """The Service of this name leads to another server now, which must not get any password."""
     world = with_database()
     asked = len(world.logins)
     world.api.remove(Ref(SERVICE, "ns", "db"), collect=False)

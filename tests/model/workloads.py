@@ -13,6 +13,7 @@ from kindling.kube.resources import DEPLOYMENT, POD, STATEFUL_SET, Object, Ref
 
 from tests.model.memory import MemoryApi
 
+JOB_NAME = "batch.kubernetes.io/job-name"
 SINCE = "2026-01-01T00:00:00Z"
 
 
@@ -21,14 +22,38 @@ def run_pods(api: MemoryApi) -> None:
     control(api)
     for ref, job in list(api.objects.items()):
         if ref.type.plural == "jobs" and not (job.get("status") or {}).get("conditions"):
-            api.set_status(ref, {"conditions": [{"type": "Complete", "status": "True"}], "succeeded": 1})
+            _finish(api, ref, job)
     for ref, pod in list(api.objects.items()):
-        if ref.type == POD and pod["metadata"].get("ownerReferences"):
+        if ref.type == POD and pod["metadata"].get("ownerReferences") and not _is_of_a_job(pod):
             wanted, status = _running(ref, pod), pod.get("status") or {}
             # How often its containers have started is nothing to be set right.
             if any(status.get(field) != wanted[field] for field in ("phase", "podIP", "conditions")):
                 api.set_status(ref, wanted)
     control(api)
+
+
+def _finish(api: MemoryApi, ref: Ref, job: Object) -> None:
+    said = api.job_message(job)
+    good = said is None or said[0]
+    if said is not None:
+        template, owner = job["spec"]["template"], {"kind": "Job", "name": ref.name, "controller": True}
+        metadata = {
+            "namespace": ref.namespace,
+            "name": f"{ref.name}-pod",
+            "labels": {**template["metadata"]["labels"], JOB_NAME: ref.name},
+            "ownerReferences": [{**owner, "apiVersion": "batch/v1", "uid": job["metadata"]["uid"]}],
+        }
+        pod = Ref(POD, ref.namespace, f"{ref.name}-pod")
+        api.put(POD, {"metadata": metadata, "spec": template["spec"]})
+        ended = {"terminated": {"exitCode": 0 if good else 1, "message": said[1]}}
+        name = template["spec"]["containers"][0]["name"]
+        api.set_status(pod, {"containerStatuses": [{"name": name, "state": ended}]})
+    how = "Complete" if good else "Failed"
+    api.set_status(ref, {"conditions": [{"type": how, "status": "True"}], "succeeded": int(good)})
+
+
+def _is_of_a_job(pod: Object) -> bool:
+    return JOB_NAME in (pod["metadata"].get("labels") or {})
 
 
 def control(api: MemoryApi) -> None:

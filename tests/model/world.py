@@ -31,11 +31,19 @@ from tests.model.memory import MemoryApi
 from tests.model.workloads import run_pods
 
 KINDS = kinds(
-    {"postgres": "postgres:17", "memcached": "memcached:1", "pulsar-consumer": "consumer:1"},
+    {
+        "postgres": "postgres:17",
+        "postgres-init": "postgres-init:1",
+        "postgres-backup": "backup:17",
+        "memcached": "memcached:1",
+        "pulsar-consumer": "consumer:1",
+    },
     local_broker="broker.pulsar:6650",
 )
 KINDS_BY_NAME: dict[str, Kind] = {kind.type.group_kind: kind for kind in KINDS}
 WATCHES = {type for kind in KINDS for type in kind.watches}
+RESOURCES = [kind.type for kind in KINDS]
+FOLLOWED = list(dict.fromkeys(type for kind in KINDS for type in (*kind.children, *kind.watches)))
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 AGES = timedelta(minutes=11)
 """Longer than anything that is only a matter of time."""
@@ -50,7 +58,7 @@ class World:
         self.api = MemoryApi()
         self.faulty = FaultyApi(self.api, claimed=self._claimed)
         self.logins: list[Login] = []
-        self.told: list[tuple[str, str]] = []
+        self.status_changes: list[tuple[str, str]] = []
         self.repaired: list[tuple[str, str]] = []
         self.answer: ExternalResult | Callable[[Any], ExternalResult] = ExternalResult(ok=True)
         self.failures = 0
@@ -65,7 +73,7 @@ class World:
         self.restart()
 
     def restart(self) -> None:
-        """The operator anew: it lists what there is and has not seen anything before."""
+        """A new operator process: it lists all objects and has not seen anything before."""
         self.store = Store(
             [kind.type for kind in KINDS],
             watches=sorted(WATCHES, key=str),
@@ -91,7 +99,7 @@ class World:
             queue=self.queue,
             metrics=Metrics(),
             resources=[kind.type for kind in KINDS],
-            children=list(dict.fromkeys(type for kind in KINDS for type in (*kind.children, *kind.watches))),
+            children=[type for type in FOLLOWED if type not in RESOURCES],
             namespaces=(),
             selector=f"{MANAGED_BY_LABEL}={MANAGER}",
             watches=sorted(WATCHES, key=str),
@@ -122,13 +130,13 @@ class World:
 
     @property
     def waiting(self) -> deque[Event]:
-        """What the watches have not told yet."""
+        """The watch events that were not delivered yet."""
         self._watched += self.api.events[self._read :]
         self._read = len(self.api.events)
         return self._watched
 
     def forget(self, *types: ResourceType) -> None:
-        """The watches of these types never tell what they have not told yet."""
+        """The watches of these types never deliver their pending events."""
         kept = [event for event in self.waiting if event[1] not in types]
         self.lost |= len(kept) < len(self._watched)
         self._watched = deque(kept)
@@ -139,14 +147,14 @@ class World:
             self._notice(self.waiting.popleft())
 
     def deliver_badly(self, dice: random.Random) -> None:
-        """Each watch by itself runs ahead, lags behind, loses events or tells them twice."""
+        """Each watch by itself runs ahead, lags behind, loses events or delivers them twice."""
         by_type: dict[ResourceType, deque[Event]] = {}
         for event in self.waiting:
             by_type.setdefault(event[1], deque()).append(event)
         lagging = {type for type in by_type if dice.random() < 0.3}
         held = {type: dice.randrange(len(watch)) for type, watch in by_type.items() if type in lagging}
-        while told := [type for type, watch in by_type.items() if len(watch) > held.get(type, 0)]:
-            event = by_type[dice.choice(told)].popleft()
+        while pending := [type for type, watch in by_type.items() if len(watch) > held.get(type, 0)]:
+            event = by_type[dice.choice(pending)].popleft()
             fate = dice.random()
             self.lost |= fate < 0.15
             for _ in range(0 if fate < 0.15 else 2 if fate < 0.4 else 1):
@@ -234,7 +242,7 @@ class World:
         return self.answer(request) if callable(self.answer) else self.answer
 
     def _status_changed(self, type: ResourceType, cr: Object, before: Object, after: Object) -> None:
-        self.told.append((cr["metadata"]["name"], after["conditions"][0]["reason"]))
+        self.status_changes.append((cr["metadata"]["name"], after["conditions"][0]["reason"]))
 
     def _repaired(self, type: ResourceType, cr: Object, action: Apply) -> None:
         self.repaired.append((action.type.kind, "new" if action.new else "edited"))

@@ -124,8 +124,8 @@ def script(call: Call) -> int:
     """By the packages that the action is made of, and the runner's Node."""
     call.knows("script", "github-token")
     token = call.inputs.get("github-token") or call.env["GITHUB_TOKEN_OF_JOB"]
-    told = {"INPUT_SCRIPT": call.inputs["script"], "INPUT_GITHUB-TOKEN": token}
-    return call.run(["node", f"{LENT_SCRIPT}/run.js"], told)
+    env = {"INPUT_SCRIPT": call.inputs["script"], "INPUT_GITHUB-TOKEN": token}
+    return call.run(["node", f"{LENT_SCRIPT}/run.js"], env)
 
 
 ACTIONS: Mapping[str, Callable[[Call], int]] = {

@@ -43,10 +43,10 @@ class Origin:
         return self._call("commit-tree", self._call("write-tree"), *words, "-m", "A change")
 
     def _call(self, *words: str, stdin: str | None = None, **variables: str) -> str:
-        told = {f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER") for key, value in WHO.items()}
-        told |= {"GIT_DIR": str(self.folder), "GIT_INDEX_FILE": str(self._index), **variables}
+        env = {f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER") for key, value in WHO.items()}
+        env |= {"GIT_DIR": str(self.folder), "GIT_INDEX_FILE": str(self._index), **variables}
         cwd = Path(variables.get("GIT_WORK_TREE", self.folder))
-        return processes.run(["git", *words], env=told, cwd=cwd, stdin=stdin, timeout=120).strip()
+        return processes.run(["git", *words], env=env, cwd=cwd, stdin=stdin, timeout=120).strip()
 
 
 def check_out(origin: Path, commit: str, workspace: Path, *, depth: int, owner: int) -> None:

@@ -25,8 +25,8 @@ TOOLS = ("pulumi", "pulumi-resource-kubernetes", "kind", "kubectl")
 
 
 @pytest.fixture(scope="session")
-def room() -> Iterator[Path]:
-    """A folder on the cache's file system, so that what is there need not be copied; gone afterwards."""
+def session_folder() -> Iterator[Path]:
+    """A folder on the cache's file system, so that cached files need not be copied; deleted afterwards."""
     root.folder().mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="session-", dir=root.folder()))
     yield folder
@@ -34,13 +34,13 @@ def room() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def origin(room: Path) -> Origin:
+def origin(session_folder: Path) -> Origin:
     """The repository that jobs are run for."""
-    return Origin(room / "origin.git")
+    return Origin(session_folder / "origin.git")
 
 
 @pytest.fixture(scope="session")
-def earlier(room: Path, origin: Origin) -> tuple[Path, ...]:
+def earlier(session_folder: Path, origin: Origin) -> tuple[Path, ...]:
     """What an earlier run left in its cache."""
     if os.geteuid() != 0:
         pytest.skip("only root makes other machines' users and file systems")
@@ -51,9 +51,9 @@ def earlier(room: Path, origin: Origin) -> tuple[Path, ...]:
         pytest.fail(str(error))
     if missing := stores.missing(TOOLS):
         pytest.fail(f"missing: {', '.join(missing)}; `python3 -m infra test` sets them up")
-    checkout = room / "checkout"
+    checkout = session_folder / "checkout"
     check_out(origin.folder, origin.first, checkout, depth=1, owner=root.UID)
-    return stores.lend(room / "earlier", Progress(), checkout=checkout)
+    return stores.lend(session_folder / "earlier", Progress(), checkout=checkout)
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """GitHub's expressions, as far as workflows here use them; what is not known here is an error.
 
-GitHub itself takes an unknown name for null. Where somebody else decides what is there (an event, secrets and
-variables) that is so here as well: such a context is `Open`. Of all others each name has to be known.
+GitHub itself takes an unknown name for null. Where the names come from outside (an event, secrets and
+variables), so does this module: such a context is `Open`. In all others each name must be known.
 """
 
 from __future__ import annotations

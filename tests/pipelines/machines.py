@@ -208,14 +208,14 @@ class _AtWork:
     def _variables(self, files: Mapping[str, Path]) -> dict[str, str]:
         """What every step finds in its environment."""
         github: Mapping[str, Any] = self.job.contexts["github"]
-        told = (
+        names = (
             "actor event_name ref ref_name ref_type head_ref base_ref sha repository repository_owner run_id "
             "run_number run_attempt server_url workflow job"
         )
         return {
             "CI": "true",
             "GITHUB_ACTIONS": "true",
-            **{f"GITHUB_{name.upper()}": str(github[name]) for name in told.split()},
+            **{f"GITHUB_{name.upper()}": str(github[name]) for name in names.split()},
             "GITHUB_API_URL": self.hosting.api.url,
             "GITHUB_WORKSPACE": self._inside(self.workspace),
             "GITHUB_EVENT_PATH": str(TEMP / "event.json"),

@@ -78,8 +78,8 @@ def served() -> Iterator[GitHub]:
             length = int(self.headers.get("Content-Length") or 0)
             content = json.loads(self.rfile.read(length)) if length else None
             token = self.headers.get("Authorization", "").partition(" ")[2]
-            status, told, headers = github.answer(self.command, self.path, token, content)
-            body = json.dumps(told).encode()
+            status, answer, headers = github.answer(self.command, self.path, token, content)
+            body = json.dumps(answer).encode()
             self.send_response(status)
             for name, value in {
                 "Content-Type": "application/json; charset=utf-8",

@@ -61,7 +61,7 @@ _FILES = {
     "etc/hostname": "runner\n",
     "etc/hosts": "127.0.0.1 localhost\n127.0.1.1 runner\n",
 }
-# How programs are told of proxies, indexes and certificates.
+# The variables that configure proxies, indexes and certificates for programs.
 _CARRIED = re.compile(
     r"(https?|no|all)_proxy|PIP_.*|npm_config_.*|GOPROXY|GOSUMDB|GONOSUMDB|GOPRIVATE|GOINSECURE"
     r"|(NIX_)?SSL_CERT_(FILE|DIR)|(CURL|REQUESTS|AWS)_CA_BUNDLE|NODE_EXTRA_CA_CERTS|GIT_SSL_CAINFO",
@@ -80,8 +80,8 @@ def folder() -> Path:
 
 def location() -> Path:
     """The root file system, or where it would be."""
-    told = json.dumps([SUITE, PACKAGES, _FILES])
-    return folder() / f"root-{hashlib.sha256(told.encode()).hexdigest()[:12]}"
+    contents = json.dumps([SUITE, PACKAGES, _FILES])
+    return folder() / f"root-{hashlib.sha256(contents.encode()).hexdigest()[:12]}"
 
 
 def ensure(progress: Progress) -> Path:
@@ -191,8 +191,8 @@ class Runner:
         if shutil.which("apt-config") is None:
             return {}
         self.layers.mkdir(parents=True, exist_ok=True)
-        told = processes.run(["apt-config", "dump"], timeout=30)
-        (self.layers / "apt.conf").write_text("".join(f"{line}\n" for line in _APT.findall(told)))
+        dump = processes.run(["apt-config", "dump"], timeout=30)
+        (self.layers / "apt.conf").write_text("".join(f"{line}\n" for line in _APT.findall(dump)))
         return {"/etc/apt/apt.conf.d/90machine": str(self.layers / "apt.conf")}
 
 

@@ -164,6 +164,6 @@ def test_each_expression_has_a_value_and_each_command_is_ours() -> None:
             scope = Scope({**job.contexts, "runner": {"os": "Linux", "temp": "/t"}, "steps": ids, "env": {}})
             scope.workspace = REPOSITORY
             for step in job.steps:
-                told = scope.value({key: value for key, value in step.items() if key != "if"})
+                given = scope.value({key: value for key, value in step.items() if key != "if"})
                 if scope.holds(step.get("if")) and "run" in step:
-                    assert told["run"].startswith("python3 -m infra "), (job.id, told)
+                    assert given["run"].startswith("python3 -m infra "), (job.id, given)

@@ -80,8 +80,8 @@ def test_the_first_push_to_a_new_repository_is_green(happen: Happen, origin: Ori
     ended(done, "success", "up-staging")
     assert "::notice::Stack staging is skipped" in done.log("up-staging")
     assert "kindling:context: staging.example.com" in done.log("up-staging")
-    told = [log for log in done.machines.logs.values() if "::notice::Stack prod is skipped" in log]
-    assert told, "prod too"
+    notices = [log for log in done.machines.logs.values() if "::notice::Stack prod is skipped" in log]
+    assert notices, "prod too"
 
 
 def test_a_pull_request_is_previewed_and_reported_in_one_comment(
@@ -92,12 +92,12 @@ def test_a_pull_request_is_previewed_and_reported_in_one_comment(
     given = {"test": "success"}
     done = happen(github.pull_request(origin.first), given=given)
     ended(done, "success", *PREVIEWS, "comment")
-    said, told = api_of_github.comments[7]
-    assert said["body"] == "Looks good."
-    assert "<!-- kindling-preview: dev -->" in told["body"]
-    assert re.search(r"## Preview of stack `dev`: \d+ to create\n", told["body"])
-    assert "Stack staging is skipped: its file has kindling:context: staging.example.com" in told["body"]
-    assert "Stack prod is skipped" in told["body"]
+    other, comment = api_of_github.comments[7]
+    assert other["body"] == "Looks good."
+    assert "<!-- kindling-preview: dev -->" in comment["body"]
+    assert re.search(r"## Preview of stack `dev`: \d+ to create\n", comment["body"])
+    assert "Stack staging is skipped: its file has kindling:context: staging.example.com" in comment["body"]
+    assert "Stack prod is skipped" in comment["body"]
 
 
 STAGING = """\
@@ -215,13 +215,14 @@ def test_what_the_tests_need_is_installed_by_a_user_who_is_not_root(
     code = (
         "import os; from infra.bootstrap import apt as p\n"
         "assert os.geteuid() != 0 and not p.has_registry() and not p.has_postgresql()\n"
-        "p.install_registry(); p.install_postgresql()\n"
-        "assert p.has_registry() and p.has_postgresql()"
+        "assert not p.has_memcached() and not p.has_prometheus()\n"
+        "p.install_registry(); p.install_postgresql(); p.install_memcached(); p.install_prometheus()\n"
+        "assert p.has_registry() and p.has_postgresql() and p.has_memcached() and p.has_prometheus()"
     )
     log = tmp_path / "log"
     assert runner.run(["python3", "-c", code], cwd=Path("/checkout"), log=log) == 0, log.read_text()
-    # Neither is started.
-    assert runner.run(["pgrep", "docker-registry|postgres"], log=log) == 1
+    # None is started.
+    assert runner.run(["pgrep", "docker-registry|postgres|memcached|prometheus"], log=log) == 1
 
 
 @pytest.mark.parametrize("fork", [False, True], ids=["push", "fork"])

@@ -1,7 +1,7 @@
-"""What a workflow makes of an event: its jobs in their order, each with all that it is given.
+"""The jobs that a workflow makes of an event: in their order, each with all its inputs.
 
-Running a job is somebody else's (`Perform`); here is who runs, after whom, with which secrets and rights.
-A word of a workflow that is not known here is an error, not a thing to pass over.
+`Perform` runs a job; here is decided which job runs, after which others, with which secrets and rights.
+A key of a workflow that is not known here is an error and not passed over.
 """
 
 from __future__ import annotations

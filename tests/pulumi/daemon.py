@@ -83,7 +83,7 @@ def _programs() -> Path:
     words = ["apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", *PACKAGES]
     done = subprocess.run(words, cwd=partial, capture_output=True, text=True, timeout=300, check=False)
     if done.returncode != 0:
-        pytest.skip(f"Debian's docker.io could not be had: {done.stderr[-500:]}")
+        pytest.skip(f"Debian's docker.io could not be downloaded: {done.stderr[-500:]}")
     for package in partial.glob("*.deb"):
         subprocess.run(["dpkg", "-x", package, partial], capture_output=True, timeout=120, check=True)
         package.unlink()

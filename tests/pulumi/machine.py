@@ -1,6 +1,6 @@
 """A machine on which the whole program runs in seconds: the real command line, Pulumi, provider and API.
 
-Its container engine and its kind are programs of a page each that remember what they were told; a
+Its container engine and its kind are programs of a page each that remember their arguments; a
 "cluster" of theirs is an API server and controllers as processes (`tests.apiserver`). What only real
 nodes can show (images that are pulled, data that stays) is tested in tests/cluster.
 """

@@ -129,22 +129,22 @@ def test_a_passphrase_of_the_users_is_used_and_none_is_made(machine: Machine) ->
 
 
 @pytest.mark.parametrize(
-    ("number", "status", "tell"),
+    ("number", "status", "send"),
     [
-        # A terminal tells the whole group, `kill` one process: Pulumi must hear of it once either way.
+        # A terminal signals the whole group, `kill` one process: Pulumi must get the signal once either way.
         pytest.param(signal.SIGINT, 130, os.killpg, id="Ctrl-C"),
         pytest.param(signal.SIGINT, 130, os.kill, id="kill -INT"),
         pytest.param(signal.SIGTERM, 143, os.kill, id="kill"),
     ],
 )
 def test_interrupted_once_pulumi_finishes_what_it_is_at(
-    machine: Machine, number: signal.Signals, status: int, tell: Callable[[int, int], None]
+    machine: Machine, number: signal.Signals, status: int, send: Callable[[int, int], None]
 ) -> None:
     assert machine.cli("preview").returncode == 0
     slow(machine)
     process = machine.start("up")
     wait_for_creation(machine)
-    tell(process.pid, number)
+    send(process.pid, number)
     out, err = process.communicate(timeout=60)
     assert process.returncode == status, out + err
     assert out.count("received; cancelling") == 1

@@ -263,7 +263,7 @@ def _qemu(folder: Path) -> Iterator[None]:
     words = ["apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", "qemu-user-static"]
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
     if done.returncode != 0:
-        pytest.skip(f"Debian's qemu-user-static could not be had: {done.stderr[-500:]}")
+        pytest.skip(f"Debian's qemu-user-static could not be downloaded: {done.stderr[-500:]}")
     [package] = folder.glob("*.deb")
     subprocess.run(["dpkg", "-x", package, folder], capture_output=True, timeout=120, check=True)
     program = folder / "usr/bin/qemu-aarch64-static"

@@ -34,7 +34,7 @@ def kept_for(host: Host) -> list[Path]:
 
 
 def test_life_of_a_stack(host: Host, plane: ControlPlane) -> None:
-    """One story, because each chapter needs the one before."""
+    """One test, because each step needs the state that the one before left."""
     temporary = host.home / "tmp"
     temporary.mkdir()
     host.extra["TMPDIR"] = str(temporary)
@@ -85,7 +85,7 @@ def test_life_of_a_stack(host: Host, plane: ControlPlane) -> None:
         healed = host.cli("up")
         assert healed.returncode == 0, healed.stdout + healed.stderr
         assert host.memory["nodes"]
-        assert len(host.memory["images"]) == 4
+        assert len(host.memory["images"]) == 6
         assert host.cli("drift").returncode == 0
 
         gone = host.cli("destroy")

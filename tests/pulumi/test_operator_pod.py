@@ -47,6 +47,6 @@ def test_the_guides_settings_of_pods_are_what_the_cluster_has(
         reported = {item["name"]: item.get("value") for item in pod["containers"][0]["env"]}
         assert reported["KINDLING_PULL_SECRETS"] == "registry"
         assert reported["KINDLING_IMAGE_POSTGRES"] == "registry.example/mirror/postgres:17.2"
-        assert not [ref for ref in host.memory["images"] if "kindling-postgres" in ref]
+        assert not [ref for ref in host.memory["images"] if "kindling-postgres:" in ref]
         done = host.cli("drift")
         assert (done.returncode, done.stdout) == (0, EVERYTHING_IS), done.stdout + done.stderr

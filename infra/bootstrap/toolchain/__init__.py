@@ -123,11 +123,16 @@ class Toolchain:
             return _users_home()
         plugin = building.location(TOOLS["pulumi-resource-kubernetes"])
         # Named by the plugin's key: another build of the same version is another home.
-        home = paths.cache_dir() / "pulumi-home" / plugin.parent.name
+        home = paths.cache_dir() / "pulumi-home" / f"{plugin.parent.name}-unlogged"
         installed = home / "plugins" / f"resource-kubernetes-v{PULUMI_KUBERNETES}" / plugin.name
         if not installed.exists():
             self.ensure("pulumi-resource-kubernetes")
             with locks.exclusive(locks.lock_path(home)):
+                home.mkdir(parents=True, exist_ok=True)
+                # Pulumi writes all that it does to `logs`, compressed, and has no switch for that: it took
+                # half of its processor time. Where `logs` is no folder, it goes on without. Delete the file
+                # to have the logs.
+                (home / "logs").touch()
                 _install(plugin, installed)
         return home
 

@@ -22,6 +22,7 @@ LOCAL_PATH_PROVISIONER = "0.0.30"
 NODE_NETWORK = f"0.{KUBERNETES.partition('.')[2]}"
 KWOK = "0.7.0"
 KSTATUS = "1.2.3"
+HELM = "4.3.1"
 
 _KUBERNETES_PROVIDER = "github.com/pulumi/pulumi-kubernetes/provider/v4"
 _KUBERNETES_STAMP = " ".join(
@@ -130,6 +131,15 @@ TOOLS: dict[str, Tool] = {
             folder="actionlint",
             package="github.com/rhysd/actionlint/cmd/actionlint",
             seconds=15,
+        ),
+        # What installs the chart of a release: for tests alone.
+        Tool(
+            name="helm",
+            version=HELM,
+            folder="helm",
+            package="helm.sh/helm/v4/cmd/helm",
+            seconds=90,
+            ldflags=f"-X helm.sh/helm/v4/internal/version.version=v{HELM}",
         ),
         # An S3 server over a folder: for tests of what is kept in an object store.
         Tool(

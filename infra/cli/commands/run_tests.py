@@ -29,13 +29,14 @@ TOOLS = (
     "kube-controller-manager",
     "kstatus",
     "versitygw",
+    "helm",
     "actionlint",
 )
 REQUIREMENTS = "requirements-dev.txt"
 POLICY_REQUIREMENTS = "policy/requirements.txt"
-WORKERS = ("-n", "2")
+WORKERS = ("-n", "2", "--durations=40", "--durations-min=10")
 """For a run of everything: most of its time is waiting. With three on two cores one of Pulumi's providers
-took longer to answer, once, than the ten seconds that the engine waits.
+took longer to answer, once, than the ten seconds that the engine waits. It ends with what took longest.
 """
 
 UNITS = paths.REPOSITORY / "tests" / "unit"
@@ -127,10 +128,18 @@ def _provision(toolchain: Toolchain, progress: Progress) -> tuple[Path, dict[str
         # The operator's way of logging in is tested against a server, not against an idea of one.
         with progress.step("Install PostgreSQL from the distribution"):
             bootstrap.apt.install_postgresql()
+    if not bootstrap.apt.has_memcached():
+        # So is the look at a cache's statistics.
+        with progress.step("Install memcached from the distribution"):
+            bootstrap.apt.install_memcached()
     if not bootstrap.apt.has_registry():
         # What is pushed to a registry and pulled from one goes by a real one.
         with progress.step("Install a registry of images from the distribution"):
             bootstrap.apt.install_registry()
+    if not bootstrap.apt.has_prometheus():
+        # So are the rules for it, and every query of the dashboards.
+        with progress.step("Install Prometheus from the distribution"):
+            bootstrap.apt.install_prometheus()
     # The stack that some tests bring up has the environment of the ordinary lock, the policy pack its own.
     bootstrap.virtualenv.ensure(progress=progress)
     bootstrap.virtualenv.ensure(POLICY_REQUIREMENTS, progress=progress)
@@ -145,6 +154,11 @@ def _provision(toolchain: Toolchain, progress: Progress) -> tuple[Path, dict[str
 def _variables(python: Path, search: str) -> dict[str, str]:
     return {
         "PATH": os.pathsep.join([str(python.parent), search, os.environ.get("PATH", "")]),
-        # lint-imports looks for the operator's package as Python does.
-        "PYTHONPATH": os.pathsep.join([str(paths.REPOSITORY), str(paths.REPOSITORY / "operator" / "src")]),
+        # lint-imports looks for the packages below operator/ as Python does.
+        "PYTHONPATH": os.pathsep.join(
+            [
+                str(paths.REPOSITORY),
+                *(str(paths.REPOSITORY / "operator" / name) for name in ("src", "plugin")),
+            ]
+        ),
     }

@@ -25,6 +25,7 @@ from kindling.engine.external import ExternalState
 from kindling.engine.leader_election import LeaderElector, LeaseLost
 from kindling.engine.metrics import Metrics
 from kindling.engine.queue import Queue
+from kindling.engine.resource_metrics import ResourceMetrics
 from kindling.engine.restart_queue import RestartQueue
 from kindling.engine.resync import Resync
 from kindling.engine.store import Key, Store
@@ -107,15 +108,21 @@ async def run_operator(config: Config, credentials: Credentials) -> None:
     # Secrets are watched whole: they come as metadata in any case.
     on_demand = [type for type in watches if type != SECRET and type not in resources]
     unselected = [type for type in watches if type not in on_demand]
-    children = list(
-        dict.fromkeys([type for kind in kinds_by_name.values() for type in kind.children] + unselected)
-    )
-    metrics = Metrics()
+    # The resources themselves are followed by kopf, also where another kind looks at them or makes some.
+    children = [
+        type
+        for type in dict.fromkeys(
+            [type for kind in kinds_by_name.values() for type in kind.children] + unselected
+        )
+        if type not in resources
+    ]
+    metrics, resource_metrics = Metrics(), ResourceMetrics(served)
     queue: Queue[Key] = Queue()
     store = Store(
         resources,
         watches=watches,
         watched_objects={label: kind.watched_objects for label, kind in kinds_by_name.items()},
+        resource_changed=resource_metrics.observe,
     )
 
     stop = asyncio.Event()
@@ -149,7 +156,7 @@ async def run_operator(config: Config, credentials: Credentials) -> None:
                 port=config.port,
                 alive=health.alive,
                 ready=health.ready,
-                metrics=metrics.render,
+                metrics=lambda: metrics.render() + resource_metrics.render(),
                 versions=store.versions if config.debug else None,
             )
         except OSError as error:
@@ -267,6 +274,7 @@ async def run_operator(config: Config, credentials: Credentials) -> None:
                 watcher=watcher,
                 settings=settings_for(watch_seconds=config.watch_seconds),
                 elector=elector,
+                stop=stop,
             )
         finally:
             queue.shut_down()
@@ -293,8 +301,11 @@ async def supervise(
     watcher: KopfWatcher,
     settings: kopf.OperatorSettings,
     elector: LeaderElector,
+    stop: asyncio.Event,
 ) -> None:
-    """Run the parts beside kopf, which handles the signals from here on, until one stops it.
+    """Run the parts beside kopf, which handles the signals once it has begun, until one stops it.
+
+    `stop` is set by a signal that came before, which kopf has not seen.
 
     A part that fails ends the process here and now: kopf, once one of its own tasks failed, waits for
     credentials that nobody brings, and meanwhile nothing would be seen.
@@ -306,6 +317,7 @@ async def supervise(
         settings=settings,
         clusterwide=not config.watch_namespaces,
         namespaces=config.watch_namespaces,
+        stop_flag=stop,
     )
     done, _ = await asyncio.wait({*tasks, *watching}, return_when=asyncio.FIRST_COMPLETED)
     errors = [error for task in done if (error := task.exception()) is not None]

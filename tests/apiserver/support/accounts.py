@@ -1,6 +1,6 @@
-"""ServiceAccounts with rights of their own: how a program comes to the API server as who it is.
+"""ServiceAccounts with rights of their own: each program comes to the API server under its own name.
 
-Apart from `cluster`, because measurements too want programs that the audit log can tell apart.
+Apart from `cluster`, because the measurements too need programs that the audit log can distinguish.
 """
 
 from __future__ import annotations

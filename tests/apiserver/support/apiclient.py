@@ -68,7 +68,7 @@ class Api:
             self._connection.sock.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Give the connection back; the next request would open it anew."""
+        """Close the connection; the next request opens another one."""
         self._connection.close()
 
     def request(

@@ -18,7 +18,7 @@ from tests.apiserver.support.apiclient import Json
 
 LONGEST_LINE = 100_000
 READS = frozenset({"get", "list", "watch"})
-# Said apart from what is written for a resource: an Event tells of a write, a Lease is the process's own.
+# Counted apart from the writes for a resource: an Event reports a write, a Lease belongs to the process.
 APART = frozenset({"events", "leases"})
 CREDENTIAL = "authentication.kubernetes.io/credential-id"
 
@@ -41,7 +41,7 @@ def options(directory: Path, *, user: str) -> list[str]:
         f"--audit-policy-file={policy}",
         f"--audit-log-path={directory / 'audit.log'}",
         "--audit-log-mode=blocking",
-        "--audit-log-maxsize=100000",  # In MB: it begins anew after 100 where nothing is said.
+        "--audit-log-maxsize=100000",  # In MB; by default the log is rotated after 100.
     ]
 
 
@@ -79,7 +79,7 @@ class Audit:
         self._log.touch()
 
     def mark(self) -> int:
-        """Where the last whole line of the log ends by now."""
+        """The end of the last complete line of the log."""
         with self._log.open("rb") as log:
             size = log.seek(0, io.SEEK_END)
             start = log.seek(max(0, size - LONGEST_LINE))
@@ -111,7 +111,7 @@ class Audit:
         timeout: float = 60.0,
         written: Callable[[int], list[Request]] | None = None,
     ) -> None:
-        """Until nothing was written for so long; `written` tells what was since a mark (`writes`)."""
+        """Wait until nothing was written for so long; `written` returns the writes since a mark."""
         written = written or self.writes
         deadline = time.monotonic() + timeout
         mark = self.mark()

@@ -25,7 +25,7 @@ from tests.apiserver.support.audit import Audit, wait_until
 from tests.apiserver.support.controllers import controllers
 from tests.apiserver.support.controlplane import ControlPlane, Program, control_plane
 from tests.apiserver.support.kinds import CRD_COLLECTION, KINDS, MINIMAL_SPECS, REPOSITORY
-from tests.apiserver.support.kubelet import kubelet
+from tests.apiserver.support.kubelet import End, kubelet, succeeds
 
 NAMESPACE, ACCOUNT = "kindling-system", "kindling-operator"
 USER = user_name(NAMESPACE, ACCOUNT)
@@ -52,7 +52,7 @@ class Cluster:
     manager: Program
 
     def log_in(self, name: str) -> ControlPlane:
-        """The operator's way in by a token of its own, by which the audit log tells replicas apart."""
+        """Access for the operator with a token of its own: the audit log distinguishes replicas by it."""
         return log_in(self.plane, self.api, namespace=NAMESPACE, account=ACCOUNT, name=name)
 
     def namespace(self, name: str, **labels: str) -> str:
@@ -158,10 +158,10 @@ def ref_to(kind: Kind, namespace: str, name: str) -> Ref:
 
 
 @contextmanager
-def cluster(*, directory: Path, options: Sequence[str] = ()) -> Iterator[Cluster]:
+def cluster(*, directory: Path, options: Sequence[str] = (), end: End = succeeds) -> Iterator[Cluster]:
     """Everything but the operator, with the CRDs served and the operator's rights in force.
 
-    `options` are given to kube-apiserver beside its own.
+    `options` are given to kube-apiserver beside its own; `end` says how the Pods of Jobs end.
     """
     given = [*audit.options(directory, user=USER), *options]
     with (
@@ -177,7 +177,7 @@ def cluster(*, directory: Path, options: Sequence[str] = ()) -> Iterator[Cluster
                 what=f"{kind.id} being served",
             )
         limited = shipped_rights(plane, api)
-        with controllers(plane) as manager, kubelet(plane):
+        with controllers(plane) as manager, kubelet(plane, end=end):
             yield Cluster(plane, limited, api, Audit(directory), manager)
 
 

@@ -47,7 +47,7 @@ def controllers(plane: ControlPlane) -> Iterator[Program]:
         # A test waits for them; in a cluster they are slowed down to spare the server.
         "--kube-api-qps=500",
         "--kube-api-burst=1000",
-        # As soon as a node of a test's own is not heard of.
+        # As soon as the node that a test adds reports nothing more.
         f"--node-monitor-grace-period={NODE_SECONDS}s",
         f"--node-startup-grace-period={NODE_SECONDS}s",
         "--node-monitor-period=1s",

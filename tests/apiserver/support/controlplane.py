@@ -28,6 +28,8 @@ from infra.bootstrap.toolchain import Toolchain
 START_SECONDS = 120.0  # The usual is 5; a machine that compiles beside it takes its time.
 STOP_SECONDS = 10.0
 LOG_CHARACTERS = 4000
+ACCOUNTS = "--enable-admission-plugins=ServiceAccount"
+"""The option with which the ServiceAccount of a Pod must exist, for a cluster with controllers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +116,7 @@ def control_plane(*, directory: Path, options: Sequence[str] = ()) -> Iterator[C
                         "--service-cluster-ip-range=10.0.0.0/16",
                         "--authorization-mode=RBAC",
                         # Pods would wait for ServiceAccounts that no controller makes here.
-                        "--disable-admission-plugins=ServiceAccount",
+                        *(() if ACCOUNTS in options else ("--disable-admission-plugins=ServiceAccount",)),
                         # A loopback address is no endpoint for the Service `kubernetes`.
                         "--endpoint-reconciler-type=none",
                         *options,
@@ -195,7 +197,7 @@ class Program:
         self.start()
 
     def start(self) -> None:
-        """Also anew, with the same words, once it is no more."""
+        """Start it; once it has ended, start it again with the same arguments."""
         with self._log.open("ab") as output:
             # A session of its own: Ctrl-C ends the tests first, and they end the process.
             self.process = subprocess.Popen(

@@ -27,6 +27,7 @@ OTHER_WORDS: dict[str, tuple[str, ...]] = {
     "medium": ("",),
     "whenUnsatisfiable": ("DoNotSchedule", "ScheduleAnyway"),
     "sessionAffinity": ("ClientIP",),
+    "externalTrafficPolicy": ("Cluster",),
     "kind": ("Other",),
     "name": ("tmp", "data"),
 }

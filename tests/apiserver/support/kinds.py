@@ -64,6 +64,8 @@ def _read(path: Path) -> Json:
     return loaded
 
 
+WITH_A_STORE = frozenset({"Backup", "Restore"})
+"""They run nothing without a database and a store that answer; tests/cluster/test_backup.py has both."""
 KINDS: Mapping[str, Kind] = {
     path.stem: Kind(manifest=_read(path)) for path in sorted((REPOSITORY / "crds").glob("*.yaml"))
 }
@@ -76,6 +78,8 @@ POSTGRESQL_EXAMPLE = KINDS["postgresqls.database.db.example.com"]
 MEMCACHED = KINDS["memcacheds.cache.example.com"]
 PULSAR_CONSUMER = KINDS["pulsarconsumers.pulsar.pulsarconsumer.krvarma.com"]
 MY_CUSTOM_RESOURCE = KINDS["mycustomresources.poc.test.domain"]
+BACKUP = KINDS["backups.database.technotuesday.io"]
+RESTORE = KINDS["restores.database.technotuesday.io"]
 
 # The kinds of the documents, and the least spec that each admits: their rules know more than their schemas.
 _DOCUMENTED: Mapping[str, Json] = {
@@ -89,6 +93,15 @@ _DOCUMENTED: Mapping[str, Json] = {
         "replicas": 1,
     },
     MY_CUSTOM_RESOURCE.id: {"name": "friend"},
+}
+# The least of those whose schemas do not say it all.
+_OTHERS: Mapping[str, Json] = {
+    BACKUP.id: {
+        "databaseRef": {"name": "db"},
+        "targetURL": "s3://bucket",
+        "credentialsSecretRef": {"name": "store"},
+    },
+    RESTORE.id: {"source": {"backupRef": {"name": "nightly"}}, "databaseRef": {"name": "clone"}},
 }
 # Of which tests know more than their schemas say.
 DOCUMENTED: Mapping[str, Kind] = {id: KINDS[id] for id in _DOCUMENTED}
@@ -108,7 +121,7 @@ def least(schema: Json) -> Any:
 
 
 MINIMAL_SPECS: Mapping[str, Json] = {
-    id: _DOCUMENTED[id] if id in _DOCUMENTED else least(kind.schema["properties"]["spec"])
+    id: _DOCUMENTED.get(id) or _OTHERS.get(id) or least(kind.schema["properties"]["spec"])
     for id, kind in KINDS.items()
 }
 """The least spec that each kind admits."""

@@ -1,7 +1,7 @@
-"""What stands for scheduler and kubelet: every Pod is bound, said to run and to be ready, and let go.
+"""In the place of scheduler and kubelet: each Pod is bound, reported running and ready, and deleted.
 
-No container runs. It tells the API what a node would tell (as KWOK does), because controllers and
-our operator wait for such words; whether a real program would get that far is tested on a cluster.
+No container runs. It writes the status that a node would write (as KWOK does), because controllers and
+our operator wait for it; whether a real program would get that far is tested on a cluster.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -24,7 +24,7 @@ from tests.apiserver.support.controlplane import ControlPlane
 
 PODS = "/api/v1/pods"
 NODE = "node"
-ADDRESS = "127.0.0.1"  # Of every Pod: nothing listens there, so whoever asks is told so at once.
+ADDRESS = "127.0.0.1"  # Of every Pod: nothing listens there, so a connection is refused at once.
 # As long as the quickest of containers takes to start.
 START_SECONDS = 1.0
 PAUSE_SECONDS = 0.1
@@ -33,12 +33,19 @@ WATCH_SECONDS = 30
 # Then ready for so long already, so that nobody waits for a young Pod to settle.
 AGE = timedelta(minutes=1)
 
+End = Callable[[ControlPlane, Json], tuple[int, str]]
+"""How a Pod ends that runs to its end, such as a Job's: exit status and termination message."""
+
+
+def succeeds(plane: ControlPlane, pod: Json) -> tuple[int, str]:
+    return 0, ""
+
 
 @contextmanager
-def kubelet(plane: ControlPlane) -> Iterator[None]:
-    """Tend all Pods in a thread of its own until leaving."""
+def kubelet(plane: ControlPlane, *, end: End = succeeds) -> Iterator[None]:
+    """Tend all Pods in a thread of its own until leaving. `end` is called on threads of their own."""
     with closing(Api(plane)) as api:
-        node = _Node(plane, api)
+        node = _Node(plane, api, end)
         thread = threading.Thread(target=node.run, name="kubelet", daemon=True)
         thread.start()
         try:
@@ -51,9 +58,10 @@ def kubelet(plane: ControlPlane) -> Iterator[None]:
 class _Node:
     """Lists, watches, lists again when the watch ends: a Pod is looked at each time it changes."""
 
-    def __init__(self, plane: ControlPlane, api: Api) -> None:
+    def __init__(self, plane: ControlPlane, api: Api, end: End) -> None:
         self._plane = plane
         self._api = api
+        self._end = end
         self._one_at_a_time = threading.Lock()
         self._stopping = False
         self._watch: http.client.HTTPSConnection | None = None
@@ -102,7 +110,7 @@ class _Node:
         elif not pod["spec"].get("nodeName"):
             target = {"apiVersion": "v1", "kind": "Node", "name": NODE}
             self._ask("POST", f"{path}/binding", body={"metadata": {"name": meta["name"]}, "target": target})
-        elif (pod.get("status") or {}).get("phase") not in ("Running", "Succeeded"):
+        elif (pod.get("status") or {}).get("phase") not in ("Running", "Succeeded", "Failed"):
             timer = threading.Timer(START_SECONDS, self._start, (path, pod))
             timer.daemon = True
             timer.start()
@@ -110,7 +118,7 @@ class _Node:
     def _start(self, path: str, pod: Json) -> None:
         with contextlib.suppress(OSError, http.client.HTTPException):  # The test may be over by now.
             ends = pod["spec"].get("restartPolicy") == "Never"
-            status = _succeeded(pod) if ends else _running(pod)
+            status = _ended(pod, *self._end(self._plane, pod)) if ends else _running(pod)
             status = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status}
             self._ask("PATCH", f"{path}/status", body=status, content_type=MERGE_PATCH)
 
@@ -119,7 +127,7 @@ class _Node:
             try:
                 return self._api.request(method, path, **what).body
             except (OSError, http.client.HTTPException):
-                self._api.close()  # Opened anew with the next request.
+                self._api.close()  # Opened again by the next request.
                 raise
 
 
@@ -151,16 +159,19 @@ def _running(pod: Json) -> Json:
     }
 
 
-def _succeeded(pod: Json) -> Json:
-    """Of a Pod that runs to its end, as a Job's does."""
+def _ended(pod: Json, code: int, message: str) -> Json:
+    """Of a Pod that ran to its end, as a Job's does."""
     status = _running(pod)
     since = status["startTime"]
-    ended = {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": since, "finishedAt": since}}
+    words = {"reason": "Error" if code else "Completed", **({"message": message} if message else {})}
+    ended = {"terminated": {"exitCode": code, **words, "startedAt": since, "finishedAt": since}}
+    reason = "PodFailed" if code else "PodCompleted"
     conditions = [
-        {**item, "status": "False", "reason": "PodCompleted"} if item["type"].endswith("Ready") else item
+        {**item, "status": "False", "reason": reason} if item["type"].endswith("Ready") else item
         for item in status["conditions"]
     ]
     containers = [
         {**item, "ready": False, "started": False, "state": ended} for item in status["containerStatuses"]
     ]
-    return {**status, "phase": "Succeeded", "conditions": conditions, "containerStatuses": containers}
+    phase = "Failed" if code else "Succeeded"
+    return {**status, "phase": phase, "conditions": conditions, "containerStatuses": containers}

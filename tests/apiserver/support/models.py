@@ -10,13 +10,15 @@ from kindling.kube.resources import Ref
 
 from tests.apiserver.support.apiclient import Json
 from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster, ref_to
-from tests.apiserver.support.kinds import POSTGRESQL_EXAMPLE
+from tests.apiserver.support.kinds import POSTGRESQL_EXAMPLE, WITH_A_STORE
 
 # One of each sort: that of the second group differs in nothing that counts here.
 MAKERS: dict[str, Kind] = {
     crd: kind for crd, kind in KINDS_BY_NAME.items() if kind.children and crd != POSTGRESQL_EXAMPLE.id
 }
 EACH_KIND = pytest.mark.parametrize("kind", MAKERS.values(), ids=MAKERS.keys())
+RUNNERS = {crd: kind for crd, kind in MAKERS.items() if kind.type.kind not in WITH_A_STORE}
+EACH_RUNNER = pytest.mark.parametrize("kind", RUNNERS.values(), ids=RUNNERS.keys())
 # Of the server's making: a new object must not bring it along.
 GIVEN = ("clusterIP", "clusterIPs", "volumeName")
 
@@ -34,7 +36,7 @@ def models(cluster: Cluster, namespace: str) -> dict[str, dict[Ref, Json]]:
 
 
 def copy_of(child: Json, *, prototype: str, name: str, owner: Json | None) -> Json:
-    """Somebody else's object of the name that the child of another resource would have."""
+    """An object of another writer, with the name that the child of another resource would have."""
     body: Json = json.loads(json.dumps(child).replace(prototype, name))
     spec = {key: value for key, value in body.get("spec", {}).items() if key not in GIVEN}
     kept = {key: value for key, value in body.items() if key in ("apiVersion", "kind", "type", "data")}

@@ -1,7 +1,7 @@
-"""The operator's process on this machine, against an API server of ours: started, asked, ended.
+"""The operator's process on this machine, against an API server of ours: started, queried, stopped.
 
-Apart from the tests, because whoever asks how the whole process behaves needs one. It is the real
-`python -m kindling` from the working tree, told what to do by its environment alone.
+Apart from the tests, because each test of the process as a whole needs one. It is the real
+`python -m kindling` from the working tree, configured by its environment alone.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ STOP_SECONDS = 30.0
 READY_SECONDS = 60.0
 LEASE_LOST = 3
 """The exit status of one whose lease ran out."""
-STARTS_ANEW = 3
+MAX_RESTARTS = 3
 
 
 @dataclass
@@ -43,8 +43,8 @@ class OperatorProcess:
     port: int
     process: subprocess.Popen[bytes] = field(repr=False)
     _log: Path = field(repr=False)
-    starts_anew: int = 0
-    """How often it may yet lose its lease and be started anew."""
+    restarts_left: int = 0
+    """How often it may still lose its lease and be restarted."""
 
     def get(self, path: str) -> tuple[int, str]:
         """Status and text of one of its pages; status 0 where nothing answers."""
@@ -76,9 +76,9 @@ class OperatorProcess:
         return self._log.read_text(errors="replace")
 
     def ended(self) -> int | None:
-        """Its exit status; None while it runs, or is to be started anew."""
+        """Its exit status; None while it runs, or will be restarted."""
         status = self.process.poll()
-        return None if status == LEASE_LOST and self.starts_anew else status
+        return None if status == LEASE_LOST and self.restarts_left else status
 
     def wait_ready(self, timeout: float = READY_SECONDS) -> None:
         """Until /readyz says so: it works, or stands by. AssertionError, with its log, if it does not."""
@@ -95,7 +95,7 @@ class OperatorProcess:
         self.process.wait(timeout=STOP_SECONDS)
 
     def stop(self) -> int:
-        """Tell it to end, as the kubelet does, and return its exit status."""
+        """Send it SIGTERM, as the kubelet does, and return its exit status."""
         if self.process.poll() is None:
             self.process.terminate()
             try:
@@ -118,13 +118,13 @@ def operator(
 ) -> Iterator[OperatorProcess]:
     """Start it, and stop it on leaving. `namespaces` to watch, parted by commas; empty means all.
 
-    `env` is laid over what it is told by default; `source` runs another tree's `operator/src`.
-    The namespace of its Lease is made where it is missing. `kept` starts it anew, a few times and with a
-    warning, where its lease ran out, as the kubelet does: a machine that stands still for eight seconds is
-    no fault of its.
+    `env` is laid over its default environment; `source` runs another tree's `operator/src`.
+    The namespace of its Lease is created if it is missing. `kept` restarts it, a few times and with a
+    warning, if its lease ran out, as the kubelet does: if the machine stands still for eight seconds, that
+    is no fault of the operator.
     """
     port = port or _free_port()
-    told = {
+    full_env = {
         "PATH": os.environ.get("PATH", ""),
         "PYTHONPATH": str(source or SOURCE),
         "PYTHONUNBUFFERED": "1",
@@ -139,7 +139,7 @@ def operator(
         **allocator(),
         **env,
     }
-    _ensure_namespace(plane, told["KINDLING_NAMESPACE"])
+    _ensure_namespace(plane, full_env["KINDLING_NAMESPACE"])
     with tempfile.TemporaryDirectory(prefix="kindling-operator-") as folder:
         log = Path(folder) / "log"
 
@@ -147,14 +147,14 @@ def operator(
             with log.open("ab") as output:
                 return subprocess.Popen(
                     [sys.executable, "-m", "kindling"],
-                    env=told,
+                    env=full_env,
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=output,
                     start_new_session=True,
                 )
 
-        running = OperatorProcess(port, start(), log, STARTS_ANEW if kept else 0)
+        running = OperatorProcess(port, start(), log, MAX_RESTARTS if kept else 0)
         try:
             with _kubelet(running, start):
                 yield running
@@ -168,11 +168,11 @@ def _kubelet(running: OperatorProcess, start: Callable[[], subprocess.Popen[byte
     over = threading.Event()
 
     def keep() -> None:
-        while running.starts_anew and not over.wait(0.1):
+        while running.restarts_left and not over.wait(0.1):
             if running.process.poll() == LEASE_LOST:
-                warnings.warn("the operator's lease ran out, it is started anew", stacklevel=1)
+                warnings.warn("the operator's lease ran out, it is restarted", stacklevel=1)
                 running.process = start()
-                running.starts_anew -= 1
+                running.restarts_left -= 1
 
     thread = threading.Thread(target=keep)
     thread.start()

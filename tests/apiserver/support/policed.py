@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from infra import admission
@@ -17,12 +18,14 @@ from tests.apiserver.support.apiclient import Api, Json, Response
 from tests.apiserver.support.audit import wait_until
 from tests.apiserver.support.controlplane import ControlPlane
 from tests.apiserver.support.kinds import (
+    BACKUP,
     KINDS,
     MEMCACHED,
     MINIMAL_SPECS,
     MY_CUSTOM_RESOURCE,
     POSTGRESQL,
     PULSAR_CONSUMER,
+    RESTORE,
     Kind,
     merged,
 )
@@ -30,6 +33,7 @@ from tests.apiserver.support.kinds import (
 GROUP = "/apis/admissionregistration.k8s.io/v1"
 SECONDS = 30.0
 CREATE_PODS: PolicyRule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["create"]}
+CREATE_SERVICES: PolicyRule = {"apiGroups": [""], "resources": ["services"], "verbs": ["create"]}
 WRITE: Sequence[PolicyRule] = [
     {
         "apiGroups": [kind.manifest["spec"]["group"]],
@@ -43,6 +47,8 @@ TELLING: Mapping[str, Json] = {
     PULSAR_CONSUMER.id: {"image": "evil:1"},
     MEMCACHED.id: {"imagePullSecrets": [{"name": "a-registry"}]},
     MY_CUSTOM_RESOURCE.id: {},
+    BACKUP.id: {},
+    RESTORE.id: {"postgresql": {"passwordSecretRef": {"name": "a-password"}}},
 }
 """What nobody without further rights may ask for, by one CRD of each policy."""
 
@@ -92,29 +98,58 @@ class Users:
         way = with_rights(
             self._plane, self._api, namespace=name, account=name, rules=wide, own_rules=[*WRITE, *own]
         )
-        return User(self._api, self._clients.enter_context(closing(Api(way))), name)
+        user = User(self._api, self._clients.enter_context(closing(Api(way))), name)
+        given = [(WRITE[0], name), *((rule, "") for rule in wide[:1])]
+        for rule, namespace in given:
+            wait_until(
+                partial(_may, user.api, rule, namespace), seconds=SECONDS, what="the rights being in force"
+            )
+        return user
+
+
+def _may(api: Api, rule: PolicyRule, namespace: str) -> bool:
+    """The API server takes a moment to hear of a role. All of one role's rules come at once."""
+    attributes = {
+        "namespace": namespace,
+        "verb": rule["verbs"][0],
+        "group": rule["apiGroups"][0],
+        "resource": rule["resources"][0],
+        "name": next(iter(rule.get("resourceNames", ())), ""),
+    }
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    answer = api.create(path, {"spec": {"resourceAttributes": attributes}}).accepted()
+    return bool(answer["status"]["allowed"])
 
 
 @contextmanager
 def policed(plane: ControlPlane, api: Api, *, prefix: str, served: Sequence[str] = ()) -> Iterator[Users]:
     """The policies in force on entering, and gone on leaving."""
     policies = admission.policies([kind.manifest for kind in KINDS.values()], served=served)
-    for policy in policies:
-        api.create(f"{GROUP}/validatingadmissionpolicies", _object(policy.name, policy.spec)).accepted()
-        api.create(
-            f"{GROUP}/validatingadmissionpolicybindings", _object(policy.name, policy.binding)
-        ).accepted()
     with ExitStack() as clients:
         users = Users(plane, api, clients, prefix)
         nobody = users.new()
         try:
-            _wait(nobody, 403, "the policies being in force")
-            yield users
+            with created(api, policies):
+                _wait(nobody, 403, "the policies being in force")
+                yield users
         finally:
-            for policy in policies:
-                api.delete(f"{GROUP}/validatingadmissionpolicybindings/{policy.name}")
-                api.delete(f"{GROUP}/validatingadmissionpolicies/{policy.name}")
             _wait(nobody, 201, "the policies being gone")
+
+
+@contextmanager
+def created(api: Api, policies: Sequence[admission.Policy]) -> Iterator[None]:
+    """They and their bindings; the API server takes a moment to act by them, and to stop."""
+    try:
+        for policy in policies:
+            api.create(f"{GROUP}/validatingadmissionpolicies", _object(policy.name, policy.spec)).accepted()
+            api.create(
+                f"{GROUP}/validatingadmissionpolicybindings", _object(policy.name, policy.binding)
+            ).accepted()
+        yield
+    finally:
+        for policy in policies:
+            api.delete(f"{GROUP}/validatingadmissionpolicybindings/{policy.name}")
+            api.delete(f"{GROUP}/validatingadmissionpolicies/{policy.name}")
 
 
 def _wait(nobody: User, status: int, what: str) -> None:

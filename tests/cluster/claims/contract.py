@@ -17,7 +17,7 @@ from tests.cluster.stack import ROOT, Environment
 
 _FIGURE = re.compile(r"(?<![\w.:/-])\d+(?:\.\d+)?(?![\w/-]|\.\d)")
 _COMMAND = re.compile(r"`(kubectl (?:get|describe|logs) [^`]*)`")
-_GUIDES = "\n".join(path.read_text() for path in sorted((ROOT / "docs").rglob("*.md")))
+GUIDES = "\n".join(path.read_text() for path in sorted((ROOT / "docs").rglob("*.md")))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,12 +34,17 @@ class Evidence:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
-    """What a resource says, beside the evidence; `cells` is what `kubectl get -o wide` prints, by column."""
+class Reported:
+    """What a resource says, beside the evidence; `cells` is what `kubectl get -o wide` prints, by column.
+
+    `metrics` are the values of its series that the operator serves, and `reason` is their label of that name.
+    """
 
     environment: Environment
     resource: dict[str, Any]
     cells: Mapping[str, str]
+    metrics: Mapping[str, float]
+    reason: str
     evidence: Evidence
 
     @property
@@ -52,15 +57,19 @@ class Told:
         return self.evidence.facts
 
 
-Claim = Callable[[Told], None]
+Claim = Callable[[Reported], None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class KindClaims:
-    """How a kind's evidence is gathered, and its claims by their place: `status.replicas`, `column Size`."""
+    """How a kind's evidence is gathered, and its claims by their place: `status.replicas`, `column Size`.
+
+    `metrics` are those of its own metrics, by their name; COMMON_METRICS has the others.
+    """
 
     gather: Callable[[Environment, dict[str, Any]], Evidence]
     claims: Mapping[str, Claim]
+    metrics: Mapping[str, Claim] = field(default_factory=dict)
 
 
 def places(crd: dict[str, Any]) -> Iterator[str]:
@@ -80,55 +89,55 @@ def _leaves(schema: dict[str, Any], place: str) -> Iterator[str]:
         yield place
 
 
-def conditions_of(told: Told) -> dict[str, dict[str, Any]]:
-    return {item["type"]: item for item in told.status["conditions"]}
+def conditions_of(reported: Reported) -> dict[str, dict[str, Any]]:
+    return {item["type"]: item for item in reported.status["conditions"]}
 
 
-def _types(told: Told) -> None:
-    types = [item["type"] for item in told.status["conditions"]]
+def _types(reported: Reported) -> None:
+    types = [item["type"] for item in reported.status["conditions"]]
     assert len(types) == len(set(types))
-    assert set(told.evidence.conditions) <= set(types)
+    assert set(reported.evidence.conditions) <= set(types)
 
 
-def _truths(told: Told) -> None:
-    said = {type: item["status"] for type, item in conditions_of(told).items()}
-    assert {type: said[type] for type in told.evidence.conditions} == told.evidence.conditions
+def _truths(reported: Reported) -> None:
+    said = {type: item["status"] for type, item in conditions_of(reported).items()}
+    assert {type: said[type] for type in reported.evidence.conditions} == reported.evidence.conditions
 
 
-def _reasons(told: Told) -> None:
+def _reasons(reported: Reported) -> None:
     """Each is explained where a user looks for it."""
-    for item in told.status["conditions"]:
-        assert f"`{item['reason']}`" in _GUIDES, item["reason"]
+    for item in reported.status["conditions"]:
+        assert f"`{item['reason']}`" in GUIDES, item["reason"]
 
 
-def _messages(told: Told) -> None:
+def _messages(reported: Reported) -> None:
     """Each figure is true, and each command that looks works as it is printed."""
-    for item in told.status["conditions"]:
-        assert set(_FIGURE.findall(item["message"])) <= told.evidence.figures, item["message"]
+    for item in reported.status["conditions"]:
+        assert set(_FIGURE.findall(item["message"])) <= reported.evidence.figures, item["message"]
         for command in _COMMAND.findall(item["message"]):
-            told.environment.kubectl(*shlex.split(command)[1:])
+            reported.environment.kubectl(*shlex.split(command)[1:])
 
 
-def _generation(told: Told) -> None:
-    assert told.status["observedGeneration"] == told.resource["metadata"]["generation"]
+def _generation(reported: Reported) -> None:
+    assert reported.status["observedGeneration"] == reported.resource["metadata"]["generation"]
 
 
-def _generations(told: Told) -> None:
-    for item in told.status["conditions"]:
-        assert item["observedGeneration"] == told.resource["metadata"]["generation"]
+def _generations(reported: Reported) -> None:
+    for item in reported.status["conditions"]:
+        assert item["observedGeneration"] == reported.resource["metadata"]["generation"]
 
 
-def _times(told: Told) -> None:
-    made = datetime.fromisoformat(told.resource["metadata"]["creationTimestamp"])
-    for item in told.status["conditions"]:
+def _times(reported: Reported) -> None:
+    made = datetime.fromisoformat(reported.resource["metadata"]["creationTimestamp"])
+    for item in reported.status["conditions"]:
         assert made <= datetime.fromisoformat(item["lastTransitionTime"]) <= datetime.now(UTC)
 
 
-def _age(told: Told) -> None:
+def _age(reported: Reported) -> None:
     """kubectl's own rounding: seconds below two minutes, then minutes with seconds, then minutes."""
-    made = datetime.fromisoformat(told.resource["metadata"]["creationTimestamp"])
+    made = datetime.fromisoformat(reported.resource["metadata"]["creationTimestamp"])
     units = {"d": 86400, "h": 3600, "m": 60, "s": 1}
-    parts = re.findall(r"(\d+)([dhms])", told.cells["AGE"])
+    parts = re.findall(r"(\d+)([dhms])", reported.cells["AGE"])
     said = sum(int(number) * units[unit] for number, unit in parts)
     real = (datetime.now(UTC) - made).total_seconds()
     smallest = units[parts[-1][1]]
@@ -136,20 +145,31 @@ def _age(told: Told) -> None:
 
 
 def _truth_column(type: str) -> Claim:
-    def claim(told: Told) -> None:
-        assert told.cells[type.upper()] == told.evidence.conditions[type]
+    def claim(reported: Reported) -> None:
+        assert reported.cells[type.upper()] == reported.evidence.conditions[type]
 
     return claim
 
 
-def _reason_column(told: Told) -> None:
-    assert told.cells["REASON"] == conditions_of(told)["Ready"]["reason"]
+def _reason_column(reported: Reported) -> None:
+    assert reported.cells["REASON"] == conditions_of(reported)["Ready"]["reason"]
 
 
-def selects(told: Told, names: list[str]) -> None:
+def _ready_metric(reported: Reported) -> None:
+    assert reported.metrics["kindling_resource_ready"] == float(
+        reported.evidence.conditions["Ready"] == "True"
+    )
+
+
+def _reason_metric(reported: Reported) -> None:
+    assert reported.metrics["kindling_resource_ready_reason"] == 1
+    assert reported.reason == conditions_of(reported)["Ready"]["reason"]
+
+
+def selects(reported: Reported, names: list[str]) -> None:
     """What an autoscaler counts by status.selector are the very Pods of these names."""
-    namespace = told.resource["metadata"]["namespace"]
-    pods = told.environment.get("pods", "-n", namespace, "-l", told.status["selector"])["items"]
+    namespace = reported.resource["metadata"]["namespace"]
+    pods = reported.environment.get("pods", "-n", namespace, "-l", reported.status["selector"])["items"]
     assert sorted(pod["metadata"]["name"] for pod in pods) == sorted(names)
 
 
@@ -164,6 +184,10 @@ COMMON: dict[str, Claim] = {
     "column Ready": _truth_column("Ready"),
     "column Reason": _reason_column,
     "column Age": _age,
+}
+COMMON_METRICS: dict[str, Claim] = {
+    "kindling_resource_ready": _ready_metric,
+    "kindling_resource_ready_reason": _reason_metric,
 }
 AVAILABLE = _truth_column("Available")
 """For kinds with a column of that name."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import Any
 
-from tests.cluster.claims.contract import AVAILABLE, COMMON, Evidence, KindClaims, Told, selects
+from tests.cluster.claims.contract import AVAILABLE, COMMON, Claim, Evidence, KindClaims, Reported, selects
 from tests.cluster.stack import Environment
 from tests.cluster.test_memcached import talk
 
@@ -18,10 +19,12 @@ def gather(environment: Environment, resource: dict[str, Any]) -> Evidence:
     pods = environment.get("pods", "-n", meta["namespace"], "-l", selector)["items"]
     port = resource["spec"].get("containerPort", 11211)
     answering = {}
+    counters: Counter[str] = Counter()
     for pod in pods:
-        said = talk(environment, pod["status"]["podIP"], port, "stats settings")
+        said = talk(environment, pod["status"]["podIP"], port, "stats settings", "stats")
         if found := re.search(r"STAT tcpport (\d+)\r?\n", said):
             answering[f"{pod['status']['podIP']}:{found[1]}"] = pod["metadata"]["name"]
+        counters.update({name: int(value) for name, value in re.findall(r"STAT (\w+) (\d+)\r?\n", said)})
     wanted = resource["spec"].get("size", 1)
     complete = len(answering) == len(pods) == wanted
     return Evidence(
@@ -32,24 +35,71 @@ def gather(environment: Environment, resource: dict[str, Any]) -> Evidence:
             "Degraded": "False",
         },
         figures=frozenset({str(len(answering)), str(wanted)}),
-        facts={"servers": sorted(answering), "pods": sorted(answering.values()), "wanted": wanted},
+        facts={
+            "servers": sorted(answering),
+            "pods": sorted(answering.values()),
+            "wanted": wanted,
+            "counters": counters,
+            "asked": bool(resource["spec"].get("statistics")),
+        },
     )
 
 
-def _replicas(told: Told) -> None:
-    assert told.status["replicas"] == len(told.facts["servers"])
+def _replicas(reported: Reported) -> None:
+    assert reported.status["replicas"] == len(reported.facts["servers"])
 
 
-def _servers(told: Told) -> None:
-    assert sorted(told.status["serverList"]) == told.facts["servers"]
+def _servers(reported: Reported) -> None:
+    assert sorted(reported.status["serverList"]) == reported.facts["servers"]
 
 
-def _selector(told: Told) -> None:
-    selects(told, told.facts["pods"])
+def _selector(reported: Reported) -> None:
+    selects(reported, reported.facts["pods"])
 
 
-def _size(told: Told) -> None:
-    assert told.cells["SIZE"] == str(told.facts["wanted"])
+def _statistics(reported: Reported) -> dict[str, Any]:
+    """Empty where they are not asked for. All ready caches have answered, for all are awaited."""
+    found: dict[str, Any] = reported.status.get("statistics", {})
+    assert bool(found) == reported.facts["asked"]
+    return found
+
+
+def _asked(reported: Reported) -> None:
+    if found := _statistics(reported):
+        assert found["servers"] == len(reported.facts["servers"])
+
+
+def _message(reported: Reported) -> None:
+    assert "message" not in _statistics(reported)
+
+
+def _count(field: str, counter: str) -> Claim:
+    """The first two digits of what the caches count, as they are written; the rest of them is 0."""
+
+    def claim(reported: Reported) -> None:
+        if found := _statistics(reported):
+            real = str(reported.facts["counters"][counter])
+            assert str(found[field]) == real[:2] + "0" * len(real[2:])
+
+    return claim
+
+
+def _ratio(reported: Reported) -> str:
+    counters = reported.facts["counters"]
+    reads = counters["get_hits"] + counters["get_misses"]
+    return str(counters["get_hits"] * 100 // reads) if reported.facts["asked"] and reads else ""
+
+
+def _hit_ratio(reported: Reported) -> None:
+    assert str(_statistics(reported).get("hitRatioPercent", "")) == _ratio(reported)
+
+
+def _hit_ratio_column(reported: Reported) -> None:
+    assert reported.cells["HITRATIO"] == _ratio(reported)
+
+
+def _size(reported: Reported) -> None:
+    assert reported.cells["SIZE"] == str(reported.facts["wanted"])
 
 
 CLAIMS = KindClaims(
@@ -59,6 +109,13 @@ CLAIMS = KindClaims(
         "status.replicas": _replicas,
         "status.serverList[]": _servers,
         "status.selector": _selector,
+        "status.statistics.servers": _asked,
+        "status.statistics.hitRatioPercent": _hit_ratio,
+        "status.statistics.items": _count("items", "curr_items"),
+        "status.statistics.bytes": _count("bytes", "bytes"),
+        "status.statistics.evictions": _count("evictions", "evictions"),
+        "status.statistics.message": _message,
+        "column HitRatio": _hit_ratio_column,
         "column Size": _size,
         "column Available": AVAILABLE,
     },

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.cluster.claims.contract import COMMON, Evidence, KindClaims, Told
+from tests.cluster.claims.contract import COMMON, Evidence, KindClaims, Reported
 from tests.cluster.stack import Environment
 
 
@@ -17,16 +17,16 @@ def gather(environment: Environment, resource: dict[str, Any]) -> Evidence:
     )
 
 
-def _healthy(told: Told) -> None:
-    assert told.status["Healthy"] is told.facts["there"]
+def _healthy(reported: Reported) -> None:
+    assert reported.status["Healthy"] is reported.facts["there"]
 
 
-def _friend_column(told: Told) -> None:
-    assert told.cells["FRIEND"] == told.facts["friend"]
+def _friend_column(reported: Reported) -> None:
+    assert reported.cells["FRIEND"] == reported.facts["friend"]
 
 
-def _healthy_column(told: Told) -> None:
-    assert told.cells["HEALTHY"] == str(told.facts["there"]).lower()
+def _healthy_column(reported: Reported) -> None:
+    assert reported.cells["HEALTHY"] == str(reported.facts["there"]).lower()
 
 
 CLAIMS = KindClaims(

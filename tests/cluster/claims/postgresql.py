@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from typing import Any
 
-from tests.cluster.claims.contract import COMMON, Evidence, KindClaims, Told
+from tests.cluster.claims.contract import COMMON, GUIDES, Claim, Evidence, KindClaims, Reported
 from tests.cluster.stack import Environment
 
 # One login, as an application has it: through the Service, with what the binding says.
 _ASK = """select json_build_object(
     'address', host(inet_server_addr()), 'user', current_user, 'database', current_database(),
     'owner', (select pg_get_userbyid(datdba) from pg_database where datname = current_database()))"""
+
+# What there is of roles and databases, by name.
+_MADE = """select json_build_object(
+    'roles', (select json_object_agg(rolname, json_build_object('login', rolcanlogin, 'limit', rolconnlimit,
+        'groups', (select coalesce(json_agg(g.rolname order by g.rolname), '[]') from pg_auth_members m
+            join pg_roles g on g.oid = m.roleid where m.member = r.oid))) from pg_roles r),
+    'databases', (select json_object_agg(datname, json_build_object('owner', pg_get_userbyid(datdba)))
+        from pg_database))"""
 
 
 def gather(environment: Environment, resource: dict[str, Any]) -> Evidence:
@@ -29,31 +38,129 @@ def gather(environment: Environment, resource: dict[str, Any]) -> Evidence:
     serves = bool(answer) and answer["owner"] == answer["user"] == answer["database"]
     waits = bool(pending.split())
     paused = resource["spec"].get("paused", False)
+    made = json.loads(environment.kubectl(*psql, _MADE))
+    complete = all(
+        _is_made(item, what, made, user=answer.get("user"))
+        for what in ("roles", "databases")
+        for item in resource["spec"].get(what) or []
+    )
     return Evidence(
         conditions={
-            "Ready": str(serves and not waits),
+            "Ready": str(serves and not waits and complete),
             "Available": str(serves),
             "Progressing": str(waits and not paused),
-            "Degraded": str(not serves),
+            "Degraded": str(not serves or not complete),
         },
         facts={
             "answer": answer,
             "serves": serves,
             "version": re.fullmatch(r"postgres \(PostgreSQL\) (\d+\.\d+).*", said.strip())[1],  # type: ignore[index]
             "pending": pending.split(),
+            "made": made,
+            "inside": lambda database, query: environment.kubectl(
+                *inside, "psql", "--no-psqlrc", "-U", "kindling", "-d", database, "-tA", "-c", query
+            ),
             "identifier": re.search(r"^Database system identifier: *(\d+)$", control, re.MULTILINE)[1],  # type: ignore[index]
         },
     )
 
 
-def _phase(told: Told) -> None:
-    assert told.status["pgPhase"] == ("up" if told.facts["serves"] else "Failed")
+def _is_made(item: dict[str, Any], what: str, made: dict[str, Any], *, user: str | None) -> bool:
+    """Whether the server has it as the spec says, as far as one look from outside shows."""
+    wanted: dict[str, Any] = {"owner": item.get("owner", user)}
+    if what == "roles":
+        groups = sorted(item.get("memberOf", []))
+        wanted = {
+            "login": item.get("login", False),
+            "limit": item.get("connectionLimit", -1),
+            "groups": groups,
+        }
+    return bool(made[what].get(item["name"]) == wanted)
 
 
-def _active(told: Told) -> None:
+def _items(reported: Reported, what: str) -> dict[str, dict[str, Any]]:
+    """Those of the spec, all of them and no others: whoever left it is dropped by then."""
+    said = {item["name"]: item for item in reported.status.get(what, [])}
+    assert list(said) == [item["name"] for item in reported.resource["spec"].get(what, [])]
+    return said
+
+
+def _item_names(what: str) -> Claim:
+    def claim(reported: Reported) -> None:
+        _items(reported, what)
+
+    return claim
+
+
+def _item_ready(what: str) -> Claim:
+    def claim(reported: Reported) -> None:
+        """Ready is what the server has as the spec says: owner, memberships, login."""
+        for item in reported.resource["spec"].get(what, []):
+            made = _is_made(item, what, reported.facts["made"], user=reported.facts["answer"]["user"])
+            assert _items(reported, what)[item["name"]]["ready"] is made, item["name"]
+
+    return claim
+
+
+def _item_reason(what: str) -> Claim:
+    def claim(reported: Reported) -> None:
+        for item in _items(reported, what).values():
+            assert (item["reason"] == "Applied") is item["ready"]
+            assert f"`{item['reason']}`" in GUIDES, item["reason"]
+
+    return claim
+
+
+def _item_message(what: str) -> Claim:
+    def claim(reported: Reported) -> None:
+        for item in _items(reported, what).values():
+            assert bool(item.get("message")) is not item["ready"]
+
+    return claim
+
+
+def _item_policy(what: str) -> Claim:
+    def claim(reported: Reported) -> None:
+        for item in reported.resource["spec"].get(what, []):
+            policy = _items(reported, what)[item["name"]]["reclaimPolicy"]
+            assert policy == item.get("reclaimPolicy", "Retain")
+
+    return claim
+
+
+def _role_binding(reported: Reported) -> None:
+    """Each login is one with which an application gets in, through the Service, as the Secret says."""
+    meta = reported.resource["metadata"]
+    for item in reported.resource["spec"].get("roles", []):
+        said = _items(reported, "roles")[item["name"]]
+        assert ("binding" in said) is item.get("login", False) or not said["ready"]
+        if said["ready"] and item.get("login"):
+            secret = reported.environment.get("secret", said["binding"]["name"], "-n", meta["namespace"])
+            bound = {key: base64.b64decode(secret["data"][key]).decode() for key in ("username", "database")}
+            asked = "select current_user || ' ' || current_database()"
+            answer = reported.environment.psql(meta["name"], asked, secret=said["binding"]["name"])
+            assert answer == f"{item['name']} {bound['database']}"
+
+
+def _extensions(reported: Reported) -> None:
+    query = "select json_object_agg(extname, extversion) from pg_extension"
+    for item in reported.resource["spec"].get("databases", []):
+        said = _items(reported, "databases")[item["name"]]
+        if said["ready"]:
+            has = json.loads(reported.facts["inside"](item["name"], query))
+            wanted = [extension["name"] for extension in item.get("extensions", [])]
+            versions = {each["name"]: each["version"] for each in said.get("extensions", [])}
+            assert versions == {name: has[name] for name in wanted}
+
+
+def _phase(reported: Reported) -> None:
+    assert reported.status["pgPhase"] == ("up" if reported.facts["serves"] else "Failed")
+
+
+def _active(reported: Reported) -> None:
     """The Pod that answered is the one it names; what it has no use for is not there."""
-    active = dict(told.status["active"])
-    pod = told.environment.get("pod", active["name"], "-n", active["namespace"])
+    active = dict(reported.status["active"])
+    pod = reported.environment.get("pod", active["name"], "-n", active["namespace"])
     assert active == {
         "apiVersion": pod["apiVersion"],
         "kind": pod["kind"],
@@ -61,45 +168,54 @@ def _active(told: Told) -> None:
         "name": pod["metadata"]["name"],
         "uid": pod["metadata"]["uid"],
     }
-    assert told.facts["answer"]["address"] == pod["status"]["podIP"]
+    assert reported.facts["answer"]["address"] == pod["status"]["podIP"]
 
 
-def _version(told: Told) -> None:
-    assert told.status["version"] == told.facts["version"]
+def _version(reported: Reported) -> None:
+    assert reported.status["version"] == reported.facts["version"]
 
 
-def _image(told: Told) -> None:
+def _image(reported: Reported) -> None:
     """What the Pod was made of, not what its StatefulSet has by now."""
-    meta = told.resource["metadata"]
+    meta = reported.resource["metadata"]
     where = "jsonpath={.spec.containers[?(@.name=='postgres')].image}"
-    pod = told.environment.kubectl("get", "pod", f"{meta['name']}-0", "-n", meta["namespace"], "-o", where)
-    assert told.status["image"] == pod.strip()
+    pod = reported.environment.kubectl(
+        "get", "pod", f"{meta['name']}-0", "-n", meta["namespace"], "-o", where
+    )
+    assert reported.status["image"] == pod.strip()
 
 
-def _pending(told: Told) -> None:
-    assert told.status.get("pendingRestart", []) == told.facts["pending"]
+def _pending(reported: Reported) -> None:
+    assert reported.status.get("pendingRestart", []) == reported.facts["pending"]
 
 
-def _identifier(told: Told) -> None:
+def _identifier(reported: Reported) -> None:
     """Of ephemeral data, which is meant to go, nothing is recorded."""
-    ephemeral = (told.resource["spec"].get("storage") or {}).get("ephemeral", False)
-    assert told.status.get("systemIdentifier") == (None if ephemeral else told.facts["identifier"])
+    ephemeral = (reported.resource["spec"].get("storage") or {}).get("ephemeral", False)
+    assert reported.status.get("systemIdentifier") == (None if ephemeral else reported.facts["identifier"])
 
 
-def _binding(told: Told) -> None:
+def _binding(reported: Reported) -> None:
     """The evidence was had with this Secret, under the name that `Environment.psql` knows."""
-    assert told.status["binding"]["name"] == f"{told.resource['metadata']['name']}-binding"
-    assert told.facts["answer"]["user"]
+    assert reported.status["binding"]["name"] == f"{reported.resource['metadata']['name']}-binding"
+    assert reported.facts["answer"]["user"]
 
 
-def _phase_column(told: Told) -> None:
-    assert told.cells["PHASE"] == ("up" if told.facts["serves"] else "Failed")
+def _phase_column(reported: Reported) -> None:
+    assert reported.cells["PHASE"] == ("up" if reported.facts["serves"] else "Failed")
 
 
-def _version_column(told: Told) -> None:
-    assert told.cells["VERSION"] == told.facts["version"]
+def _version_column(reported: Reported) -> None:
+    assert reported.cells["VERSION"] == reported.facts["version"]
 
 
+_OF_ITEMS = {
+    "name": _item_names,
+    "ready": _item_ready,
+    "reason": _item_reason,
+    "message": _item_message,
+    "reclaimPolicy": _item_policy,
+}
 _REFERENCE = ("apiVersion", "kind", "namespace", "name", "uid", "resourceVersion", "fieldPath")
 
 CLAIMS = KindClaims(
@@ -113,6 +229,14 @@ CLAIMS = KindClaims(
         "status.pendingRestart[]": _pending,
         "status.systemIdentifier": _identifier,
         "status.binding.name": _binding,
+        **{
+            f"status.{what}[].{field}": claim(what)
+            for what in ("roles", "databases")
+            for field, claim in _OF_ITEMS.items()
+        },
+        "status.roles[].binding.name": _role_binding,
+        "status.databases[].extensions[].name": _extensions,
+        "status.databases[].extensions[].version": _extensions,
         "column Phase": _phase_column,
         "column Version": _version_column,
     },

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from infra.components import broker
-from tests.cluster.claims.contract import COMMON, Claim, Evidence, KindClaims, Told, selects
+from tests.cluster.claims.contract import COMMON, Claim, Evidence, KindClaims, Reported, selects
 from tests.cluster.stack import Environment
 
 STATS = "/admin/v2/persistent/public/default/{topic}/stats"
@@ -51,47 +51,47 @@ def gather(environment: Environment, resource: dict[str, Any]) -> Evidence:
     )
 
 
-def _server(told: Told) -> None:
+def _server(reported: Reported) -> None:
     """The broker that this address leads to is the one that was asked."""
-    if told.facts["connected"]:
-        env = _env(told)
-        assert told.status["server"] == told.resource["spec"]["serverAddress"]
-        assert env["PULSAR_SERVER"] == told.status["server"]
+    if reported.facts["connected"]:
+        env = _env(reported)
+        assert reported.status["server"] == reported.resource["spec"]["serverAddress"]
+        assert env["PULSAR_SERVER"] == reported.status["server"]
 
 
-def _topic(told: Told) -> None:
-    assert _env(told)["PULSAR_TOPIC"] == told.status["topic"]
-    assert told.status["topic"].rpartition("/")[2] == told.facts["topic"]
+def _topic(reported: Reported) -> None:
+    assert _env(reported)["PULSAR_TOPIC"] == reported.status["topic"]
+    assert reported.status["topic"].rpartition("/")[2] == reported.facts["topic"]
 
 
-def _subscription(told: Told) -> None:
+def _subscription(reported: Reported) -> None:
     """Whoever is connected is so under this name: the broker was asked for it."""
-    assert _env(told)["PULSAR_SUBSCRIPTION_NAME"] == told.status["subscription"]
-    assert told.status["subscription"] == told.resource["spec"]["subscriptionName"]
+    assert _env(reported)["PULSAR_SUBSCRIPTION_NAME"] == reported.status["subscription"]
+    assert reported.status["subscription"] == reported.resource["spec"]["subscriptionName"]
 
 
-def _replicas(told: Told) -> None:
+def _replicas(reported: Reported) -> None:
     """Pods, connected or not."""
-    assert told.status["replicas"] == len(_pods(told))
+    assert reported.status["replicas"] == len(_pods(reported))
 
 
-def _selector(told: Told) -> None:
-    selects(told, _pods(told))
+def _selector(reported: Reported) -> None:
+    selects(reported, _pods(reported))
 
 
-def _pods(told: Told) -> list[str]:
+def _pods(reported: Reported) -> list[str]:
     """The names of the Pods of the Deployment's own selector."""
-    meta = told.resource["metadata"]
-    deployment = told.environment.get("deployment", f"{meta['name']}-deployment", "-n", meta["namespace"])
+    meta = reported.resource["metadata"]
+    deployment = reported.environment.get("deployment", f"{meta['name']}-deployment", "-n", meta["namespace"])
     selector = ",".join(f"{k}={v}" for k, v in deployment["spec"]["selector"]["matchLabels"].items())
-    pods = told.environment.get("pods", "-n", meta["namespace"], "-l", selector)["items"]
+    pods = reported.environment.get("pods", "-n", meta["namespace"], "-l", selector)["items"]
     return [pod["metadata"]["name"] for pod in pods]
 
 
-def _env(told: Told) -> dict[str, str]:
-    """What the consumers were told, as their Deployment has it."""
-    meta = told.resource["metadata"]
-    deployment = told.environment.get("deployment", f"{meta['name']}-deployment", "-n", meta["namespace"])
+def _env(reported: Reported) -> dict[str, str]:
+    """What the consumers were reported, as their Deployment has it."""
+    meta = reported.resource["metadata"]
+    deployment = reported.environment.get("deployment", f"{meta['name']}-deployment", "-n", meta["namespace"])
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     return {item["name"]: item.get("value", "") for item in container["env"]}
 
@@ -99,8 +99,8 @@ def _env(told: Told) -> dict[str, str]:
 def _column(name: str) -> Claim:
     """It prints the field of that name, whose own claim compares it."""
 
-    def claim(told: Told) -> None:
-        assert told.cells[name.upper()] == str(told.status[name])
+    def claim(reported: Reported) -> None:
+        assert reported.cells[name.upper()] == str(reported.status[name])
 
     return claim
 

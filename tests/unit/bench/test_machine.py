@@ -1,4 +1,4 @@
-"""By what machines are told apart."""
+"""Which of its properties describe a machine in the results."""
 
 from __future__ import annotations
 
@@ -29,6 +29,6 @@ def test_machines_with_other_processors_are_others(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "processor\t: 0\nCPU implementer\t: 0x41\n"])
-def test_a_kernel_that_tells_no_model_is_no_fault(tmp_path: Path, text: str) -> None:
+def test_a_kernel_without_a_model_is_no_error(tmp_path: Path, text: str) -> None:
     (tmp_path / "cpuinfo").write_text(text)
     assert ", ," not in machine(tmp_path / "cpuinfo")

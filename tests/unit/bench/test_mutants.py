@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.mutants import Mutant, compiled, mutants
-from bench.mutation import Report
+from bench.mutation import MutationReport
 
 
 def of(text: str, folder: Path) -> list[Mutant]:
@@ -86,8 +86,8 @@ def mutant(path: str, line: int, fault: str) -> Mutant:
     return Mutant(path, line, line, fault)
 
 
-def test_again_tells_which_survivors_are_noticed_by_now_wherever_they_have_moved() -> None:
-    before = Report.of(
+def test_again_reports_which_survivors_are_noticed_now_wherever_they_moved() -> None:
+    before = MutationReport.of(
         {
             mutant("a.py", 1, "seen"): "noticed",
             mutant("a.py", 2, "never seen"): "survived",

@@ -1,4 +1,4 @@
-"""What the measurement is told on its command line, and what it will not be told."""
+"""The command line of the measurement: what it means, and which values are rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures in bench/README.md are those of the results beside it, and are told as they are."""
+"""The figures in bench/README.md are those of the results beside it, without any change."""
 
 from __future__ import annotations
 
@@ -87,6 +87,6 @@ def test_each_mark_gets_the_figures_of_its_own_file() -> None:
         ("<!-- figures of a.json: python3 -m bench.readme_tables -->\n", "of a.json have no end"),
     ],
 )
-def test_marks_that_are_missing_are_told(readme: str, said: str) -> None:
+def test_missing_marks_are_an_error(readme: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         readme_tables.put(readme, lambda _: Results({"cells": [cell("kindling", "memcached", 100, 1)]}))

@@ -107,7 +107,7 @@ def test_a_goal_that_is_missed_is_said_to_be(figures: dict[str, float], missed: 
 
 
 @pytest.mark.parametrize(("more", "met"), [(1, True), (2, False)])
-def test_requests_that_grow_faster_than_the_resources_are_told(more: int, met: bool) -> None:
+def test_the_report_marks_requests_that_grow_faster_than_the_resources(more: int, met: bool) -> None:
     results = found()
     for one in results["cells"]:
         one["count"] = count = {100: 1000, 1000: 5000}[one["count"]]
@@ -158,7 +158,7 @@ def test_a_run_that_has_only_begun_has_a_page() -> None:
     assert "Medians of all rounds" in report.render(found() | {"cells": []})
 
 
-def test_of_each_size_the_rounds_are_told() -> None:
+def test_the_report_has_the_number_of_rounds_of_each_size() -> None:
     results = found()
     results["cells"] = [one for one in results["cells"] if (one["count"], one["round"]) != (1000, 2)]
     made = report.render(results)

@@ -31,8 +31,8 @@ class Listener(socketserver.ThreadingTCPServer):
     daemon_threads = True
 
     def __init__(self, answer: bytes) -> None:
-        self.heard: Queue[bytes] = Queue()
-        super().__init__(("127.0.0.1", 0), Answer)
+        self.frames: Queue[bytes] = Queue()
+        super().__init__(("127.0.0.1", 0), BrokerHandler)
         self.answer = answer
 
     @property
@@ -40,12 +40,12 @@ class Listener(socketserver.ThreadingTCPServer):
         return int(self.server_address[1])
 
 
-class Answer(socketserver.BaseRequestHandler):
+class BrokerHandler(socketserver.BaseRequestHandler):
     def handle(self) -> None:
         assert isinstance(self.server, Listener)
         with suppress(ConnectionError):
             if frame := self.request.recv(4096):
-                self.server.heard.put(frame)
+                self.server.frames.put(frame)
             self.request.sendall(self.server.answer)
 
 
@@ -88,7 +88,7 @@ def test_one_host_that_refuses_is_enough(listen: Listen) -> None:
 def test_frame_is_what_it_says_it_is(listen: Listen, size: int) -> None:
     listener = listen(FAILED)
     refused(broker(listener), token="t" * size)
-    frame = listener.heard.get(timeout=60)
+    frame = listener.frames.get(timeout=60)
     if size < 4096:
         assert int.from_bytes(frame[:4], "big") == len(frame) - 4
         assert int.from_bytes(frame[4:8], "big") == len(frame) - 8

@@ -1,4 +1,4 @@
-"""What the kubelet is told, at each age of the last turn and of the last connection; over real HTTP."""
+"""The kubelet's probes over real HTTP, at each age of the loop's last turn and of the last connection."""
 
 from __future__ import annotations
 
@@ -61,6 +61,14 @@ def test_loop_that_does_not_turn_is_restarted(health: Health, clock: Clock) -> N
     assert "has not turned for 61 s" in (health.unhealthy() or "")
     health.turn()
     assert health.unhealthy() is None
+
+
+def test_handler_that_does_not_end_is_restarted(health: Health) -> None:
+    taken = [89.0]
+    health.watch_handler(lambda: taken[0], 90.0)
+    assert health.unhealthy() is None
+    taken[0] = 91.0
+    assert health.unhealthy() == "a call of the handler has taken 91 s"
 
 
 def test_broker_lost_for_long_is_reason_to_restart(health: Health, clock: Clock, link: Link) -> None:

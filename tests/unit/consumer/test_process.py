@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from pulsar_consumer.python_handler import digest
 
 IMAGE = Path(__file__).resolve().parents[3] / "operator" / "images" / "pulsar-consumer"
 
@@ -72,7 +73,7 @@ def ask(environment: dict[str, str], path: str) -> int | None:
         return None
 
 
-def test_without_a_broker_it_lives_unready_and_stops_when_told(
+def test_without_a_broker_it_runs_unready_and_stops_on_sigterm(
     environment: dict[str, str], start: Callable[..., subprocess.Popen[str]]
 ) -> None:
     process = start()
@@ -104,7 +105,7 @@ def test_without_a_broker_it_lives_unready_and_stops_when_told(
         ({"PULSAR_SERVER": "pulsar://[::1]:6650"}, "InvalidAddress: invalid hostname: [::1]:6650"),
     ],
 )
-def test_what_trying_again_does_not_mend_is_left_as_one_line(
+def test_an_error_that_no_retry_fixes_is_one_line(
     environment: dict[str, str], start: Callable[..., subprocess.Popen[str]], env: dict[str, str], line: str
 ) -> None:
     process = start(**env)
@@ -113,6 +114,64 @@ def test_what_trying_again_does_not_mend_is_left_as_one_line(
     assert Path(environment["PULSAR_TERMINATION_LOG"]).read_text() == line
     assert line in error
     assert out == ""
+
+
+def coded(folder: Path, code: str) -> dict[str, str]:
+    """The variables of a handler in Python, as it was mounted for a new Pod."""
+    files = folder / "files"
+    files.mkdir(exist_ok=True)
+    (files / "orders.py").write_text(code)
+    return {
+        "PULSAR_HANDLER_PYTHON": "orders:handle",
+        "PULSAR_HANDLER_HASH": digest({"orders.py": code.encode()}),
+        "PULSAR_HANDLER_FILES": str(files),
+        "PULSAR_HANDLER_COPIES": str(folder / "copies"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("code", "line"),
+    [
+        (
+            "import nowhere_at_all",
+            "HandlerUnavailable: orders.py cannot be imported: "
+            "ModuleNotFoundError: No module named 'nowhere_at_all'",
+        ),
+        ("def other(message): ...", "HandlerUnavailable: orders.py has no 'handle'"),
+        (
+            "import os; raise ValueError(os.environ['PASSWORD'])",
+            "HandlerUnavailable: orders.py cannot be imported: ValueError: $PASSWORD",
+        ),
+    ],
+)
+def test_handler_that_is_not_available_is_left_as_one_line_and_nothing_is_consumed(
+    environment: dict[str, str],
+    start: Callable[..., subprocess.Popen[str]],
+    tmp_path: Path,
+    code: str,
+    line: str,
+) -> None:
+    process = start(**coded(tmp_path, code), PASSWORD="canary-93b1")
+    _, error = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert Path(environment["PULSAR_TERMINATION_LOG"]).read_text() == line
+    assert line in error
+
+
+def test_handler_is_loaded_while_there_is_no_broker(
+    environment: dict[str, str], start: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    loaded = tmp_path / "loaded"
+    process = start(
+        **coded(tmp_path, f"open({str(loaded)!r}, 'w').close()\nasync def handle(message): ..."),
+        PULSAR_DEAD_LETTER_TOPIC="dead",
+    )
+    deadline = time.monotonic() + 20
+    while not loaded.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert ask(environment, "/readyz") == 503
+    assert process.poll() is None
 
 
 def test_producer_says_what_failed(start: Callable[..., subprocess.Popen[str]]) -> None:

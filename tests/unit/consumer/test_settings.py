@@ -8,13 +8,19 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pulsar_consumer.settings import BadSetting, Broker, Consumer, Producer
+from pulsar_consumer.settings import BadSetting, Broker, Consumer, Handling, Http, Producer, Python
 
 LEAST = {
     "PULSAR_SERVER": "pulsar://localhost:6650",
     "PULSAR_TOPIC": "my-topic",
     "PULSAR_SUBSCRIPTION_NAME": "first-subscription",
 }
+HANDLING = [
+    "PULSAR_HANDLER_PYTHON",
+    "PULSAR_HANDLER_URL",
+    "PULSAR_HANDLER_CONCURRENCY",
+    "PULSAR_RETRY_FACTOR",
+]
 SENDING = {"PULSAR_SERVER": "pulsar://localhost:6650", "PULSAR_TOPIC": "t", "PULSAR_MESSAGE": "hello"}
 
 
@@ -75,7 +81,61 @@ def test_wrong_count_is_named(count: str) -> None:
         Producer.load({**SENDING, "PULSAR_COUNT": count})
 
 
-@given(st.dictionaries(st.sampled_from([*LEAST, "PULSAR_HEALTH_PORT", "PULSAR_COUNT"]), st.text(max_size=6)))
+def test_without_a_handler_messages_are_printed() -> None:
+    assert Consumer.load({**LEAST, "PULSAR_OUTPUT_TOPIC": "t"}).handling is None
+
+
+def test_handler_is_read_with_its_defaults() -> None:
+    python = {"PULSAR_HANDLER_PYTHON": "orders:handle", "PULSAR_HANDLER_HASH": "abc"}
+    found = Consumer.load({**LEAST, **python}).handling
+    assert found == Handling(
+        handler=Python(
+            name="orders:handle",
+            hash="abc",
+            files=Path("/etc/kindling/handler"),
+            copies=Path("/tmp/handler"),
+            timeout_seconds=60,
+        ),
+        concurrency=1,
+        output_topic="",
+        dead_letter_topic="",
+        max_deliveries=5,
+        backoff_initial_seconds=1,
+        backoff_factor=2,
+        backoff_max_seconds=60,
+        marker=Path("/tmp/handler-failing"),
+    )
+    http = Consumer.load({**LEAST, "PULSAR_HANDLER_URL": "http://a/b", "PULSAR_HANDLER_TIMEOUT_SECONDS": "7"})
+    assert http.handling is not None
+    assert http.handling.handler == Http(url="http://a/b", timeout_seconds=7)
+
+
+@pytest.mark.parametrize(
+    ("env", "said"),
+    [
+        (
+            {"PULSAR_HANDLER_PYTHON": "orders.handle"},
+            "PULSAR_HANDLER_PYTHON='orders.handle': set it to MODULE",
+        ),
+        ({"PULSAR_HANDLER_PYTHON": "orders:handle"}, "PULSAR_HANDLER_HASH='': it must be set"),
+        ({"PULSAR_HANDLER_URL": "ftp://a"}, "PULSAR_HANDLER_URL='ftp://a': set it to http://"),
+        (
+            {"PULSAR_HANDLER_URL": "http://a", "PULSAR_RETRY_FACTOR": "0.5"},
+            "PULSAR_RETRY_FACTOR='0.5': set it to a number, 1 to 10",
+        ),
+    ],
+)
+def test_wrong_handler_is_named(env: dict[str, str], said: str) -> None:
+    with pytest.raises(BadSetting) as raised:
+        Consumer.load({**LEAST, **env})
+    assert said in str(raised.value)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from([*LEAST, "PULSAR_HEALTH_PORT", "PULSAR_COUNT", *HANDLING]), st.text(max_size=6)
+    )
+)
 def test_any_environment_is_read_or_refused(env: dict[str, str]) -> None:
     for load in (Consumer.load, Producer.load):
         with suppress(BadSetting):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-AGGREGATIONS = ("sum", "max", "min")
+AGGREGATIONS = ("sum", "max", "min", "count")
 # By name: the types of the arguments, in order.
 FUNCTIONS = {
     "rate": ("range",),
@@ -13,6 +13,7 @@ FUNCTIONS = {
     "min_over_time": ("range",),
     "absent": ("vector",),
     "histogram_quantile": ("number", "vector"),
+    "time": (),
 }
 OPERATORS = ("+", "-", "*", "/", "==", "!=", ">", "<", ">=", "<=", "and", "or", "unless")
 MATCHERS = ("=", "!=", "=~", "!~")
@@ -87,7 +88,7 @@ class Expression:
             if (found := self._expression()) != type:
                 raise NotPromQL(f"{function} takes a {type}, not a {found}")
         self._take(")")
-        return "vector"
+        return "number" if function == "time" else "vector"
 
     def _selector(self, metric: str) -> str:
         if not re.fullmatch(r"[A-Za-z_:][\w:]*", metric) or self._next == "(":
@@ -100,6 +101,8 @@ class Expression:
                 self._take(*MATCHERS)
                 if not self._take().startswith('"'):
                     raise NotPromQL(f"a label of {metric} is compared with no text")
+                if self._next != "}":
+                    self._take(",")
             self._take("}")
         self.selectors.append((metric, labels))
         if self._next != "[":

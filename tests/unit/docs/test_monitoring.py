@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
 import prometheus_client.parser
 import pytest
 import yaml
+from kindling.engine.resource_metrics import catalogue
 from kindling.kube.resources import ResourceType
 
 from infra.paths import REPOSITORY
+from tests.unit.docs import dashboards
 from tests.unit.docs.pages import rows, text
+from tests.unit.docs.panels import DASHBOARDS
 from tests.unit.docs.promql import Expression, NotPromQL
 from tests.unit.operator.test_metrics import filled
+from tests.unit.schema.worlds import KINDS
 
 FOLDER = REPOSITORY / "integrations" / "prometheus"
 RULES = yaml.safe_load((FOLDER / "rules.yaml").read_text())
@@ -29,7 +34,7 @@ def exposed() -> dict[str, set[str]]:
         for sample in family.samples:
             base, part = re.fullmatch(r"(.*?)((?:_bucket|_count|_sum)?)", sample.name).groups()  # type: ignore[union-attr]
             found.setdefault(base + part, set()).update(sample.labels)
-    return found
+    return found | {metric.name: set(metric.labels) for metric in catalogue(KINDS.values())}
 
 
 @pytest.mark.parametrize("rule", EACH, ids=lambda rule: rule.get("record") or rule["alert"])
@@ -39,6 +44,59 @@ def test_an_expression_reads_what_the_operator_serves(rule: dict[str, Any]) -> N
     series = {**exposed(), **{record: {"kind"} for record in RECORDS}}
     for metric, labels in selectors:
         assert labels <= series[metric], f"{metric} has no label {labels - series[metric]}"
+
+
+QUERIES = [
+    (panel.title, expression)
+    for dashboard in DASHBOARDS
+    for panel in dashboard.panels
+    for expression, _ in panel.queries
+]
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=lambda query: query[0])
+def test_a_panel_reads_what_the_operator_serves(query: tuple[str, str]) -> None:
+    series = exposed() | {
+        name: {"job", "instance"} for name in ("process_resident_memory_bytes", "process_cpu_seconds_total")
+    }
+    selectors = Expression(query[1].replace("$__rate_interval", "1m")).selectors
+    assert selectors
+    for metric, labels in selectors:
+        assert labels <= series[metric], f"{metric} has no label {labels - series[metric]}"
+
+
+def test_every_metric_is_on_a_dashboard() -> None:
+    expressions = " ".join(expression for _, expression in QUERIES)
+    names = {re.sub(r"_(bucket|count|sum)$", "", name) for name in exposed() if name.startswith("kindling_")}
+    assert {name for name in names if name not in expressions} == set()
+
+
+def test_the_dashboards_are_those_of_the_description() -> None:
+    files = {path.name: path.read_text() for path in dashboards.FOLDER.iterdir()}
+    assert files == {f"{each.name}.json": dashboards.page(each) for each in DASHBOARDS}, (
+        "python -m tests.unit.docs.dashboards writes them again"
+    )
+
+
+def test_panels_do_not_overlap_and_have_what_grafana_needs() -> None:
+    for dashboard in DASHBOARDS:
+        model = json.loads(dashboards.page(dashboard))
+        taken = [
+            (x, y)
+            for panel in model["panels"]
+            for x in range(panel["gridPos"]["x"], panel["gridPos"]["x"] + panel["gridPos"]["w"])
+            for y in range(panel["gridPos"]["y"], panel["gridPos"]["y"] + panel["gridPos"]["h"])
+        ]
+        assert len(taken) == len(set(taken))
+        assert max(x for x, _ in taken) < 24
+        ids = [panel["id"] for panel in model["panels"]]
+        assert len(ids) == len(set(ids))
+        names = {variable["name"] for variable in model["templating"]["list"]}
+        assert set(re.findall(r"\$\{?([a-z]+)", json.dumps(model))) == names
+        for panel in model["panels"]:
+            legends = " ".join(target["legendFormat"] for target in panel.get("targets", ()))
+            expressions = " ".join(target["expr"] for target in panel.get("targets", ()))
+            assert all(label in expressions for label in re.findall(r"{{(\w+)}}", legends))
 
 
 def test_the_page_explains_each_rule_as_it_is() -> None:
@@ -52,6 +110,14 @@ def test_the_page_explains_each_rule_as_it_is() -> None:
         if "alert" in rule
     }
     assert all(rule["annotations"]["summary"].endswith(".") for rule in EACH if "alert" in rule)
+
+
+def test_each_alert_of_a_resource_has_a_section_that_the_page_links() -> None:
+    names = {rule["alert"] for rule in EACH if re.match("Kindling(Resource|Backup)", rule.get("alert", ""))}
+    linked = dict(re.findall(r"\| `(\w+)` \|.*\(runbook\.md#(\w+)\) \|", text("monitoring.md")))
+    assert linked == {name: name.lower() for name in names}
+    sections = re.findall(r"^### (\w+)$", text("runbook.md"), flags=re.MULTILINE)
+    assert set(sections) == set(linked)
 
 
 def test_the_monitor_selects_the_service_of_the_operator() -> None:

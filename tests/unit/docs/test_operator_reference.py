@@ -45,7 +45,8 @@ def test_every_variable_that_is_read_has_a_row() -> None:
     assert set(IMAGES) == {f"KINDLING_IMAGE_{name.upper().replace('-', '_')}" for name in folders}
     for name, (_, kind, folder) in IMAGES.items():
         assert folder == f"`operator/images/{name.removeprefix('KINDLING_IMAGE_').lower().replace('_', '-')}`"
-        assert kind.lower() in ("postgresql", "memcached", "pulsarconsumer")
+        kinds = set(kind.lower().split(", "))
+        assert kinds <= {"postgresql", "backup", "restore", "memcached", "pulsarconsumer"}
 
 
 def test_each_default_is_the_one_in_force() -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from kubectl_kindling import arguments
+from kubectl_kindling import cli as plugin
 
 from infra.cli.arguments import parse
 from infra.paths import REPOSITORY
@@ -17,15 +19,17 @@ from tests.unit.docs.pages import PAGES, slug
 NAMES = [str(page.relative_to(REPOSITORY)) for page in PAGES]
 # kubectl's commands that the pages use, and the types that they name beside our own.
 VERBS = frozenset({
-    "annotate", "apply", "create", "delete", "describe", "drain", "exec", "get", "logs", "patch",
-    "port-forward", "rollout", "scale", "taint", "wait",
+    "annotate", "apply", "create", "delete", "describe", "drain", "exec", "get", "kustomize", "label",
+    "krew", "logs", "patch", "port-forward", "rollout", "scale", "taint", "wait",
 })  # fmt: skip
 # Options that are followed by a value.
-VALUED = ("-o", "-n", "-l", "-c", "--namespace", "--filename", "--selector", "--container", "--stack")
+VALUED = (
+    "-f", "-k", "-o", "-n", "-l", "-c", "--namespace", "--filename", "--selector", "--container", "--stack",
+)  # fmt: skip
 TYPES = frozenset({
-    "configmap", "csidrivers", "deployment", "events", "greetings", "kindling", "lease", "namespace", "node",
-    "nodes", "pod", "pods", "pv", "pvc", "replicaset", "resourcequota", "secret", "statefulset",
-    "validatingadmissionpolicies", "volumeattachments",
+    "configmap", "cronjobs", "csidrivers", "deployment", "events", "greetings", "jobs", "kindling", "lease",
+    "namespace", "node", "nodes", "pod", "pods", "pv", "pvc", "replicaset", "resourcequota", "secret",
+    "service", "statefulset", "validatingadmissionpolicies", "volumeattachments",
 })  # fmt: skip
 
 
@@ -95,6 +99,9 @@ def test_commands_name_verbs_and_types_that_exist(name: str) -> None:
             words = ["kubectl", *command.rest]
         if not words[1:] or words[1].isupper():
             continue
+        if words[1] == "kindling":
+            assert_plugin(words[2:], f"{name}: {line}")
+            continue
         assert_kubectl(words[1:], f"{name}: {line}")
 
 
@@ -107,11 +114,25 @@ def assert_kubectl(words: list[str], line: str) -> None:
     if not plain:
         return
     assert plain[0] in VERBS, line
-    skip = {"apply": 9, "exec": 9, "logs": 9, "drain": 9, "wait": 9, "create": 9, "rollout": 2, "top": 1}
+    files = ("apply", "create", "drain", "exec", "krew", "kustomize", "logs", "wait")
+    skip = {**dict.fromkeys(files, 9), "rollout": 2, "top": 1}
     place = skip.get(plain[0], 1)
     if place < len(plain) and "--raw" not in words:
         for type in plain[place].partition("/")[0].split(","):
             assert type in kinds() | TYPES or type.isupper(), line
+
+
+def assert_plugin(words: list[str], line: str) -> None:
+    """A command of the plugin, alone or with all that it takes."""
+    if len(words) < 2:
+        assert {*words} <= plugin.COMMANDS.keys(), line
+        return
+    try:
+        target = arguments.parse(words).target
+    except SystemExit:
+        raise AssertionError(line) from None
+    if "/" in target and not target.partition("/")[0].isupper():
+        assert target.partition("/")[0] in kinds(), line
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -120,3 +141,17 @@ def test_files_that_are_named_exist(name: str) -> None:
     for path in re.findall(rf"`((?:{folders})/[\w./-]*)`", (REPOSITORY / name).read_text()):
         if not any(part.isupper() for part in path.split("/")):  # in capitals it stands for several
             assert (REPOSITORY / path).exists(), f"{name}: {path}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_of_a_table_have_as_many_cells_as_its_head(name: str) -> None:
+    """Markdown drops what is too much and leaves empty what is too little, without a word."""
+    prose = re.sub(r"```.*?```", "", (REPOSITORY / name).read_text(), flags=re.DOTALL)
+    head = 0
+    for line in prose.splitlines():
+        if not line.startswith("|"):
+            head = 0
+            continue
+        cells = len(re.findall(r"(?<!\\)\|", re.sub(r"`[^`]*`", "", line.strip()))) - 1
+        head = head or cells
+        assert cells == head, f"{name}: {line}"

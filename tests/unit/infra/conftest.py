@@ -9,5 +9,5 @@ import pytest
 
 @pytest.fixture(autouse=True, scope="session")
 def _interruptible() -> None:
-    """A run started in the background may have been told to ignore Ctrl-C, and its children inherit that."""
+    """A run in the background may have been started with SIGINT ignored, and its children inherit that."""
     signal.signal(signal.SIGINT, signal.default_int_handler)

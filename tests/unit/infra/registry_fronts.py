@@ -37,7 +37,7 @@ class Tokens:
 
     @property
     def auth(self) -> dict[str, object]:
-        """What the registry is to be told."""
+        """The registry's configuration of its token service."""
         return {
             "token": {
                 "realm": self.realm,

@@ -1,4 +1,4 @@
-"""Packages are installed by root, or by who becomes root unasked; anybody else is told which are missing."""
+"""Packages are installed by root or by passwordless sudo; other users get a list of the missing ones."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def test_it_runs_the_image_it_is_given(container: dict[str, Any]) -> None:
     assert "command" not in container
 
 
-def test_the_limit_leaves_room_for_what_java_may_take(container: dict[str, Any]) -> None:
+def test_the_memory_limit_fits_what_java_may_take(container: dict[str, Any]) -> None:
     options = (FOLDER / "java.options").read_text()
     heap, direct = (
         re.search(rf"-{option}(\d+)([mg])", options) for option in ("Xmx", "XX:MaxDirectMemorySize=")

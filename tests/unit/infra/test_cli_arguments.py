@@ -44,6 +44,10 @@ def cli(*arguments: str) -> subprocess.CompletedProcess[str]:
         ),
         # As a workflow says it that was given none.
         (["promote", "staging", "prod", "--release="], Command("promote", stack="prod", source="staging")),
+        (
+            ["release", "--version", "1.2.3", "--images", "a", "b", "--images", "c", "--output", "o"],
+            Command("release", version="1.2.3", images=("a", "b", "c"), output=Path("o")),
+        ),
         (["checkout", "prod", "../prod"], Command("checkout", stack="prod", folder=Path("../prod"))),
         (["test", "-k", "plan", "--pdb"], Command("test", rest=("-k", "plan", "--pdb"))),
         (
@@ -79,6 +83,7 @@ def test_arguments_become_a_command(given: list[str], command: Command) -> None:
         (["exec"], "TOOL"),
         (["promote", "prod"], "TARGET"),
         (["checkout", "prod"], "FOLDER"),
+        (["release", "--version", "1.2.3", "--output", "o"], "--images"),
     ],
 )
 def test_usage_errors_are_named_and_end_with_2(given: list[str], named: str) -> None:
@@ -97,7 +102,7 @@ def test_help_goes_to_standard_output(given: list[str]) -> None:
 
 def test_help_names_every_command() -> None:
     shown = cli("--help").stdout
-    names = ("up", "preview", "refresh", "destroy", "dev", "doctor", "exec", "renew", "test")
+    names = ("up", "preview", "refresh", "destroy", "dev", "doctor", "exec", "renew", "release", "test")
     assert all(name in shown for name in names)
 
 

@@ -1,4 +1,4 @@
-"""A stack that nobody has set up: pipelines go round it, by name; a person is told what to write."""
+"""A stack that nobody has set up: pipelines skip it and name it; a person gets the settings to write."""
 
 from __future__ import annotations
 

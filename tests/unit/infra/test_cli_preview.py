@@ -191,7 +191,7 @@ def test_our_own_program_is_previewed_without_a_cluster_and_an_engine(machine: M
 
 
 def test_the_provider_of_the_sdk_is_used_where_it_is_installed(machine: Machine) -> None:
-    """The built one stands in for it, which Pulumi sees and tells: so it is that folder's that was taken."""
+    """The built one, linked under the SDK's version, is used: Pulumi warns that its version is older."""
     tool = build.location(TOOLS["pulumi-resource-kubernetes"])
     our_own_program(machine)
     installed = machine.home / "pulumi" / "plugins" / f"resource-kubernetes-v{sdk_version()}"

@@ -230,3 +230,60 @@ def test_apt_itself_takes_what_is_locked_or_fails(tmp_path: Path, there: str, in
 
 def test_engine_is_the_shape_that_images_needs() -> None:
     assert {"has_image", "build", "save"} <= set(dir(ContainerEngine))
+
+
+def test_of_the_next_suite_two_packages_alone_are_taken() -> None:
+    """Also where the lock has aged, and the newest versions are taken."""
+    with_it = debian_lock.text({**PINS, "pgbackrest": ("2.60.0-1",), "libxml2-16": ("2.15",)})
+    assert debian_lock.read(with_it) == {**PINS, "pgbackrest": ("2.60.0-1",), "libxml2-16": ("2.15",)}
+    for content in (with_it, debian_lock.unlocked(with_it)):
+        assert "Package: pgbackrest libxml2-16\nPin: release n=forky\nPin-Priority: 990\n" in content
+        assert "Package: *\nPin: release n=forky\nPin-Priority: -1\n" in content
+    assert "forky" not in debian_lock.text(PINS)
+    for source in SOURCES:
+        folder = paths.REPOSITORY / source.context
+        asks = "forky" in (folder / "Containerfile").read_text()
+        assert asks == ("pgbackrest" in (folder / debian_lock.FILE).read_text())
+
+
+def test_both_ends_of_a_backup_have_one_engine_and_one_server() -> None:
+    locks = [
+        debian_lock.read((paths.REPOSITORY / images.OPERANDS / name / debian_lock.FILE).read_text())
+        for name in ("postgres", "postgres-backup")
+    ]
+    for package in ("pgbackrest", "postgresql-17", "libxml2-16", "libssl3t64", "libc6"):
+        assert locks[0][package] == locks[1][package]
+
+
+@needs_apt
+@pytest.mark.parametrize("locked", [True, False])
+def test_apt_itself_takes_nothing_else_of_the_next_suite(tmp_path: Path, locked: bool) -> None:
+    lists, root = tmp_path / "debian", tmp_path / "root"
+    for suite, version in (("trixie", "1"), ("forky", "2")):
+        folder = lists / f"dists/{suite}/main/binary-amd64"
+        folder.mkdir(parents=True)
+        (folder / "Packages").write_text(
+            "".join(
+                f"Package: {name}\nVersion: {version}\nArchitecture: amd64\n"
+                f"Filename: {name}{version}.deb\nSize: 1\nSHA256: {'0' * 64}\n\n"
+                for name in ("pgbackrest", "server")
+            )
+        )
+        (lists / f"dists/{suite}/Release").write_text(f"Suite: {suite}\nCodename: {suite}\n")
+    for part in ("etc/apt/preferences.d", "var/lib/apt/lists/partial", "var/cache/apt/archives/partial"):
+        (root / part).mkdir(parents=True)
+    (root / "status").touch()
+    suites = [f"deb [trusted=yes] file:{lists} {suite} main\n" for suite in ("trixie", "forky")]
+    (root / "etc/apt/sources.list").write_text("".join(suites))
+    lock = debian_lock.text({"server": ("1",), "pgbackrest": ("2",)})
+    preferences = lock if locked else debian_lock.unlocked(lock)
+    (root / "etc/apt/preferences.d" / "kindling.pref").write_text(preferences)
+    options = [f"Dir={root}", f"Dir::State::status={root}/status", "APT::Sandbox::User="]
+    options += ["APT::Architecture=amd64", "APT::Architectures=amd64", "Dir::Etc::sourceparts=-"]
+    words = ["apt-get", *(word for option in options for word in ("-o", option))]
+    subprocess.run([*words, "update"], check=True, capture_output=True, timeout=60)
+    done = subprocess.run(
+        [*words, "-s", "install", "server", "pgbackrest"], capture_output=True, text=True, timeout=60
+    )
+    assert "Inst server (1 " in done.stdout, done.stdout + done.stderr
+    assert "Inst pgbackrest (2 " in done.stdout

@@ -1,4 +1,4 @@
-"""Differences in words: elements known by what they are and not by their place, and no secret told."""
+"""Differences in words: elements are named by their key and not by their index, and no secret is shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the engine is told beside its words: limits of Podman's containers, names on its networks."""
+"""What a container engine gets beside its arguments: limits of Podman's containers, names on its networks."""
 
 from __future__ import annotations
 

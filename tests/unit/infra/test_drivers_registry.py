@@ -218,7 +218,15 @@ def test_repositories_that_must_be_there_beforehand_are_named(
         repository = f"{before}/team/k/kindling-memcached"
         with pytest.raises(KindlingError) as raised:
             push(engine, image, repository)
-        names = ["operator", "memcached", "postgres", "pulsar-consumer", "pulsar"]
+        names = [
+            "operator",
+            "memcached",
+            "postgres",
+            "postgres-backup",
+            "postgres-init",
+            "pulsar-consumer",
+            "pulsar",
+        ]
         assert f"create the repositories at {before}" in raised.value.remedy
         assert ", ".join(f"team/k/kindling-{name}" for name in names) in raised.value.remedy
         assert set(images.repositories(repository)) == {

@@ -1,4 +1,4 @@
-"""An older Python is told so in a sentence: what stands before it must be read by that one too."""
+"""An older Python gets an error of one sentence: that Python must be able to parse the code before it."""
 
 from __future__ import annotations
 

@@ -297,8 +297,11 @@ def test_no_rule_is_a_wildcard_or_too_much(rule: rbac.Rule) -> None:
     assert len(rule.verbs) == len(set(rule.verbs))
 
 
+RESTORED = ("database.technotuesday.io", "database.db.example.com")
+
+
 def test_only_children_and_events_can_be_written() -> None:
-    """No Pods, nodes, roles, and not the resources themselves but for their status."""
+    """No Pods, nodes, roles; of the resources themselves the status, and a Restore creates a Postgresql."""
     writable = {
         (rule.group, resource)
         for rule in rbac.cluster_rules()
@@ -316,9 +319,20 @@ def test_only_children_and_events_can_be_written() -> None:
         ("networking.k8s.io", "networkpolicies"),
         ("policy", "poddisruptionbudgets"),
         ("events.k8s.io", "events"),
+        ("batch", "jobs"),
+        ("batch", "cronjobs"),
+        *((group, "postgresqls") for group in RESTORED),
     }
+    on_resources = {
+        verb
+        for rule in rbac.cluster_rules()
+        if rule.group in RESTORED and "postgresqls" in rule.resources
+        for verb in rule.verbs
+    }
+    assert on_resources == {*rbac.READ, "create"}
     deletable = {rule.resources for rule in rbac.cluster_rules() if "delete" in rule.verbs}
-    assert deletable == {("poddisruptionbudgets",)}, "all else goes with its owner"
+    ends = {("jobs",), ("cronjobs",)}
+    assert deletable == {("poddisruptionbudgets",), ("configmaps",), *ends}, "all else goes with its owner"
 
 
 def test_an_image_changes_with_what_enters_it_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Events to changes: what the engine tells in steps and states is one change a resource, with no secret."""
+"""Events to changes: the engine's events for each step and state become one change a resource, no secret."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_values_are_found_at_their_path(
     ("path", "before", "after"),
     [
         ("spec.word", {"spec": {"word": HIDDEN}}, {"spec": {"word": HIDDEN}}),
-        # Once plain, or plain from now on: the other side would tell it.
+        # Plain before or after: the other side would reveal it.
         ("spec.word", {"spec": {"word": "canary"}}, {"spec": {"word": HIDDEN}}),
         ("spec.word", {"spec": {"word": HIDDEN}}, {"spec": {"word": "canary"}}),
         ("spec.word", {"spec": HIDDEN}, {"spec": {"word": "canary"}}),

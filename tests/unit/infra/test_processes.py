@@ -87,10 +87,10 @@ def test_an_interrupt_while_it_starts_ends_it_all_the_same(
 
 @pytest.mark.parametrize(("asks", "answered"), [(True, "hello"), (False, "nothing")])
 def test_only_a_program_that_asks_has_our_input(asks: bool, answered: str) -> None:
-    told = "import sys; print(sys.stdin.readline().strip() or 'nothing')"
+    program = "import sys; print(sys.stdin.readline().strip() or 'nothing')"
     code = (
         "import sys\nfrom infra import processes\n"
-        f"processes.run_foreground([sys.executable, '-c', {told!r}], asks={asks})\n"
+        f"processes.run_foreground([sys.executable, '-c', {program!r}], asks={asks})\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -108,9 +108,9 @@ def test_a_request_to_end_reaches_a_program_that_asks(tmp_path: Path) -> None:
     """It comes to us alone, where a terminal's Ctrl-C comes to both."""
     program = (
         "import signal, sys, time, pathlib\n"
-        "def told(*_):\n"
-        f"    pathlib.Path({str(tmp_path / 'told')!r}).touch()\n    sys.exit(0)\n"
-        "signal.signal(signal.SIGINT, told)\n"
+        "def on_signal(*_):\n"
+        f"    pathlib.Path({str(tmp_path / 'signalled')!r}).touch()\n    sys.exit(0)\n"
+        "signal.signal(signal.SIGINT, on_signal)\n"
         f"pathlib.Path({str(tmp_path / 'ready')!r}).touch()\ntime.sleep(60)\n"
     )
     code = (
@@ -127,4 +127,4 @@ def test_a_request_to_end_reaches_a_program_that_asks(tmp_path: Path) -> None:
         time.sleep(0.02)
     process.terminate()
     process.wait(30)
-    assert (tmp_path / "told").exists()
+    assert (tmp_path / "signalled").exists()

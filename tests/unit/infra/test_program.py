@@ -15,7 +15,7 @@ import pytest
 import yaml
 from pulumi.runtime import rpc
 
-from infra import admission, program, settings
+from infra import admission, deletion_protection, program, settings
 from infra.components.cluster import kind_config
 from infra.paths import REPOSITORY
 from infra.settings import ClusterSettings
@@ -117,15 +117,22 @@ def test_each_definition_is_the_file_and_is_waited_for(graph: Graph) -> None:
 def test_requesters_are_asked_for_their_rights_before_the_operator_acts_for_them(graph: Graph) -> None:
     policies = graph.of(f"{ADMISSION}:ValidatingAdmissionPolicy")
     bindings = graph.of(f"{ADMISSION}:ValidatingAdmissionPolicyBinding")
-    names = {policy.name for policy in admission.policies(manifests("crds"))}
+    crds = manifests("crds")
+    wanted = {
+        policy.name: policy
+        for policy in (
+            *admission.policies(crds),
+            *deletion_protection.policies(crds, definitions=False),  # stack dev is not protected
+        )
+    }
+    names = wanted.keys()
     assert {item.inputs["metadata"]["name"] for item in policies} == names
     assert {item.inputs["spec"]["policyName"] for item in bindings} == names
     assert all(item.inputs["spec"]["validationActions"] == ["Deny"] for item in bindings)
     component = {item.name: item for item in graph.resources if not item.custom}
     assert {item.urn for item in bindings} <= component["operator"].dependencies
     for item in policies:
-        (declared,) = (found for found in admission.policies(manifests("crds")) if found.name == item.name)
-        assert item.inputs["spec"] == declared.spec
+        assert plain(item.inputs["spec"]) == plain(dict(wanted[item.name].spec))
 
 
 def test_the_samples_are_the_files(graph: Graph) -> None:

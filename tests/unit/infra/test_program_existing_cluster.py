@@ -1,4 +1,4 @@
-"""The graph of a stack in somebody else's cluster: staging's, prod's, and one of few namespaces."""
+"""The graph of a stack on an existing cluster: staging's, prod's, and one of few namespaces."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ CONTAINER = "pulumi-python:dynamic/containers:Image"
 PUSHED = "pulumi-python:dynamic/containers:PushedImage"
 PROVIDER = "pulumi:providers:kubernetes"
 DEPLOYMENT = "kubernetes:apps/v1:Deployment"
+ADMISSION = "kubernetes:admissionregistration.k8s.io/v1"
 RBAC = "kubernetes:rbac.authorization.k8s.io/v1"
 
 STAGING = settings.read("staging")
@@ -89,7 +90,14 @@ def test_images_are_pushed_below_the_registry(staging: Graph) -> None:
     for name, inputs in pushed.items():
         assert inputs["repository"] == f"registry.example.com/kindling/{name}"
         assert inputs["insecure"] is False
-    assert set(staging.exports["images"]) == {"operator", "memcached", "postgres", "pulsar-consumer"}
+    assert set(staging.exports["images"]) == {
+        "operator",
+        "memcached",
+        "postgres",
+        "postgres-backup",
+        "postgres-init",
+        "pulsar-consumer",
+    }
 
 
 def test_a_stack_in_an_existing_cluster_exports_no_kubeconfig(staging: Graph) -> None:
@@ -162,7 +170,11 @@ def test_without_promoted_images_nothing_is_declared() -> None:
     bare = replace(PROD, images=released({"operator": PROMOTED["operator"]}))
     with pytest.raises(KindlingError) as raised:
         graph_of(bare)
-    assert raised.value.what == "the release of stack `prod` lacks memcached, postgres, pulsar-consumer"
+    assert (
+        raised.value.what
+        == "the release of stack `prod` lacks memcached, postgres, postgres-backup, postgres-init, "
+        "pulsar-consumer"
+    )
     assert "promote staging prod" in raised.value.remedy
 
 
@@ -207,8 +219,10 @@ def test_a_protected_stack_protects_what_holds_data() -> None:
     protected = {item.name for item in graph.resources if item.protect and item.custom}
     kinds = {item.name for item in custom(graph, "kubernetes:apiextensions.k8s.io/v1:Custom")}
     samples = {item.name for item in graph.resources if item.parent.endswith("::samples") and item.custom}
-    assert (len(kinds), len(samples)) == (5, 5)
+    assert (len(kinds), len(samples)) == (7, 5)
     assert kinds | samples | {"operator-namespace", "cluster"} == protected
+    # Who deletes past Pulumi is refused by the API server.
+    assert "kindling-protected-definitions" in {item.name for item in custom(graph, f"{ADMISSION}:")}
     # What can be made again without loss must stay replaceable.
     assert not {"operator-deployment", "operator-policy", "operator-role"} & protected
 
@@ -216,6 +230,7 @@ def test_a_protected_stack_protects_what_holds_data() -> None:
 def test_an_unprotected_stack_protects_nothing() -> None:
     graph = graph_of(replace(STAGING, protect=False))
     assert not [item.name for item in graph.resources if item.protect]
+    assert "kindling-protected-definitions" not in {item.name for item in graph.resources}
 
 
 def test_a_kind_cluster_can_be_protected_too() -> None:
@@ -256,7 +271,7 @@ def test_rights_can_end_at_the_served_namespaces(preview: bool) -> None:
     binding = graph.one(f"{RBAC}:RoleBinding", "operator-role-in-team-a").inputs
     assert (binding["roleRef"]["kind"], binding["subjects"][0]["kind"]) == ("Role", "ServiceAccount")
     # Definitions know no namespace.
-    assert len(graph.of("kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition")) == 5
+    assert len(graph.of("kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition")) == 7
     waits = graph.one(DEPLOYMENT, "operator-deployment").dependencies
     assert {item.urn for item in graph.of(f"{RBAC}:RoleBinding")} <= waits
 

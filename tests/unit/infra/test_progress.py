@@ -1,4 +1,4 @@
-"""Long work as it is told: in a log each event once, on a terminal one tree that is gone when the work is."""
+"""Reports of long work: a log gets each event once; a terminal shows a tree until the work is done."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.unit.infra.terminal import CTRL_C, Terminal
 
 
 class Clock:
-    """Goes on by itself only where it is told to."""
+    """Advances by itself only where a test sets it to."""
 
     def __init__(self) -> None:
         self.now = 0.0

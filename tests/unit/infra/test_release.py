@@ -1,4 +1,4 @@
-"""Releases: what of a commit counts, what a stack tells of its own, and which checkout may run one."""
+"""Releases: which files of a commit count, what a stack records of its own, which checkout may run one."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def test_for_one_unit_test_nothing_is_built_and_nothing_installed(
 def test_what_an_interrupted_run_left_is_its_own(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, own: str | None
 ) -> None:
-    """A cluster that bears the mark of another state directory is somebody else's, and in the way."""
+    """A cluster with the mark of another state directory belongs to another run, and is in the way."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     if own is None:
         monkeypatch.delenv("KINDLING_STATE", raising=False)

@@ -11,13 +11,13 @@ from infra.cli.stacks import file_backend, saved_plan
 from infra.errors import KindlingError
 from tests.unit.infra.cli_machine import Machine, machine_with_pulumi
 
-# The second is made from what only the first's creation tells, as ours are from the cluster.
+# The second depends on an output that only the first's creation returns, as ours do on the cluster.
 PROGRAM = """\
 import pulumi
 from infra.made import Made
 
 first = Made("first", value=FIRST)
-Made("second", value=first.told)
+Made("second", value=first.output)
 """
 RESOURCE = """\
 import pulumi
@@ -28,18 +28,18 @@ class Provider(ResourceProvider):
     serialize_as_secret_always = False
 
     def create(self, props):
-        return CreateResult("made", {**props, "told": "canary-" + str(props["value"])})
+        return CreateResult("made", {**props, "output": "canary-" + str(props["value"])})
 
     def update(self, id, olds, news):
-        return UpdateResult({**news, "told": "canary-" + str(news["value"])})
+        return UpdateResult({**news, "output": "canary-" + str(news["value"])})
 
 
 class Made(Resource, module="made", name="Made"):
-    told: pulumi.Output[str]
+    output: pulumi.Output[str]
 
     def __init__(self, name, *, value):
-        opts = pulumi.ResourceOptions(additional_secret_outputs=["told"])
-        super().__init__(Provider(), name, {"value": value, "told": None}, opts)
+        opts = pulumi.ResourceOptions(additional_secret_outputs=["output"])
+        super().__init__(Provider(), name, {"value": value, "output": None}, opts)
 """
 
 
@@ -62,7 +62,7 @@ def planned(machine: Machine) -> str:
     return file
 
 
-def told(machine: Machine) -> str:
+def recorded_state(machine: Machine) -> str:
     return (machine.home / "state/pulumi/.pulumi/stacks/kindling/dev.json").read_text()
 
 
@@ -75,7 +75,7 @@ def test_a_plan_is_carried_out_on_a_new_stack_and_on_one_that_exists(machine: Ma
     assert "canary" not in Path(file).read_text()
     done = machine.cli("up", "--plan", file)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert '"value":2' in told(machine).replace(" ", "")
+    assert '"value":2' in recorded_state(machine).replace(" ", "")
     # One that changes nothing.
     assert machine.cli("up", "--plan", planned(machine)).returncode == 0
 
@@ -90,10 +90,10 @@ def test_another_program_than_the_planned_one_is_refused(machine: Machine) -> No
     assert done.returncode == 1
     assert "violates plan" in done.stdout
     assert f"python3 -m infra preview dev --save-plan {file}" in done.stderr
-    assert '"value":1' in told(machine).replace(" ", "")
+    assert '"value":1' in recorded_state(machine).replace(" ", "")
     # The stack stays usable.
     assert machine.cli("up").returncode == 0
-    assert '"value":3' in told(machine).replace(" ", "")
+    assert '"value":3' in recorded_state(machine).replace(" ", "")
 
 
 def test_a_plan_older_than_the_stacks_last_change_is_refused_before_anything_is_done(
@@ -102,13 +102,13 @@ def test_a_plan_older_than_the_stacks_last_change_is_refused_before_anything_is_
     declare(machine, 1)
     file = planned(machine)
     assert machine.cli("up").returncode == 0
-    before = told(machine)
+    before = recorded_state(machine)
     done = machine.cli("up", "--plan", file)
     assert done.returncode == 1
     assert f"error: the plan `{file}` cannot be carried out on stack `dev`" in done.stderr
     assert "why: the stack was last changed 20" in done.stderr
     assert "remedy: make and read a new one" in done.stderr
-    assert told(machine) == before
+    assert recorded_state(machine) == before
 
 
 def refusal(file: Path, state: file_backend.StackState | None) -> str:

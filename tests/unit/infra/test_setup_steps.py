@@ -24,11 +24,11 @@ def need(folder: str, size: float, *, device: int = 1, free: float = 10) -> Disk
     return DiskNeed(Path(folder), device, round(free * GIB), round(size * GIB))
 
 
-def test_room_on_separate_disks_is_not_added_up() -> None:
+def test_disk_space_on_separate_disks_is_not_added_up() -> None:
     assert disk_errors([need("/cache", 6), need("/engine", 6, device=2)]) == []
 
 
-def test_room_on_one_disk_is_added_up() -> None:
+def test_disk_space_on_one_disk_is_added_up() -> None:
     (error,) = disk_errors([need("/cache", 6), need("/engine", 6)])
     assert "/cache and /engine" in error.what
     assert "12.0 GiB" in error.why
@@ -54,7 +54,7 @@ def test_builds_need_their_sources_too_and_nothing_needs_nothing() -> None:
     assert build_bytes([Step("a", 100.0), Step("b", 100.0)]) > build_bytes([Step("a", 100.0)])
 
 
-def test_blockers_are_trouble_and_room() -> None:
+def test_blockers_are_problems_and_disk_errors() -> None:
     problems = KindlingError("no engine")
     machine = HostReport("dev", (), needs=(need("/cache", 11),), problems=(problems,))
     assert [error.what for error in machine.blockers] == ["no engine", "too little disk space for /cache"]

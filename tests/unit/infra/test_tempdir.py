@@ -43,7 +43,7 @@ def command(folder: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
 
 
 def end(pid: int) -> None:
-    """Kill an orphan and see it gone, whose end nobody here is told of."""
+    """Kill an orphan and wait until it is gone; it is no child of this process, so its end is polled for."""
     os.kill(pid, 9)
     while alive(pid):
         time.sleep(0.01)
@@ -103,7 +103,7 @@ def test_a_process_that_becomes_the_program_leaves_it_to_the_next_command(tmp_pa
 def test_the_container_engine_keeps_the_hosts_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str | None
 ) -> None:
-    """Its caches of packages are there, and its layers may be larger than a home has room for."""
+    """Its caches of packages are there, and its layers may need more disk space than a home has."""
     monkeypatch.delenv("TMPDIR", raising=False)
     if before is not None:
         monkeypatch.setenv("TMPDIR", before)

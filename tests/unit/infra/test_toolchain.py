@@ -163,7 +163,7 @@ def test_what_two_commands_want_is_built_once() -> None:
 
 
 class _Programs(_Slow):
-    """Builds by a program, which takes as long as it is told or fails."""
+    """Builds by a program, which runs for the given time or fails."""
 
     def __init__(self, **seconds: float) -> None:
         super().__init__()
@@ -228,8 +228,8 @@ def test_interrupted_no_build_goes_on(
 
 
 def test_an_unknown_tool_is_named() -> None:
-    with pytest.raises(KindlingError, match="no tool is called `helm`"):
-        Toolchain().ensure("helm")
+    with pytest.raises(KindlingError, match="no tool is called `terraform`"):
+        Toolchain().ensure("terraform")
 
 
 @pytest.mark.thorough
@@ -268,12 +268,13 @@ def test_two_commands_that_need_the_same_plugin_find_it_installed_once(
         (found,) = set(pool.map(home, range(8)))
     (installed,) = (found / "plugins").iterdir()
     assert (installed / plugin.name).read_bytes() == b"a plugin"
+    assert (found / "logs").is_file(), "Pulumi spends half of its processor time on them"
 
 
 def test_the_provider_is_built_where_neither_pulumi_nor_a_person_has_installed_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The SDK is newer than what can be built: the program is told which of the two it finds."""
+    """The SDK is newer than what can be built: the program gets the version of the one that it finds."""
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("PULUMI_HOME", raising=False)

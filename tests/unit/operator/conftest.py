@@ -17,6 +17,8 @@ from pathlib import Path
 import pytest
 from kindling.kinds.postgresql import config, initdb, parameters, started, workload
 
+from tests.unit.operator import postgres_init
+
 SUPERUSER_PASSWORD = "the superuser's"
 USER = "nobody" if os.geteuid() == 0 else getpass.getuser()
 """PostgreSQL refuses to be root; `nobody` is on every machine."""
@@ -39,6 +41,7 @@ class Files:
             initdb.CONFIG: self.root / "config",
             initdb.SUPERUSER_FILES: self.root / "superuser",
             initdb.TRIAL: self.root / "tmp" / "trial",
+            initdb.PROGRAM: self.root / "program" / "postgres-init",
             started.SOCKETS: self.root / "sockets",
         }
         out = []
@@ -52,7 +55,7 @@ class Files:
         return subprocess.Popen(
             self.words(command),
             env={"PATH": _path(), "LANG": "C.UTF-8"},
-            cwd=self.root,  # find returns there, which the user of the server must be allowed to
+            cwd=self.root,
             user=USER if os.geteuid() == 0 else None,
             stdout=log,
             stderr=log,
@@ -62,19 +65,26 @@ class Files:
     def run(self, command: list[str]) -> int:
         return self.start(command).wait(timeout=60)
 
+    def install(self) -> None:
+        """What the init container `install` does, whose image has the program and nothing else."""
+        # By the tests' own user: whoever runs the server may not enter the cache.
+        subprocess.run([postgres_init.program(), *self.words(initdb.INSTALL[1:])], check=True, timeout=60)
+
     def configure(self, values: Mapping[str, str]) -> None:
         """What the ConfigMap says of the parameters."""
         (self.root / "config" / initdb.PARAMETERS).write_text(parameters.conf(values))
 
     @contextmanager
-    def running(self) -> Iterator[None]:
-        """One life of the Pod: the init container, then a server that answers; stopped at the end.
+    def running(self, *settings: str) -> Iterator[None]:
+        """One life of the Pod: the init containers, then a server that answers; stopped at the end.
 
-        All statements are in `server.log`, but for those of one who turns that off.
+        All statements are in `server.log`, but for those of one who turns that off. `settings` stand on its
+        command line, NAME=VALUE each: no file and no ALTER SYSTEM changes these.
         """
         with (self.root / "server.log").open("ab") as log:
             assert self.start(initdb.INITDB, log=log.fileno()).wait(timeout=60) == 0
-            process = self.start([*workload.SERVER, "-c", "log_statement=all"], log=log.fileno())
+            words = [word for each in ("log_statement=all", *settings) for word in ("-c", each)]
+            process = self.start([*workload.SERVER, *words], log=log.fileno())
             try:
                 deadline = time.monotonic() + 30
                 while self.run(started.STARTED) != 0:
@@ -90,10 +100,10 @@ class Files:
 
 
 def _path() -> str:
-    path = os.environ.get("PATH", "/usr/bin:/bin")
+    """PostgreSQL's programs, and where they are by themselves nothing else."""
     debian = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
-    path = os.pathsep.join([*map(str, debian[-1:]), path])
-    for name in ("initdb", "postgres", "pg_isready", "pg_ctl", "find"):
+    path = str(debian[-1]) if debian else os.environ.get("PATH", "/usr/bin:/bin")
+    for name in ("initdb", "postgres", "pg_isready", "pg_ctl", "psql", "pg_controldata"):
         if shutil.which(name, path=path) is None:
             pytest.fail(f"{name} is missing: these tests run PostgreSQL's own programs")
     return path
@@ -109,7 +119,7 @@ def files_of_a_pod() -> Iterator[Files]:
     root = Path(tempfile.mkdtemp(prefix="kindling-"))
     try:
         root.chmod(0o755)
-        for name in ("data", "config", "superuser", "sockets", "tmp"):
+        for name in ("data", "config", "superuser", "program", "sockets", "tmp"):
             (root / name).mkdir()
             (root / name).chmod(0o777)
         (root / "config" / "pg_hba.conf").write_text(config.HBA)
@@ -117,6 +127,7 @@ def files_of_a_pod() -> Iterator[Files]:
         (root / "superuser" / "password").write_text(SUPERUSER_PASSWORD)
         made = Files(root=root, port=port)
         made.configure({})
+        made.install()
         yield made
     finally:
         shutil.rmtree(root, ignore_errors=True)

@@ -28,7 +28,7 @@ CHUNK = b"\0" * 1_000_000
 OK, CLEARTEXT, MD5, SASL, SASL_CONTINUE, SASL_FINAL = 0, 3, 5, 10, 11, 12
 
 
-class Gone(Exception):
+class ClientClosed(Exception):
     """The client has ended."""
 
 
@@ -52,7 +52,7 @@ class Client:
         while len(data) < size:
             more = self.socket.recv(size - len(data))
             if not more:
-                raise Gone
+                raise ClientClosed
             data += more
         return data
 
@@ -198,7 +198,7 @@ def hostile(sort: str, *, password: str = "lovelace-1815") -> Iterator[Hostile]:
 
         def serve(taken: socket.socket) -> None:
             # Whatever the client does to the connection is its good right.
-            with taken, contextlib.suppress(OSError, Gone, struct.error, LookupError, ValueError):
+            with taken, contextlib.suppress(OSError, ClientClosed, struct.error, LookupError, ValueError):
                 client = Client(taken, running.last_result, password)
                 client.read(struct.unpack(">I", client.read(4))[0] - 4)
                 act(client)

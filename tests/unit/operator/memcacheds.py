@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from hypothesis import strategies as st
-from kindling.kinds.base import Observed
+from kindling.kinds.base import CachedResult, Observed
 from kindling.kinds.memcached import Memcached
 from kindling.kinds.memcached.workload import PORT_ANNOTATION
 from kindling.kinds.metadata import labels_of
@@ -25,6 +25,8 @@ SPECS = st.fixed_dictionaries(
         "memoryMB": st.integers(16, 65536),
         "maxConnections": st.integers(512, 65536),
         "threads": st.integers(1, 64),
+        "binding": st.sampled_from(["ConfigMap", None]),
+        "statistics": st.booleans(),
         "resources": st.fixed_dictionaries({}, optional={"requests": LISTS, "limits": LISTS}),
     },
 )
@@ -38,8 +40,10 @@ def memcached(
     return {"metadata": meta, "spec": spec, "status": status or {}}
 
 
-def observed(children: dict[Ref, Object] | None = None) -> Observed:
-    return Observed(objects=children or {}, now=NOW, entropy=b"e" * 32)
+def observed(
+    children: dict[Ref, Object] | None = None, results: Mapping[str, CachedResult] | None = None
+) -> Observed:
+    return Observed(objects=children or {}, now=NOW, entropy=b"e" * 32, results=results or {})
 
 
 def pod(

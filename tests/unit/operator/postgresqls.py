@@ -13,7 +13,7 @@ from kindling.kinds.postgresql import Postgresql
 from kindling.kinds.postgresql.login import Login
 from kindling.kube.resources import POD, SECRET, STATEFUL_SET, VOLUME_CLAIM, Object, Ref
 
-KIND = Postgresql(group="database.db.example.com", image="postgres:17")
+KIND = Postgresql(group="database.db.example.com", image="postgres:17", init_image="postgres-init:1")
 NOW = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
 THEN = "2026-01-01T00:00:50Z"
 

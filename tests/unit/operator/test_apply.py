@@ -25,9 +25,9 @@ def refusal(status: int) -> Rejected:
 
 
 class Server:
-    """Refuses the first writes, and merges if told to; keeps what it was sent.
+    """Rejects the first writes, and a merge if `merge` is given; keeps the requests.
 
-    Without `managers` nothing is there to be read.
+    Without `managers` a read finds no object.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ def test_another_refusal_stands(status: int, new: bool, body: Object) -> None:
     assert len(server.sent) == 1
 
 
-def test_refused_both_ways_the_first_words_are_told() -> None:
+def test_rejected_both_ways_the_first_message_is_raised() -> None:
     server = Server(refusal(422), merge=Rejected(status=422, reason="Invalid", message="immutable"))
     with pytest.raises(Rejected, match="no, 422"):
         run(server)

@@ -74,9 +74,11 @@ def test_held(desired: Any, observed: Any) -> None:
         ({"command": ["x", "y"]}, {"command": ["y", "x"]}),
         ({"command": ["x", "y"]}, {"command": "x y"}),
         ({"limits": {"cpu": "1"}}, {"limits": {"cpu": "1001m"}}),
-        ({"limits": {"cpu": "1"}}, {"limits": {"cpu": "much"}}),  # no quantity; somebody else's doing
+        ({"limits": {"cpu": "1"}}, {"limits": {"cpu": "much"}}),  # no quantity; another writer set it
         ({"data": {"cpu": "1"}}, {"data": {"cpu": "1000m"}}),  # a number only where the API says so
         ({"containers": [{"name": "a"}]}, {"containers": []}),
+        # of a variable that is there twice, the last one counts
+        ({"env": [{"name": "A", "value": "1"}]}, {"env": [{"name": "A", "value": "1"}, {"name": "A"}]}),
         ({"containers": [{"name": "a", "image": "x"}]}, {"containers": [{"name": "a", "image": "y"}]}),
         (
             {"volumeMounts": [{"name": "v", "mountPath": "/a"}]},
@@ -89,7 +91,7 @@ def test_missed(desired: Any, observed: Any) -> None:
     assert not satisfies(desired, observed)
 
 
-def test_fingerprint_tells_fields_apart_but_not_secrets() -> None:
+def test_fingerprint_depends_on_fields_but_not_on_secrets() -> None:
     secret = {"type": "Opaque", "data": {"password": "a"}}
     assert fingerprint(secret) == fingerprint({"type": "Opaque", "data": {"password": "b"}})
     assert fingerprint(secret) != fingerprint({"type": "Opaque", "data": {"password": "a", "user": "b"}})

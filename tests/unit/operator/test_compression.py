@@ -1,4 +1,4 @@
-"""What is packed comes back as it was, whatever came between, and takes little room."""
+"""Objects are decompressed as they were, whatever was compressed in between, and take little memory."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_an_object_larger_than_what_zlib_looks_back_comes_back_too() -> None:
     assert [decompress(*each) for each in compressed] == objects
 
 
-def test_what_is_like_the_others_takes_little_room() -> None:
+def test_an_object_like_the_others_takes_little_memory() -> None:
     packer = Compressor()
     sizes = [len(packer.compress(deployment(number))[0]) for number in range(1000)]
     assert sum(sizes) / len(sizes) < len(orjson.dumps(deployment(999))) / 3

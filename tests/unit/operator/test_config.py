@@ -1,4 +1,4 @@
-"""The environment is read once, and what is wrong in it is told by name, value and remedy."""
+"""The environment is read once, and an error in it names the variable, its value and a remedy."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_kinds_are_split() -> None:
     )
 
 
-def test_a_kind_that_is_none_is_told_with_those_that_are() -> None:
+def test_an_unknown_kind_is_an_error_that_lists_the_kinds() -> None:
     with pytest.raises(
         InvalidConfig, match=r"KINDLING_KINDS='A,Redis': 'A' is no kind; .*Postgresql, Memcached"
     ):
@@ -90,6 +90,6 @@ def test_a_kind_that_is_none_is_told_with_those_that_are() -> None:
         ("KINDLING_KINDS", "Redis"),
     ],
 )
-def test_wrong_is_told_by_name(name: str, value: str) -> None:
+def test_an_invalid_variable_is_named(name: str, value: str) -> None:
     with pytest.raises(InvalidConfig, match=name):
         Config.load({**GOOD, name: value})

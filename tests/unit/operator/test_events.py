@@ -1,10 +1,11 @@
-"""Events tell of what a user would ask about, once each, and never more than the status does."""
+"""Events report the changes that a user would ask about, once each, and never more than the status."""
 
 from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
 
+import pytest
 from kindling.engine.events import EventRecorder, changed_conditions, event_for, repair_for
 from kindling.engine.plan import Apply
 from kindling.kinds.conditions import condition
@@ -25,7 +26,7 @@ def status(**truths: bool) -> Object:
     }
 
 
-def test_what_came_up_is_told_and_nothing_else() -> None:
+def test_only_noteworthy_changes_of_conditions_are_reported() -> None:
     before = status(Ready=False, Degraded=False, Progressing=False)
     after = status(Ready=True, Degraded=True, Progressing=True, Available=True, PlaintextPassword=True)
     assert [item["type"] for item in changed_conditions(before, after)] == [
@@ -48,7 +49,13 @@ def test_same_word_same_name() -> None:
     assert event_for(TYPE, CR, {**item, "type": "Degraded"}, instance="i", now=NOW)["type"] == "Warning"
 
 
-def test_a_repair_is_told_once_a_while() -> None:
+@pytest.mark.parametrize("type", ["Verified", "Archiving"])
+def test_good_news_of_a_backup_is_no_warning(type: str) -> None:
+    item = condition(type, True, reason="Succeeded", message="m", generation=1)
+    assert event_for(TYPE, CR, item, instance="i", now=NOW)["type"] == "Normal"
+
+
+def test_a_repair_is_reported_once_a_while() -> None:
     def name(at: datetime, child: str = "a") -> str:
         action = Apply(SERVICE, {"metadata": {"name": child}}, new=False, drift=True)
         event = repair_for(TYPE, CR, action, instance="op-1", now=at)

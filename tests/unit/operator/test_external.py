@@ -43,7 +43,7 @@ def probe(cache_key: str = "one") -> Probe:
 
 @dataclass
 class Workload:
-    """Answers as it is told to; a None of `looks` is a prober that is not there."""
+    """Gives its `answer` to an action and its `looks` to probes; a None of `looks`: no prober is there."""
 
     answer: ExternalResult | asyncio.Future[ExternalResult]
     looks: list[ExternalResult | None] = field(default_factory=list)
@@ -92,8 +92,8 @@ class Workload:
         return self.looks.pop(0) if self.looks else GOOD
 
 
-def scenario(story: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(story(), 20))
+def scenario(steps: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(asyncio.wait_for(steps(), 20))
 
 
 @pytest.fixture(autouse=True)
@@ -109,7 +109,7 @@ async def until(true: Callable[[], bool]) -> None:
 
 
 def test_a_good_answer_is_believed_and_a_bad_one_asked_for_again() -> None:
-    async def story() -> None:
+    async def steps() -> None:
         workload = Workload(GOOD)
         assert [await workload.again() for _ in range(3)] == [GOOD] * 3
         assert len(workload.asked) == 1
@@ -118,11 +118,11 @@ def test_a_good_answer_is_believed_and_a_bad_one_asked_for_again() -> None:
         assert len(workload.asked) == 4
         assert workload.named == []
 
-    scenario(story)
+    scenario(steps)
 
 
 def test_an_answer_that_takes_its_time_names_the_key_once_it_is_there() -> None:
-    async def story() -> None:
+    async def steps() -> None:
         workload = Workload(asyncio.get_running_loop().create_future())
         assert [await workload.again() for _ in range(3)] == [None] * 3
         assert (len(workload.asked), workload.named) == (1, [])
@@ -136,13 +136,13 @@ def test_an_answer_that_takes_its_time_names_the_key_once_it_is_there() -> None:
         assert asyncio.get_running_loop().time() - began < 0.05
         await until(lambda: len(workload.asked) == 2)
 
-    scenario(story)
+    scenario(steps)
 
 
 def test_an_answer_to_another_question_is_none() -> None:
     """And there are never two questions at once: one would undo what the other does."""
 
-    async def story() -> None:
+    async def steps() -> None:
         workload = Workload(asyncio.get_running_loop().create_future())
         assert await workload.again("old password") is None
         assert await workload.again("new password") is None
@@ -152,13 +152,13 @@ def test_an_answer_to_another_question_is_none() -> None:
         assert await workload.again("new password") == GOOD
         assert [question.cache_key for question in workload.asked] == ["old password", "new password"]
 
-    scenario(story)
+    scenario(steps)
 
 
 def test_an_answer_to_another_question_while_somebody_waits_requeues_at_once() -> None:
     """A password that changes while a login with the one before is under way."""
 
-    async def story() -> None:
+    async def steps() -> None:
         workload = Workload(asyncio.get_running_loop().create_future())
         assert await workload.again("old password") is None
         waiting = asyncio.create_task(workload.again("new password"))
@@ -168,11 +168,11 @@ def test_an_answer_to_another_question_while_somebody_waits_requeues_at_once() -
         assert workload.named == [KEY], "else it would be looked at again after a minute"
         assert await workload.again("new password") == GOOD
 
-    scenario(story)
+    scenario(steps)
 
 
-def test_a_bug_in_asking_is_told_of_and_the_key_named(caplog: pytest.LogCaptureFixture) -> None:
-    async def story() -> None:
+def test_a_bug_in_an_action_is_logged_with_the_key(caplog: pytest.LogCaptureFixture) -> None:
+    async def steps() -> None:
         async def broken(_: Any) -> ExternalResult:
             raise KeyError("a bug")
 
@@ -183,11 +183,11 @@ def test_a_bug_in_asking_is_told_of_and_the_key_named(caplog: pytest.LogCaptureF
         assert set(state.results(KEY)) == set()
         assert "a bug" in caplog.text
 
-    scenario(story)
+    scenario(steps)
 
 
 def test_checks_that_go_well_name_nobody_and_keep_no_more_than_they_need() -> None:
-    async def story() -> None:
+    async def steps() -> None:
         workload = Workload(GOOD, looks=[GOOD, None, GOOD])
         running = asyncio.create_task(workload.state.repeat())
         await workload.again()
@@ -200,11 +200,11 @@ def test_checks_that_go_well_name_nobody_and_keep_no_more_than_they_need() -> No
         assert kept == [], "the superuser's password, say, is not kept for the checks"
         running.cancel()
 
-    scenario(story)
+    scenario(steps)
 
 
 def test_a_check_that_goes_wrong_is_the_next_passs_answer_and_is_asked_about_at_once() -> None:
-    async def story() -> None:
+    async def steps() -> None:
         workload = Workload(GOOD, looks=[GOOD, HUNG])
         running = asyncio.create_task(workload.state.repeat())
         await workload.again()
@@ -223,19 +223,19 @@ def test_a_check_that_goes_wrong_is_the_next_passs_answer_and_is_asked_about_at_
         await until(lambda: len(workload.checked) == 3)
         running.cancel()
 
-    scenario(story)
+    scenario(steps)
 
 
-def test_a_good_check_with_something_to_say_is_told_once_and_taken_back() -> None:
+def test_the_reason_of_a_good_probe_is_reported_once_and_withdrawn() -> None:
     full = ExternalResult(ok=True, reason="TooManyConnections", message="m", facts={"login": True})
 
-    async def story() -> None:
+    async def steps() -> None:
         workload = Workload(GOOD, looks=[full, full, full, GOOD])
         running = asyncio.create_task(workload.state.repeat())
         await workload.again()
         await until(lambda: len(workload.named) == 1)
-        told = await workload.again()
-        assert told == replace(full, facts={"version": "17.5", "login": True})
+        result = await workload.again()
+        assert result == replace(full, facts={"version": "17.5", "login": True})
         await until(lambda: len(workload.checked) >= 4)
         await until(lambda: len(workload.named) == 2)
         again = await workload.again()
@@ -244,11 +244,11 @@ def test_a_good_check_with_something_to_say_is_told_once_and_taken_back() -> Non
         assert len(workload.asked) == 1
         running.cancel()
 
-    scenario(story)
+    scenario(steps)
 
 
 def test_what_is_forgotten_is_checked_no_longer() -> None:
-    async def story() -> None:
+    async def steps() -> None:
         workload = Workload(GOOD)
         running = asyncio.create_task(workload.state.repeat())
         await workload.again()
@@ -260,13 +260,13 @@ def test_what_is_forgotten_is_checked_no_longer() -> None:
         assert workload.named == []
         running.cancel()
 
-    scenario(story)
+    scenario(steps)
 
 
 def test_checks_are_bounded_for_the_whole_operator(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_A_SECOND", 50)
 
-    async def story() -> None:
+    async def steps() -> None:
         workload = Workload(GOOD)
         running = asyncio.create_task(workload.state.repeat())
         keys = [Key("toy.example.com", "ns", str(number)) for number in range(30)]
@@ -279,11 +279,11 @@ def test_checks_are_bounded_for_the_whole_operator(monkeypatch: pytest.MonkeyPat
         assert len({question.cache_key for question in workload.checked}) == 30, "each had its turn"
         running.cancel()
 
-    scenario(story)
+    scenario(steps)
 
 
 def test_members_are_probed_at_once_and_each_answer_has_its_age() -> None:
-    async def story() -> None:
+    async def steps() -> None:
         workload = Workload(GOOD)
         began = asyncio.get_running_loop().time()
         slow = {"m0", "m1"}
@@ -309,11 +309,11 @@ def test_members_are_probed_at_once_and_each_answer_has_its_age() -> None:
         assert set(workload.state.results(KEY)) == {"m3"}
         running.cancel()
 
-    scenario(story)
+    scenario(steps)
 
 
 def test_a_member_that_is_not_there_is_waited_for_once_and_probed_again() -> None:
-    async def story() -> None:
+    async def steps() -> None:
         workload = Workload(GOOD, looks=[None, BAD, BAD, GOOD])
         running = asyncio.create_task(workload.state.repeat())
         await workload.state.probe(KEY, {"m0": probe()})
@@ -327,22 +327,22 @@ def test_a_member_that_is_not_there_is_waited_for_once_and_probed_again() -> Non
         assert len(workload.checked) == 4
         running.cancel()
 
-    scenario(story)
+    scenario(steps)
 
 
 def test_who_may_not_be_the_leader_any_more_acts_no_more_but_may_look() -> None:
-    async def story() -> None:
+    async def steps() -> None:
         workload = Workload(GOOD, lost=True)
         with pytest.raises(LeaseLost):
             await workload.state.run(KEY, action())
         await workload.state.probe(KEY, {"server": probe()})
         assert (workload.asked, len(workload.checked)) == ([], 1)
 
-    scenario(story)
+    scenario(steps)
 
 
 def test_each_outcome_is_counted_once() -> None:
-    async def story() -> None:
+    async def steps() -> None:
         workload = Workload(BAD)
         await workload.again()
         workload.answer = GOOD
@@ -350,14 +350,14 @@ def test_each_outcome_is_counted_once() -> None:
         await workload.again()
         assert workload.outcomes == [("provision", False), ("provision", True)]
 
-    scenario(story)
+    scenario(steps)
 
 
 def test_an_action_that_changes_nothing_is_repeated_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is wanted though it has succeeded must not spin."""
     monkeypatch.setattr(module, "EVERY_SECONDS", 0.1)
 
-    async def story() -> None:
+    async def steps() -> None:
         workload = Workload(GOOD)
         for _ in range(20):
             assert await workload.state.run(KEY, action()) == GOOD
@@ -366,11 +366,69 @@ def test_an_action_that_changes_nothing_is_repeated_slowly(monkeypatch: pytest.M
         assert await workload.state.run(KEY, action()) == GOOD
         assert len(workload.asked) == 2
 
-    scenario(story)
+    scenario(steps)
+
+
+def test_figures_of_the_background_are_waited_for_by_nobody_and_apart_from_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "BACKGROUND_EVERY_SECONDS", 0.2)
+    monkeypatch.setattr(module, "BACKGROUND_MOST_A_SECOND", 100)
+
+    async def steps() -> None:
+        workload = Workload(GOOD, looks=[None])
+        figures = {name: replace(probe(name), background=True) for name in ("m0", "m1")}
+        running = asyncio.create_task(workload.state.repeat())
+        for _ in range(2):  # as at both ends of one reconciliation
+            await workload.state.probe(KEY, figures)
+            assert workload.checked == [], "it waits for none"
+        await until(lambda: workload.named == [KEY])
+        assert [question.cache_key for question in workload.checked] == ["m1", "m0"], "each once"
+        await workload.state.probe(KEY, figures)
+        await asyncio.sleep(0.1)
+        assert len(workload.checked) == 2, "not as often as the others"
+        await until(lambda: len(workload.state.results(KEY)) == 2)
+        await workload.state.probe(KEY, {**figures, "m0": replace(probe("another"), background=True)})
+        count = len(workload.checked)
+        await until(lambda: len(workload.checked) > count)
+        assert workload.checked[count].cache_key == "another", "another question is asked at once"
+        workload.state.keep(KEY, {"m0"})
+        assert set(workload.state.results(KEY)) == {"m0"}
+        workload.state.forget(KEY)
+        assert (KEY, "m0") not in workload.state._background
+        count = len(workload.checked)
+        await asyncio.sleep(0.3)
+        assert len(workload.checked) <= count + 1
+        running.cancel()
+
+    scenario(steps)
+
+
+def test_however_many_are_in_the_background_the_others_are_probed_as_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "BACKGROUND_EVERY_SECONDS", 0.001)
+    monkeypatch.setattr(module, "BACKGROUND_MOST_A_SECOND", 20)
+
+    async def steps() -> None:
+        workload = Workload(GOOD)
+        running = asyncio.create_task(workload.state.repeat())
+        many = {f"m{number}": replace(probe(f"m{number}"), background=True) for number in range(500)}
+        await workload.state.probe(KEY, many)
+        other = Key("toy.example.com", "ns", "other")
+        await workload.state.probe(other, {"server": probe("server")})
+        workload.checked.clear()
+        await asyncio.sleep(1.0)
+        asked = [question.cache_key for question in workload.checked]
+        assert asked.count("server") > 10
+        assert 10 <= len(asked) - asked.count("server") <= 21
+        running.cancel()
+
+    scenario(steps)
 
 
 def test_what_is_asked_once_is_neither_kept_nor_repeated_and_asked_again_until_it_is_good() -> None:
-    async def story() -> None:
+    async def steps() -> None:
         workload = Workload(GOOD, looks=[BAD, BAD, GOOD])
         running = asyncio.create_task(workload.state.repeat())
         for count, answer in enumerate((BAD, BAD, GOOD, GOOD), start=1):
@@ -388,4 +446,4 @@ def test_what_is_asked_once_is_neither_kept_nor_repeated_and_asked_again_until_i
         assert not [thing for thing in gc.get_objects() if isinstance(thing, Question) and thing.secret]
         running.cancel()
 
-    scenario(story)
+    scenario(steps)

@@ -35,7 +35,7 @@ def test_namespaces_take_turns() -> None:
     assert given(lanes)[:6] == [0, 10, 1, 11, 2, 12]
 
 
-def test_forty_servers_that_hang_leave_room_for_new_and_good_ones() -> None:
+def test_forty_hung_servers_do_not_hold_up_new_and_good_ones() -> None:
     lanes = FairQueue[int]()
     known(lanes, ("good", "db"), hung=False)
     for number in range(40):

@@ -29,7 +29,7 @@ def resource(name: str, *, generation: int, observed: int | None) -> dict[str, A
     return {"metadata": meta} | ({"status": {"observedGeneration": observed}} if observed else {})
 
 
-def glue_of(queue: Queue[Key]) -> KopfWatcher:
+def watcher_of(queue: Queue[Key]) -> KopfWatcher:
     return KopfWatcher(
         credentials=Credentials(info=kopf.ConnectionInfo(server="https://example.com")),
         store=Store([TYPE]),
@@ -41,7 +41,7 @@ def glue_of(queue: Queue[Key]) -> KopfWatcher:
 
 def test_kopf_is_given_nothing_that_makes_it_write_or_hold_events_back() -> None:
     """With an index, a restart among 3,000 resources took ten times as long (decision 0013)."""
-    registry: Any = glue_of(Queue()).registry
+    registry: Any = watcher_of(Queue()).registry
     assert len(registry._watching.get_all_handlers()) == 1
     held = [registry._indexing, registry._changing, registry._spawning, registry._webhooks]
     assert [kind for kind in held if kind.get_all_handlers()] == []
@@ -50,7 +50,7 @@ def test_kopf_is_given_nothing_that_makes_it_write_or_hold_events_back() -> None
 def test_what_is_new_or_changed_comes_before_what_has_a_new_status() -> None:
     async def run() -> None:
         queue: Queue[Key] = Queue()
-        watcher = glue_of(queue)
+        watcher = watcher_of(queue)
         watcher.on_event(TYPE, "MODIFIED", resource("settling", generation=1, observed=1))
         watcher.on_event(TYPE, "MODIFIED", resource("changed", generation=2, observed=1))
         watcher.on_event(TYPE, "ADDED", resource("new", generation=1, observed=None))

@@ -113,7 +113,7 @@ def connections(server: Files, count: int, *, user: str, password: str, database
         yield
 
 
-def test_a_server_at_max_connections_serves_and_is_told_as_such(files: Files) -> None:
+def test_a_server_at_max_connections_serves_and_is_reported_so(files: Files) -> None:
     files.configure({"max_connections": str(FREE + RESERVED)})
     with files.running():
         asked = login(files, parameters={"max_connections": str(FREE + RESERVED)})
@@ -139,7 +139,7 @@ def test_a_server_at_max_connections_serves_and_is_told_as_such(files: Files) ->
         assert look(files, password="rotated").reason == ""
 
 
-def test_a_roles_own_limit_is_told_the_same_way(server: Files) -> None:
+def test_a_roles_own_limit_is_reported_the_same_way(server: Files) -> None:
     asked = login(server)
     assert sync(asked).ok
     as_superuser(server, "ALTER ROLE ada CONNECTION LIMIT 1")

@@ -56,7 +56,7 @@ def hung(place: Path) -> Iterator[None]:
 def test_a_hung_disk_is_found_out_and_found_well_again(files: Files) -> None:
     """The server lets in and answers; what it commits does not get there."""
 
-    async def story(own: ChildProber) -> None:
+    async def scenario(own: ChildProber) -> None:
         asked = login(files)
         assert (await own.run(asked)).ok
         check = asked.health_check()
@@ -72,4 +72,4 @@ def test_a_hung_disk_is_found_out_and_found_well_again(files: Files) -> None:
         assert answer.ok
 
     with disk(files), files.running():
-        run(story)
+        run(scenario)

@@ -14,8 +14,8 @@ from tests.unit.operator.conftest import Files
 from tests.unit.operator.test_postgres_port import as_superuser
 
 
-def told(files: Files) -> str:
-    """What a start that fails leaves in its log, and so in the container's termination message."""
+def log_of_failed_start(files: Files) -> str:
+    """The log of a start that fails, and so the container's termination message."""
     log = files.root / "init.log"
     with log.open("wb") as out:
         assert files.start(INITDB, log=out.fileno()).wait(timeout=60) != 0
@@ -41,7 +41,7 @@ def test_narrows_what_a_volumes_group_change_widened(files: Files) -> None:
     assert (files.mount / "pgdata").stat().st_mode & 0o777 == 0o700
 
 
-def test_killed_half_way_it_begins_anew(files: Files) -> None:
+def test_killed_half_way_it_starts_over(files: Files) -> None:
     process = files.start(INITDB)
     partial = files.mount / "pgdata.partial" / "PG_VERSION"
     deadline = time.monotonic() + 30
@@ -55,7 +55,7 @@ def test_killed_half_way_it_begins_anew(files: Files) -> None:
     assert entries(files) == {"pgdata"}
 
 
-def test_failure_is_told_and_leaves_no_data(files: Files) -> None:
+def test_failure_leaves_no_data(files: Files) -> None:
     (files.root / "superuser" / "password").unlink()
     assert files.run(INITDB) != 0
     assert "pgdata" not in entries(files)
@@ -80,14 +80,14 @@ def test_where_there_was_data_none_is_made_in_its_place(files: Files, left: str 
         (files.mount / left / "precious").write_text("mine")
     (files.root / "config" / IDENTIFIER).write_text("7412345678901234567")
     for _ in range(2):
-        assert LOST in told(files)
+        assert LOST in log_of_failed_start(files)
         assert entries(files) == ({left} if left else set())
     (files.root / "config" / IDENTIFIER).write_text("")
     if left != "pgdata":
         assert files.run(INITDB) == 0
         assert entries(files) == {"pgdata"}
     else:
-        assert LOST not in told(files)
+        assert LOST not in log_of_failed_start(files)
         assert (files.mount / left / "precious").read_text() == "mine"
 
 
@@ -148,7 +148,7 @@ def test_every_character_of_a_value_arrives(files: Files) -> None:
         assert as_superuser(files, show) == value + '"$user", a_b'
 
 
-def test_trial_changes_nothing_else_and_is_done_anew(files: Files) -> None:
+def test_trial_changes_nothing_else_and_is_repeated(files: Files) -> None:
     assert start_with(files, max_connections="50")[1] is False
     before = entries(files) | set(os.listdir(files.mount / "pgdata"))
     trial = files.root / "tmp" / "trial"

@@ -160,7 +160,7 @@ def test_lost_ends_it(by: str) -> None:
     asyncio.run(run())
 
 
-def test_a_standby_that_gets_no_answer_is_deaf_and_one_that_is_refused_is_not() -> None:
+def test_a_standby_without_an_answer_is_stalled_and_one_that_is_rejected_is_not() -> None:
     server, clock = Server(), Clock()
     one, two = lease(server, clock, "one"), lease(server, clock, "two")
 

@@ -55,7 +55,7 @@ def test_text(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("level", [logging.DEBUG, logging.INFO])
-def test_kopf_is_heard_from_warnings_on_with_the_object_it_speaks_of(
+def test_kopf_logs_from_warnings_on_with_the_object_of_the_message(
     capsys: pytest.CaptureFixture[str], level: int
 ) -> None:
     logs.set_up(level)

@@ -1,4 +1,4 @@
-"""The status tells what was observed: as many ready as wanted, of the present template, or why not."""
+"""The status reports observed state: as many ready as desired, of the current template, or why not."""
 
 from __future__ import annotations
 
@@ -94,32 +94,32 @@ def test_fewer_than_wanted_is_said_with_both_numbers() -> None:
     assert "2, wanted: 3" in find_condition(made.status, "Ready")["message"]
 
 
-def test_what_has_become_ready_is_told_once_the_deployment_counts_it() -> None:
-    """Told before, it would be in a write of its own, and sooner than all others can see it."""
+def test_a_pod_is_listed_once_the_deployment_counts_it() -> None:
+    """Listed before, it would need a write of its own, and come before the Deployment's status."""
     early = {**running(), **deployment(replicas=1, availableReplicas=0)}
     assert report(early).status == report(deployment(replicas=1)).status
     assert truths(report(running()))[0] == "True"
 
 
-def test_of_several_that_have_become_ready_as_many_are_told_as_the_deployment_counts() -> None:
+def test_as_many_ready_pods_are_listed_as_the_deployment_counts() -> None:
     found = running(["10.0.0.1", "10.0.0.2", "10.0.0.3"]) | deployment(replicas=3, availableReplicas=2)
-    told = memcached(size=3, status={"serverList": ["10.0.0.2:11211"]})
-    assert report(found, told).status["serverList"] == ["10.0.0.1:11211", "10.0.0.2:11211"]
-    assert truths(report(found, told))[0] == "False"
+    cr = memcached(size=3, status={"serverList": ["10.0.0.2:11211"]})
+    assert report(found, cr).status["serverList"] == ["10.0.0.1:11211", "10.0.0.2:11211"]
+    assert truths(report(found, cr))[0] == "False"
 
 
-def test_what_is_no_longer_ready_is_gone_at_once() -> None:
-    """Whatever the Deployment counts, which hears of it later; and what stays, stays."""
-    told = memcached(size=2, status={"serverList": ["10.0.0.1:11211", "10.0.0.2:11211"]})
+def test_a_pod_that_is_no_longer_ready_is_removed_at_once() -> None:
+    """Whatever the Deployment counts, whose status changes later; the ready Pods stay listed."""
+    cr = memcached(size=2, status={"serverList": ["10.0.0.1:11211", "10.0.0.2:11211"]})
     left = {**deployment(replicas=2), **pod("a", ready=False), **pod("b", ip="10.0.0.2")}
-    assert report(left, told).status["serverList"] == ["10.0.0.2:11211"]
+    assert report(left, cr).status["serverList"] == ["10.0.0.2:11211"]
     uncounted = left | deployment(replicas=2, availableReplicas=0)
-    assert report(uncounted, told).status["serverList"] == ["10.0.0.2:11211"]
+    assert report(uncounted, cr).status["serverList"] == ["10.0.0.2:11211"]
 
 
-def test_server_list_without_a_deployment_holds_what_was_told() -> None:
-    told = memcached(status={"serverList": ["10.0.0.1:11211"]})
-    made = report(pod("cache-0"), told)
+def test_server_list_without_a_deployment_stays_as_it_was() -> None:
+    cr = memcached(status={"serverList": ["10.0.0.1:11211"]})
+    made = report(pod("cache-0"), cr)
     assert (truths(made), reason(made)) == (("False", "True", "True", "False"), "Reconciling")
 
 
@@ -192,6 +192,16 @@ def test_trouble_beside_one_that_serves() -> None:
         ({"type": "ReplicaFailure", "status": "True", "message": "x" * 9000}, "FailedCreate", "Allow it"),
         (
             {
+                "type": "ReplicaFailure",
+                "status": "True",
+                "message": 'pods "cache-" is forbidden: error looking up service account ns/shop: '
+                'serviceaccount "shop" not found',
+            },
+            "FailedCreate",
+            'serviceaccount "shop" not found. Create that ServiceAccount, or name another in spec.',
+        ),
+        (
+            {
                 "type": "Progressing",
                 "status": "False",
                 "reason": "ReplicaSetCreateError",
@@ -218,7 +228,7 @@ def test_a_conflict_is_no_matter_of_the_running_pods() -> None:
     assert isinstance(made.result, RequeueAfter)
 
 
-def test_passing_obstacle_is_no_fault() -> None:
+def test_transient_problem_is_no_fault() -> None:
     problem = Problem(reason="Terminating", message="Wait.", transient=True)
     assert truths(report({}, sync=SyncResult(in_sync=False, problem=problem))) == (
         "False", "False", "True", "False",
@@ -229,7 +239,7 @@ def test_passing_obstacle_is_no_fault() -> None:
     ("problem", "seconds"),
     [
         (Problem(reason="Terminating", message="Wait.", transient=True), 5.0),
-        (Problem(reason="ApplyRejected", message="Mend it."), 30.0),
+        (Problem(reason="ApplyRejected", message="Fix it."), 30.0),
         (None, UNSCHEDULABLE_AFTER_SECONDS),
     ],
 )
@@ -251,8 +261,8 @@ def test_looks_again_the_sooner_the_sooner_it_may_change(problem: Problem | None
     ],
     ids=["on its way", "no image", "no node yet", "no node for long"],
 )
-def test_settled_it_is_looked_at_again_only_when_time_tells(status: Object, result: Result) -> None:
-    """Of all else events tell: thousands that come up at once are not looked at every so often."""
+def test_in_sync_it_is_requeued_at_deadlines_alone(status: Object, result: Result) -> None:
+    """Events report everything else: thousands that start at once are not reconciled every few seconds."""
     made = report({**deployment(replicas=1), **pod("cache-0", ready=False, **status)})
     assert made.result == result
 

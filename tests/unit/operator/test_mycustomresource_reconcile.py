@@ -55,7 +55,7 @@ class World:
             [KIND.type], watches=KIND.watches, watched_objects={KIND.type.group_kind: KIND.watched_objects}
         )
         self.queue: Queue[Key] = Queue()
-        self.told: list[Object] = []
+        self.statuses: list[Object] = []
         self._seen = 0
 
     def deliver(self) -> None:
@@ -92,7 +92,7 @@ class Faults(Metrics):
         self.errors.append(error)
 
 
-def in_world(story: Callable[[World], Any]) -> None:
+def in_world(scenario: Callable[[World], Any]) -> None:
     async def run() -> None:
         world = World()
 
@@ -100,7 +100,7 @@ def in_world(story: Callable[[World], Any]) -> None:
             raise AssertionError("nothing is to be asked")
 
         def status_changed(type: ResourceType, cr: Object, before: Object, after: Object) -> None:
-            world.told.append(after)
+            world.statuses.append(after)
 
         external_state = ExternalState(send=ask, run=ask, requeue=world.queue.add)
         dependencies = Dependencies(
@@ -110,7 +110,7 @@ def in_world(story: Callable[[World], Any]) -> None:
         metrics = Faults()
         workers = [asyncio.create_task(work(reconciler, world.queue, metrics)) for _ in range(8)]
         try:
-            await story(world)
+            await scenario(world)
             assert metrics.errors == []
         finally:
             for worker in workers:
@@ -121,7 +121,7 @@ def in_world(story: Callable[[World], Any]) -> None:
 
 
 def test_coming_and_going_costs_one_write_each() -> None:
-    async def story(world: World) -> None:
+    async def scenario(world: World) -> None:
         world.resource("r", "joe")
         await world.settle()
         assert (world.healthy("r"), world.api.calls) == (False, {"merge": 1})
@@ -140,16 +140,16 @@ def test_coming_and_going_costs_one_write_each() -> None:
         world.api.edit(Ref(KIND.type, "ns", "r"), {"spec": {"name": "ann"}})
         await world.settle()
         assert (world.healthy("r"), world.api.calls) == (False, {"merge": 4})
-        assert world.told[-1]["observedGeneration"] == 2
+        assert world.statuses[-1]["observedGeneration"] == 2
 
-    in_world(story)
+    in_world(scenario)
 
 
 def test_a_thousand_resources_and_a_churn_of_pods_list_nothing() -> None:
     """Each write is a change of truth, each look at a resource is for a Pod of its friend's name."""
     resources, friends, changes = 1000, 100, 1000
 
-    async def story(world: World) -> None:
+    async def scenario(world: World) -> None:
         for number in range(resources):
             world.resource(f"r{number}", f"friend-{number % friends}")
         await world.settle()
@@ -185,4 +185,4 @@ def test_a_thousand_resources_and_a_churn_of_pods_list_nothing() -> None:
         await world.settle()
         assert not world.api.calls
 
-    in_world(story)
+    in_world(scenario)

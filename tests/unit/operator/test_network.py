@@ -15,6 +15,7 @@ from tests.unit.schema.worlds import AnyImage, nothing
 
 SHOPS: Object = {"namespaceSelector": {"matchLabels": {"team": "shop"}}, "podSelector": {"matchLabels": {}}}
 EVERYBODY: Object = {"namespaceSelector": {}}
+OFFICE: Object = {"ipBlock": {"cidr": "203.0.113.0/24"}}
 
 
 def servers(operator_namespace: str = NAMESPACE) -> list[Kind]:
@@ -43,10 +44,11 @@ def test_own_namespace_and_the_operator_by_default(kind: Kind, spec: Object) -> 
 
 @EACH_SERVER
 def test_allowed_from_adds_and_takes_nothing_away(kind: Kind) -> None:
-    assert peers(kind, {"allowedFrom": [SHOPS, EVERYBODY]}) == [*DEFAULT_PEERS, SHOPS, EVERYBODY]
+    given = [SHOPS, EVERYBODY, OFFICE]
+    assert peers(kind, {"allowedFrom": given}) == [*DEFAULT_PEERS, *given]
 
 
-def test_the_operator_is_where_it_was_told_that_it_is() -> None:
+def test_the_operators_namespace_is_the_configured_one() -> None:
     for kind in servers("elsewhere"):
         (_, operator) = peers(kind, {})
         assert operator["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "elsewhere"}

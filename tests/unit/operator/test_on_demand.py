@@ -14,13 +14,13 @@ from kindling.kube.resources import POD, Object, Ref, ResourceType
 from kindling.kube.watch_monitor import METADATA, WatchMonitor
 from kindling.on_demand import OnDemandWatches
 
-from tests.unit.operator.watcher_kind import TYPE, child_labels, key, new_store, obj, seeker
+from tests.unit.operator.watcher_kind import TYPE, child_labels, key, new_store, obj, watcher
 
 PATH = "/api/v1/pods"
 
 
 class Followed:
-    """In the place of a Follower: tells what it is given to tell, once it is said to have listed."""
+    """In the place of a Reflector: a test delivers its events, and sets `synced`."""
 
     def __init__(self, on_event: EventHandler) -> None:
         self.on_event, self.synced, self.running = on_event, asyncio.Event(), False
@@ -74,26 +74,26 @@ async def rest() -> None:
 
 def test_from_the_first_that_looks_to_the_last() -> None:
     async def play(world: World) -> None:
-        world.put(seeker("b", 1))
+        world.put(watcher("b", 1))
         await rest()
         assert not world.followed
         assert not world.demands.active(POD)
-        world.put(seeker("a", 2, pods=["joe"]))
-        world.put(seeker("c", 3, pods=["ann"]))
+        world.put(watcher("a", 2, pods=["joe"]))
+        world.put(watcher("c", 3, pods=["ann"]))
         await rest()
         (one,) = world.followed
         assert one.running
         assert METADATA in str(world.monitor.not_started)
         one.on_event(POD, "ADDED", obj("joe", 4, ns="far"))
-        world.store.handle_event(TYPE, "DELETED", seeker("a", 5, pods=["joe"]))
+        world.store.handle_event(TYPE, "DELETED", watcher("a", 5, pods=["joe"]))
         await rest()
         assert one.running
-        world.store.handle_event(TYPE, "MODIFIED", seeker("c", 6))
+        world.store.handle_event(TYPE, "MODIFIED", watcher("c", 6))
         await rest()
         assert not one.running
         assert world.known() == set()
         assert METADATA not in str(world.monitor.not_started)
-        world.put(seeker("a", 7, pods=["joe"]))
+        world.put(watcher("a", 7, pods=["joe"]))
         await rest()
         assert len(world.followed) == 2
 
@@ -104,8 +104,8 @@ def test_nothing_is_said_of_what_is_not_listed_yet() -> None:
     """Or a restart would say of every friend that it is missing."""
 
     async def play(world: World) -> None:
-        world.put(seeker("a", 1, pods=["joe"]))
-        world.put(seeker("b", 2))
+        world.put(watcher("a", 1, pods=["joe"]))
+        world.put(watcher("b", 2))
         await rest()
         assert world.store.waits_for_list(key("a"))
         assert not world.store.waits_for_list(key("b"))
@@ -125,8 +125,8 @@ OURS = {"labels": child_labels("b")}
 
 def test_ours_are_kept_whole_and_their_metadata_is_passed_over() -> None:
     async def play(world: World) -> None:
-        world.put(seeker("a", 1, pods=["joe"]))
-        world.put(seeker("b", 2))
+        world.put(watcher("a", 1, pods=["joe"]))
+        world.put(watcher("b", 2))
         await rest()
         whole = obj("joe", 3, metadata=OURS, status={"phase": "Running"})
         world.demands.on_event(POD, "ADDED", whole)
@@ -141,9 +141,9 @@ def test_ours_are_kept_whole_and_their_metadata_is_passed_over() -> None:
     played(play)
 
 
-def test_a_label_that_comes_or_goes_loses_nothing_whichever_watch_tells_first() -> None:
+def test_a_label_that_comes_or_goes_loses_nothing_in_either_order_of_the_watches() -> None:
     async def play(world: World) -> None:
-        world.put(seeker("a", 1, pods=["joe"]))
+        world.put(watcher("a", 1, pods=["joe"]))
         await rest()
         others = world.followed[0].on_event
         ref, shed, ours = Ref(POD, "ns", "joe"), obj("joe", 5), obj("joe", 4, metadata=OURS, status={"x": 1})
@@ -158,20 +158,20 @@ def test_a_label_that_comes_or_goes_loses_nothing_whichever_watch_tells_first() 
                 }
 
             world.demands.on_event(POD, "ADDED", at(ours))
-            told = [
+            events = [
                 lambda at=at: world.demands.on_event(POD, "DELETED", at({**ours, **shed})),
                 lambda at=at: others(POD, "MODIFIED", at(shed)),
             ]
-            for tell in told if order else reversed(told):
-                tell()
+            for deliver in events if order else reversed(events):
+                deliver()
             assert world.store.get(ref) == at(shed), order
             again = {**at(ours), "metadata": {**at(ours)["metadata"], "resourceVersion": str(version + 6)}}
-            told = [
+            events = [
                 lambda again=again: world.demands.on_event(POD, "ADDED", again),
                 lambda again=again: others(POD, "MODIFIED", {"metadata": again["metadata"]}),
             ]
-            for tell in told if order else reversed(told):
-                tell()
+            for deliver in events if order else reversed(events):
+                deliver()
             assert world.store.get(ref) == again, order
 
     played(play)
@@ -198,7 +198,7 @@ def test_a_watch_that_fails_ends_the_process() -> None:
             make_reflector=make_reflector,
         )
         (part,) = demands.run()
-        world.put(seeker("a", 1, pods=["joe"]))
+        world.put(watcher("a", 1, pods=["joe"]))
         with pytest.raises(ValueError, match="a bug"):
             await asyncio.wait_for(part, 5)
 

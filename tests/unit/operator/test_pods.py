@@ -1,4 +1,4 @@
-"""What a Pod's status tells: ready or not, and why it does not run, in the kubelet's own terms."""
+"""A Pod's status: whether it is ready, and why it does not run, in the kubelet's own terms."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def waiting(reason: str) -> list[Object]:
     ],
 )
 @pytest.mark.parametrize("of", ["initContainerStatuses", "containerStatuses"])
-def test_container_that_cannot_start_is_told_of(of: str, said: str, reason: str) -> None:
+def test_container_that_cannot_start_is_a_problem(of: str, said: str, reason: str) -> None:
     problem = pod_problem(pod(**{of: waiting(said)}), now=NOW)
     assert problem is not None
     assert problem.reason == reason
@@ -46,13 +46,13 @@ def test_container_on_its_way_is_no_trouble(said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("waited", "told"), [(UNSCHEDULABLE_AFTER_SECONDS - 1, False), (UNSCHEDULABLE_AFTER_SECONDS, True)]
+    ("waited", "late"), [(UNSCHEDULABLE_AFTER_SECONDS - 1, False), (UNSCHEDULABLE_AFTER_SECONDS, True)]
 )
-def test_pod_that_no_node_takes_has_its_time(waited: float, told: bool) -> None:
+def test_pod_that_no_node_takes_has_its_time(waited: float, late: bool) -> None:
     since = (NOW - timedelta(seconds=waited)).isoformat()
     unscheduled = {"type": "PodScheduled", "status": "False", "lastTransitionTime": since, "message": "full"}
     problem = pod_problem(pod(conditions=[unscheduled]), now=NOW)
-    assert (problem is not None and problem.reason == "Unschedulable" and "full" in problem.message) is told
+    assert (problem is not None and problem.reason == "Unschedulable" and "full" in problem.message) is late
 
 
 @pytest.mark.parametrize("status", [None, {}, {"conditions": None}, {"containerStatuses": [{"state": None}]}])

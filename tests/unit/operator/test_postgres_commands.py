@@ -41,12 +41,12 @@ def test_every_text_that_a_server_takes_is_judged(server: Files) -> None:
     texts = settable(server)
     assert {"archive_command", "basebackup_to_shell.command"} <= texts.keys(), "the libraries are loaded"
     judged = HARMLESS | set(COMMAND_PARAMETERS)
-    assert {name: told for name, told in texts.items() if name not in judged} == {}
+    assert {name: purpose for name, purpose in texts.items() if name not in judged} == {}
     words = ("command", "librar", "load")
     assert {
-        name: told
-        for name, told in texts.items()
-        if name not in COMMAND_PARAMETERS and any(word in told.lower() for word in words)
+        name: purpose
+        for name, purpose in texts.items()
+        if name not in COMMAND_PARAMETERS and any(word in purpose.lower() for word in words)
     } == {}
 
 

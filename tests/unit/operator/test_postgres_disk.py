@@ -30,7 +30,7 @@ MESSAGE_BYTES = 2048
 
 @contextmanager
 def volume_of(files: Files, size: str) -> Iterator[Path]:
-    """The data's directory as a file system of that size; skipped where none is to be had."""
+    """The data's directory as a file system of that size; the test is skipped if it cannot be mounted."""
     mount = ["mount", "-t", "tmpfs", "-o", f"size={size},mode=0777", "tmpfs", str(files.mount)]
     if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, timeout=30).returncode != 0:
         pytest.skip("a file system of its own size needs root, and the right to mount")
@@ -46,7 +46,7 @@ def grow(files: Files, size: str) -> None:
 
 
 def fill(files: Files, *, but: int) -> Path:
-    """Whatever room there is, but for so many KiB."""
+    """Fill all free disk space but for so many KiB."""
     filler = files.mount / f"filler-{len(os.listdir(files.mount))}"
     found = os.statvfs(files.mount)
     kind = found.f_bavail * found.f_frsize - but * 1024
@@ -115,7 +115,7 @@ def test_volume_too_small_to_begin_with(files: Files) -> None:
         assert "No space left on device" in words
 
 
-def test_full_volume_is_said_and_what_was_there_comes_back_with_room(files: Files) -> None:
+def test_full_volume_is_reported_and_its_data_is_served_again_once_it_has_space(files: Files) -> None:
     values = {"max_wal_size": "32MB", "max_connections": "50"}
     files.configure(values)
     with volume_of(files, "128m"):
@@ -123,7 +123,7 @@ def test_full_volume_is_said_and_what_was_there_comes_back_with_room(files: File
             assert sync(login(files, parameters=values)).ok
             as_superuser(files, "CREATE TABLE kept AS SELECT generate_series(1, 1000) AS row")
             filler = fill(files, but=64)
-            # The server runs on; a database more cannot be had.
+            # The server still runs, but cannot create another database.
             answer = sync(login(files, user="eve", parameters=values))
             assert answer.reason == "DiskFull", answer
             reason, words = said({}, reason=answer.reason, message=answer.message)

@@ -100,7 +100,7 @@ def test_recovering_server_is_alive_and_not_ready_and_a_stopped_one_is_dead(file
         try:
             until(lambda: files.run(IS_READY) == REJECTING)
             assert passes(files, "liveness")
-            # Nor does its own file tell: it is of the start.
+            # Nor does its own file show it: that has the state of the start.
             assert (files.mount / "pgdata" / "postmaster.pid").read_text().split()[-1] == "ready"
             assert not passes(files, "readiness")
             assert not passes(files, "startup")

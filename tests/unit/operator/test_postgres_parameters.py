@@ -156,12 +156,12 @@ def test_what_the_server_refuses_changes_nothing(
         assert answer.facts["login"] is True
         assert database.auto_conf() == before
         assert database.shows("xmloption") == "content"
-        assert database.ask({**good, "xmloption": "document"}).ok  # mended at once
+        assert database.ask({**good, "xmloption": "document"}).ok  # fixed at once
         assert database.shows("xmloption") == "document"
 
 
 def test_right_by_themselves_but_not_together(database: Database) -> None:
-    """Nothing runs with it, the server stays up with what it had, and no restart is tried again."""
+    """Nothing runs with it, the server keeps its earlier values, and no restart is retried."""
     with database.container_starts():
         assert database.ask({"work_mem": "5MB"}).ok
         bad = {"max_connections": "3", "work_mem": "6MB"}  # superuser_reserved_connections is 3

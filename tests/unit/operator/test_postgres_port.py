@@ -135,7 +135,7 @@ def test_the_version_is_what_the_server_itself_says(server: Files) -> None:
 
 @pytest.mark.parametrize("sort", ["cleartext", "md5", "trust"])
 def test_nothing_but_scram_is_ever_answered(sort: str) -> None:
-    """Whoever may name an image may not have a Secret told to the server in it."""
+    """Whoever may name an image must not get a Secret sent to the server in it."""
     with hostile.hostile(sort) as there:
         answer = sync(login(Files(Path(), there.port)))
     assert (answer.ok, answer.reason) == (False, "UnsafeAuthentication"), answer

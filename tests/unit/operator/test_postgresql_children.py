@@ -188,7 +188,7 @@ def test_only_postgresqls_port_is_open_and_nothing_goes_out() -> None:
 
 
 def test_selectors_differ_between_the_groups() -> None:
-    other = Postgresql(group="database.technotuesday.io", image="x")
+    other = Postgresql(group="database.technotuesday.io", image="x", init_image="y")
     mine = {c.type: c.body for c in KIND.desired(postgresql(), observed(volume()))}
     theirs = {c.type: c.body for c in other.desired(postgresql(), observed(volume()))}
     assert mine[SERVICE]["spec"]["selector"] != theirs[SERVICE]["spec"]["selector"]
@@ -203,8 +203,23 @@ def test_mounts_have_their_volumes_and_probes_their_programs() -> None:
     volumes = {volume["name"] for volume in pod["volumes"]}
     for container in [*pod["initContainers"], *pod["containers"]]:
         assert {mount["name"] for mount in container["volumeMounts"]} <= volumes
-        assert container["image"] == "mine:1"
+    images = {each["name"]: each["image"] for each in [*pod["initContainers"], *pod["containers"]]}
+    assert images == {"install": "postgres-init:1", "initdb": "mine:1", "postgres": "mine:1"}
     assert pod["containers"][0]["lifecycle"]["preStop"]["exec"]["command"][0] == "pg_ctl"
+
+
+def test_program_runs_from_where_it_is_installed_and_only_the_installer_may_write_there() -> None:
+    pod = pod_of(postgresql(image="mine:1"))
+    install, initdb = pod["initContainers"]
+    (server,) = pod["containers"]
+    target = install["command"][-1].removeprefix("--to=")
+    for container in (install, initdb, server):
+        (mount,) = [each for each in container["volumeMounts"] if each["name"] == "program"]
+        assert target == f"{mount['mountPath']}/postgres-init"
+        assert mount.get("readOnly", False) is (container is not install)
+    assert initdb["command"][0] == server["startupProbe"]["exec"]["command"][0] == target
+    # Pods of the class Guaranteed stay it.
+    assert install["resources"] == initdb["resources"] == server["resources"]
 
 
 @pytest.mark.parametrize(
@@ -251,7 +266,7 @@ def test_refuses_nothing_the_door_admits(spec: Object, name: str) -> None:
 
 
 @given(SPECS, NAMES)
-def test_every_refusal_and_status_can_be_told(spec: Object, name: str) -> None:
+def test_every_rejection_and_status_has_a_report(spec: Object, name: str) -> None:
     cr = postgresql(name=name, **spec)
     problem = KIND.validate(cr, observed(running()))
     for sync in (

@@ -102,7 +102,7 @@ def test_memory_counts_as_the_limit_that_the_pod_has() -> None:
 
 
 def test_volume_counts_as_it_is_not_as_it_is_asked() -> None:
-    """Larger when it was taken up again, and not yet larger while it grows."""
+    """It is larger if an existing volume was used again, and not yet larger while it grows."""
 
     def wal(children: dict[Ref, Object], **storage: Any) -> str:
         return defaults.of(postgresql(storage=storage), observed(children))["max_wal_size"]
@@ -113,8 +113,8 @@ def test_volume_counts_as_it_is_not_as_it_is_asked() -> None:
     assert wal(with_capacity("4Gi", "4Gi"), size="2Gi", ephemeral=True) == "409MB"
 
 
-def test_grown_volume_is_asked_about_anew() -> None:
-    """Whoever answered for the smaller one is asked again: nothing else of the Pod has changed."""
+def test_grown_volume_needs_another_answer() -> None:
+    """The answer for the smaller volume is not reused: nothing else of the Pod has changed."""
     before = request(postgresql(), observed(with_capacity("1Gi", "1Gi")))
     after = request(postgresql(), observed(with_capacity("2Gi", "2Gi")))
     assert before is not None

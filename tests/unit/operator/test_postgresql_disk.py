@@ -39,7 +39,7 @@ def postgres(state: Object, last: Object | None = None) -> Object:
 @pytest.mark.parametrize(
     "words", [WAL, PID, f"{WAL}\n{AFTER}", PID.replace("No space left on device", "Disk quota exceeded")]
 )
-def test_server_that_ended_for_want_of_room(words: str) -> None:
+def test_server_that_ended_because_the_disk_was_full(words: str) -> None:
     for status in (postgres(BACK_OFF, ended(words)), postgres(ended(words))):
         made = report(status, storage={"size": "2Gi"})
         reason, message = ready(made)
@@ -48,13 +48,21 @@ def test_server_that_ended_for_want_of_room(words: str) -> None:
         assert "spec.storage.size ('2Gi')" in message
         assert words.splitlines()[0].partition(":  ")[2] in message
         assert made.status["pgPhase"] == "Failed"
-        assert made.result == Done()  # an event tells of the end of it
+        assert made.result == Done()  # an event reports its end
 
 
-def test_volume_too_small_for_a_new_database() -> None:
-    words = "initdb: error: could not write file: No space left on device\ninitdb: removing data directory"
+@pytest.mark.parametrize(
+    "words",
+    [
+        "initdb: error: could not write file: No space left on device\ninitdb: removing data directory",
+        "postgres-init: renaming a to b: no space left on device",
+    ],
+)
+def test_volume_too_small_for_a_new_database(words: str) -> None:
     container = {"name": "initdb", "state": BACK_OFF, "lastState": ended(words)}
     assert ready(report({"initContainerStatuses": [container]}))[0] == "DiskFull"
+    # The program is copied to the node's disk.
+    assert ready(report({"initContainerStatuses": [{**container, "name": "install"}]}))[0] != "DiskFull"
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,7 @@ def test_what_a_server_may_take_is_left_to_it(values: Object) -> None:
     "amount", [f"{2**30}B", f"{2**20}kB", "1024MB", "1GB", "1.GB", " 1 GB ", "0.001TB", str(2**17)]
 )
 def test_each_unit_is_as_large_as_postgresql_has_it(amount: str) -> None:
-    """What is as large as the limit does not fit; with a tenth more there is room."""
+    """A value as large as the limit does not fit; it does with a limit that is a tenth larger."""
     fits = {"resources": {"limits": {"memory": str(2**30 * 11 // 10)}}}
     tight = {"resources": {"limits": {"memory": str(2**30)}}}
     assert refused({"parameters": {"shared_buffers": amount}, **fits}) is None
@@ -150,6 +150,6 @@ def test_a_limit_of_memory_that_is_left_out_is_the_default_one(resources: Object
 
 
 @given(st.dictionaries(st.sampled_from(["a", "b.c", "search_path"]), st.text(max_size=8)))
-def test_fingerprint_tells_sets_of_parameters_apart(values: dict[str, str]) -> None:
+def test_fingerprint_differs_between_sets_of_parameters(values: dict[str, str]) -> None:
     assert parameters.fingerprint(values) == parameters.fingerprint(dict(reversed(values.items())))
     assert parameters.fingerprint(values) != parameters.fingerprint({**values, "d": "x"})

@@ -29,9 +29,11 @@ def test_each_source_and_which_one_wins() -> None:
 
 
 def test_secret_referred_to_is_watched_and_read_in_its_namespace() -> None:
-    assert list(KIND.watched_objects(postgresql(**REFERRING))) == [WatchedObject(SECRET, "ours", "ns")]
+    # A Backup's Secret is always watched: with it the server archives.
+    archive, ours = (WatchedObject(SECRET, name, "ns") for name in ("db-archive", "ours"))
+    assert set(KIND.watched_objects(postgresql(**REFERRING))) == {archive, ours}
     assert set(KIND.secrets(postgresql(**REFERRING))) == {"db-superuser", "db-binding", "ours"}
-    assert list(KIND.watched_objects(postgresql())) == []
+    assert list(KIND.watched_objects(postgresql())) == [archive]
 
 
 @pytest.mark.parametrize(
@@ -49,7 +51,7 @@ def test_secret_referred_to_is_watched_and_read_in_its_namespace() -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_gives_no_password_is_told_without_showing_it(
+def test_a_secret_without_a_password_is_reported_and_not_shown(
     content: Object | None, reason: str | None, words: list[str]
 ) -> None:
     known = {OURS: content} if content is not None else {}

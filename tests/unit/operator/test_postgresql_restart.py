@@ -72,11 +72,11 @@ CRASHING = [
 
 
 @pytest.mark.parametrize("state", CRASHING)
-def test_server_that_ends_gets_the_mended_ones(state: Object) -> None:
+def test_server_that_ended_gets_the_fixed_parameters(state: Object) -> None:
     status = {"containerStatuses": [{"name": "postgres", **state}]}
     bad = f"{fingerprint(OLD)}.earlier"
     assert asked(started_for(bad, ready=False, **status), NEW) == fingerprint(NEW)
-    assert asked(started_for(bad, ready=False, **status), OLD) == bad  # not mended
+    assert asked(started_for(bad, ready=False, **status), OLD) == bad  # not fixed
 
 
 def test_total_over_half_a_status() -> None:

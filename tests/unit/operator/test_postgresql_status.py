@@ -1,4 +1,4 @@
-"""The status tells what was observed: Ready only after a login for this generation, a reason for the rest."""
+"""The status reports observed state: Ready only after a login for this generation, else a reason."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def truths(made: StatusReport) -> tuple[str, ...]:
     return tuple(find_condition(made.status, name)["status"] for name in CONDITIONS)
 
 
-def inquiry(children: dict[Ref, Object], **spec: Any) -> Login | None:
+def login_of(children: dict[Ref, Object], **spec: Any) -> Login | None:
     return request(postgresql(**spec), observed(children))
 
 
@@ -114,7 +114,7 @@ def test_invalid_waits_for_an_edit_alone() -> None:
     assert truths(made) == ("False", "False", "False", "True")
 
 
-def test_passing_obstacle_is_no_fault() -> None:
+def test_transient_problem_is_no_fault() -> None:
     made = report(
         SyncResult(in_sync=False, problem=Problem(reason="Terminating", message="m", transient=True)), {}
     )
@@ -197,23 +197,23 @@ def test_every_message_ends_and_every_reason_is_one_word(sync: SyncResult) -> No
 
 
 def test_asks_a_ready_pod_of_the_current_revision_alone() -> None:
-    assert inquiry(running()) is not None
-    assert inquiry(running(ready=False)) is None
-    assert inquiry(running(revision="r0")) is None
+    assert login_of(running()) is not None
+    assert login_of(running(ready=False)) is None
+    assert login_of(running(revision="r0")) is None
     unseen = running()
     unseen[Ref(STATEFUL_SET, "ns", "db")]["metadata"]["generation"] = 2
-    assert inquiry(unseen) is None
+    assert login_of(unseen) is None
     leaving = running()
     leaving[POD_REF]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    assert inquiry(leaving) is None
+    assert login_of(leaving) is None
     without = {ref: obj for ref, obj in running().items() if ref.name != "db-binding"}
-    assert inquiry(without) is None
-    assert inquiry(without, password="given") is not None
+    assert login_of(without) is None
+    assert login_of(without, password="given") is not None
 
 
-def test_memo_changes_with_all_that_calls_for_a_new_login() -> None:
+def test_cache_key_changes_with_all_that_needs_a_new_login() -> None:
     def cache_key(children: dict[Ref, Object], **spec: Any) -> object:
-        found = inquiry(children, **spec)
+        found = login_of(children, **spec)
         assert found is not None
         return found.cache_key
 
@@ -265,7 +265,7 @@ def test_server_that_lets_the_user_in_is_available_whatever_else_fails(
         "InvalidParameter",
     ],
 )
-def test_what_only_an_edit_mends_waits_for_one(reason: str) -> None:
+def test_a_problem_that_only_an_edit_fixes_waits_for_one(reason: str) -> None:
     assert report(answered(reason, login=True)).result == Terminal(reason)
     problem = SyncResult(in_sync=False, problem=Problem(reason=reason, message="m"))
     assert report(problem).result == Terminal(reason)
@@ -301,9 +301,7 @@ def test_looks_again_the_sooner_the_sooner_it_may_change(
     ],
     ids=["on its way", "no node yet", "no node for long"],
 )
-def test_while_its_pod_starts_it_is_looked_at_again_only_when_time_tells(
-    status: Object, result: Result
-) -> None:
+def test_while_its_pod_starts_it_is_requeued_at_deadlines_alone(status: Object, result: Result) -> None:
     assert report(SyncResult(in_sync=True), running(ready=False, **status)).result == result
 
 
@@ -358,7 +356,7 @@ def test_a_server_that_is_full_serves(ok: bool, expected: tuple[str, ...]) -> No
 
 
 @pytest.mark.parametrize(
-    ("was", "told", "ready_since", "phase"),
+    ("was", "reason", "ready_since", "phase"),
     [
         ("True", "LoginSucceeded", None, "Failed"),
         ("False", "Reconciling", None, "pending"),
@@ -367,11 +365,11 @@ def test_a_server_that_is_full_serves(ok: bool, expected: tuple[str, ...]) -> No
     ],
 )
 def test_a_server_that_does_not_respond_has_failed_unless_its_pod_has_only_just_come(
-    was: str, told: str, ready_since: str | None, phase: str
+    was: str, reason: str, ready_since: str | None, phase: str
 ) -> None:
     answer = ExternalResult(ok=False, reason="NotResponding", message="see its node")
     cr = postgresql()
-    ready = {"type": "Ready", "status": was, "reason": told}
+    ready = {"type": "Ready", "status": was, "reason": reason}
     cr["status"] = {"conditions": [ready, {"type": "Available", "status": was}]}
     children = running(since=ready_since) if ready_since else running()
     made = report(SyncResult(in_sync=True, results={"server": answer}), children, cr)

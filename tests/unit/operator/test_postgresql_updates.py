@@ -13,6 +13,7 @@ from kindling.kinds.conditions import find_condition
 from kindling.kinds.postgresql import Postgresql, spec, updates, workload
 from kindling.kube.resources import POD, STATEFUL_SET, Object, Ref
 
+from tests.unit.operator.placement import FULL
 from tests.unit.operator.postgresqls import KIND, SPECS, observed, postgresql, running
 from tests.unit.schema.drawing import drawn_from
 from tests.unit.schema.worlds import schema_of
@@ -25,7 +26,13 @@ ANY = SPECS | drawn_from(schema_of(KIND, "spec"))
 
 def template(given: Object) -> Object:
     cr = postgresql(**given)
-    return workload.template(KIND.type, cr, spec.read(cr, default_image="own:1"), restart_token="same")
+    return workload.template(
+        KIND.type,
+        cr,
+        spec.read(cr, default_image="own:1"),
+        init_image="postgres-init:1",
+        restart_token="same",
+    )
 
 
 @given(ANY, ANY)
@@ -40,12 +47,50 @@ def test_the_users_word_is_what_changes_the_pod_and_nothing_else(one: Object, ot
 
 @given(ANY, ANY)
 def test_what_is_not_in_the_pod_is_no_word_about_it(one: Object, other: Object) -> None:
-    about = ("image", "imagePullSecrets", "resources", "shutdownSeconds", "storage")
+    about = ("image", "imagePullSecrets", "podTemplate", "resources", "shutdownSeconds", "storage")
     mixed = {**one, **{name: other[name] for name in other if name not in about}}
     assume(template(one) == template(mixed))
     assert updates.spec_hash(postgresql(**one), restart_token="m") == updates.spec_hash(
         postgresql(**mixed), restart_token="m"
     )
+
+
+def hash_of(**given: Any) -> str:
+    return updates.spec_hash(postgresql(**given), restart_token="same")
+
+
+@pytest.mark.parametrize(
+    ("part", "field"), [(part, field) for part, fields in FULL.items() for field in fields]
+)
+def test_each_field_of_the_pod_template_is_the_users_word(part: str, field: str) -> None:
+    """So its change restarts the server at once, and is not held back as an operator's would be."""
+    given = {"podTemplate": {part: {field: FULL[part][field]}}}
+    assert template(given) != template({})
+    assert hash_of(**given) != hash_of()
+
+
+@pytest.mark.parametrize(
+    "nothing",
+    [
+        {},
+        {"metadata": {}, "spec": {}},
+        {"metadata": {"labels": {}, "annotations": {}}},
+        {"metadata": {"labels": {"app.kubernetes.io/instance": "other"}}},  # refused by the CRD
+        {"spec": {"nodeSelector": {}, "tolerations": [], "topologySpreadConstraints": []}},
+        {
+            "spec": {
+                "affinity": {
+                    "nodeAffinity": {},
+                    "podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": []},
+                }
+            }
+        },
+    ],
+    ids=str,
+)
+def test_a_pod_template_that_says_nothing_restarts_nothing(nothing: Object) -> None:
+    assert template({"podTemplate": nothing}) == template({})
+    assert hash_of(podTemplate=nothing) == hash_of()
 
 
 @pytest.mark.parametrize(
@@ -144,7 +189,7 @@ def test_bad_window_is_refused(window: Object) -> None:
 
 
 def test_turns_are_taken_by_auto_alone() -> None:
-    other = Postgresql(group="database.db.example.com", image="own:2")
+    other = Postgresql(group="database.db.example.com", image="own:2", init_image="postgres-init:1")
     assert other.disruptions(postgresql(), observed(held())) == ["server"]
     unnoted = held()
     unnoted[WORKLOAD] = {**held(comes="own:1")[WORKLOAD], "metadata": {"generation": 1}}

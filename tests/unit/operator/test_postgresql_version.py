@@ -65,7 +65,7 @@ def test_volume_remembers_what_it_was_made_for(spec: Object, there: str | None, 
         ({"version": "16", "storage": {"ephemeral": True}, "image": "postgres:16"}, "17", None, []),
     ],
 )
-def test_conflicts_are_told(spec: Object, there: str | None, reason: str | None, words: list[str]) -> None:
+def test_version_conflicts(spec: Object, there: str | None, reason: str | None, words: list[str]) -> None:
     problem = KIND.validate(postgresql(**spec), observed(data_of(there)))
     assert (problem.reason if problem else None) == reason
     if problem is not None:

@@ -48,7 +48,7 @@ def test_durable_data_has_its_claim() -> None:
 
 
 @pytest.mark.parametrize("step", ["Resizing", "FileSystemResizePending"])
-def test_growing_is_told_while_it_lasts_and_does_not_make_it_unready(step: str) -> None:
+def test_a_resize_is_reported_while_it_lasts_and_keeps_it_ready(step: str) -> None:
     """First the volume grows, then the file system in it: a claim has one condition after the other."""
     known = running()
     claim = known[Ref(VOLUME_CLAIM, "ns", "db-data")]
@@ -94,7 +94,7 @@ def test_a_claim_asks_for_less_only_of_what_it_was_not_given(
         ("1Gi", "10Gi", "1Gi", ["spec.storage.size '1Gi'", "set a larger size", "10Gi"]),
     ],
 )
-def test_a_volume_that_stays_larger_is_told_and_ready(
+def test_a_volume_that_stays_larger_is_reported_and_ready(
     size: str, asks: str, has: str, words: list[str]
 ) -> None:
     status = KIND.status(

@@ -17,6 +17,7 @@ import pytest
 from kindling.kinds.base import ExternalResult
 from kindling.kinds.http import HttpRequest
 from kindling.kinds.postgresql.login import Login
+from kindling.kinds.postgresql.objects import Objects
 from kindling.prober import jobs
 from kindling.prober.client import ChildProber, ProberClient, Unanswered
 from kindling.prober.pool import LOGIN_SECONDS, QUICK_SECONDS
@@ -51,11 +52,11 @@ async def prober() -> AsyncIterator[ChildProber]:
         await own.close()
 
 
-def run(story: Callable[[ChildProber], Awaitable[None]]) -> None:
+def run(scenario: Callable[[ChildProber], Awaitable[None]]) -> None:
     async def whole() -> None:
         async with prober() as own:
             await own.start()
-            await story(own)
+            await scenario(own)
 
     asyncio.run(whole())
 
@@ -85,7 +86,7 @@ def memory(pid: int) -> int:
 @pytest.mark.parametrize("look", [False, True])
 @pytest.mark.parametrize("sort", SORTS)
 def test_every_hostile_server_ends_in_an_answer(sort: str, look: bool) -> None:
-    async def story(own: ChildProber) -> None:
+    async def scenario(own: ChildProber) -> None:
         with hostile(sort) as there:
             began = time.monotonic()
             answer = await (own.send(to(there.port).health_check()) if look else own.run(to(there.port)))
@@ -101,13 +102,31 @@ def test_every_hostile_server_ends_in_an_answer(sort: str, look: bool) -> None:
         assert "lovelace" not in repr(answer)
         assert not any(b"lovelace" in last_result for last_result in there.last_result)
 
-    run(story)
+    run(scenario)
+
+
+def test_a_prober_has_started_once_it_takes_jobs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """On a busy machine, time passes between the socket's file and the first connection taken."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import socket, time\n"
+        "listen = socket.socket.listen\n"
+        "socket.socket.listen = lambda self, *rest: (time.sleep(0.5), listen(self, *rest))[1]\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    async def scenario(own: ChildProber) -> None:
+        with hostile("odd_version") as there:
+            answer = await own.send(to(there.port).health_check())
+        assert answer is not None
+        assert answer.ok
+
+    run(scenario)
 
 
 def test_while_forty_of_each_sort_rage_an_honest_server_answers_and_memory_is_bounded(
     server: Files,
 ) -> None:
-    async def story(own: ChildProber) -> None:
+    async def scenario(own: ChildProber) -> None:
         assert own._process is not None
         honest = login(server, namespace="honest")
         assert (await own.run(honest)).ok
@@ -135,13 +154,13 @@ def test_while_forty_of_each_sort_rage_an_honest_server_answers_and_memory_is_bo
         assert most < MEMORY_BYTES
         assert slowest < QUICK_SECONDS
 
-    run(story)
+    run(scenario)
 
 
-def test_a_verifier_that_asks_for_too_much_is_set_anew(server: Files) -> None:
-    """Any role may set its own, and nobody could log in by it any more."""
+def test_a_verifier_with_too_many_iterations_is_replaced(server: Files) -> None:
+    """Any role may set its own verifier, and then nobody could log in by it any more."""
 
-    async def story(own: ChildProber) -> None:
+    async def scenario(own: ChildProber) -> None:
         asked = login(server)
         assert (await own.run(asked)).ok
         bomb = "SCRAM-SHA-256$30000000:c2FsdHNhbHRzYWx0c2FsdA==$" + ":".join(["A" * 43 + "="] * 2)
@@ -151,13 +170,13 @@ def test_a_verifier_that_asks_for_too_much_is_set_anew(server: Files) -> None:
         assert answer.reason in ENDED["iterations"], answer
         assert (await own.run(asked)).ok
 
-    run(story)
+    run(scenario)
 
 
 def test_it_ends_with_the_operator_however_that_ends() -> None:
     """Its standard input ends, and with it the workers, even one in the midst of its work."""
 
-    async def story() -> list[int]:
+    async def scenario() -> list[int]:
         own = ChildProber()
         await own.start()
         assert own._process is not None
@@ -169,7 +188,7 @@ def test_it_ends_with_the_operator_however_that_ends() -> None:
             asking.cancel()
         return found
 
-    found = asyncio.run(story())
+    found = asyncio.run(scenario())
     deadline = time.monotonic() + 5
     while left := [pid for pid in found if Path(f"/proc/{pid}").exists() and not zombie(pid)]:
         assert time.monotonic() < deadline, left
@@ -179,7 +198,7 @@ def test_it_ends_with_the_operator_however_that_ends() -> None:
 def test_its_workers_give_way_to_the_operator_in_whose_session_they_are() -> None:
     """The kernel may share out processor time by sessions; niceness says nothing outside of one."""
 
-    async def story(own: ChildProber) -> None:
+    async def scenario(own: ChildProber) -> None:
         assert own._process is not None
         pid = own._process.pid
         with hostile("iterations") as there:
@@ -193,7 +212,7 @@ def test_its_workers_give_way_to_the_operator_in_whose_session_they_are() -> Non
             assert os.getpgid(pid) == pid, "a Ctrl-C is the operator's"
             asking.cancel()
 
-    run(story)
+    run(scenario)
 
 
 def zombie(pid: int) -> bool:
@@ -204,7 +223,7 @@ def zombie(pid: int) -> bool:
 
 
 def test_a_killed_one_is_started_again_and_the_job_done(server: Files) -> None:
-    async def story(own: ChildProber) -> None:
+    async def scenario(own: ChildProber) -> None:
         assert (await own.run(login(server))).ok
         assert own._process is not None
         own._process.kill()
@@ -213,7 +232,7 @@ def test_a_killed_one_is_started_again_and_the_job_done(server: Files) -> None:
         os.kill(list(family(own._process.pid))[1], signal.SIGKILL)
         assert (await own.run(login(server))).ok
 
-    run(story)
+    run(scenario)
 
 
 def test_a_prober_that_is_not_there_says_nothing_of_the_server(tmp_path: Path) -> None:
@@ -226,7 +245,7 @@ def test_a_prober_that_is_not_there_says_nothing_of_the_server(tmp_path: Path) -
 def test_it_has_nothing_of_the_environment_and_no_token(server: Files) -> None:
     """What is in a worker when a server takes it over."""
 
-    async def story(own: ChildProber) -> None:
+    async def scenario(own: ChildProber) -> None:
         assert own._process is not None
         with hostile("hang") as there:
             asking = asyncio.create_task(own.run(to(there.port)))
@@ -247,7 +266,7 @@ def test_it_has_nothing_of_the_environment_and_no_token(server: Files) -> None:
 
     os.environ["KINDLING_SECRET"] = "canary"
     try:
-        run(story)
+        run(scenario)
     finally:
         del os.environ["KINDLING_SECRET"]
 
@@ -278,9 +297,33 @@ def test_an_answer_is_as_large_as_a_status_takes_and_has_the_facts_that_are_know
     assert answer.facts == {"version": "1" * 64, "pending_restart": ["x" * 128] * 64}
 
 
+def test_what_is_said_of_roles_and_databases_is_cut_to_what_a_status_takes() -> None:
+    facts = {
+        "roles": {
+            "r" * 999: ["NameConflict", "m" * 9999],
+            "odd": ["NoReason", "m"],
+            "odder": "m",
+            "oddest": [1, 2],
+        },
+        "databases": {f"d{number}": ["Reconciling", "m"] for number in range(999)},
+        "extensions": {"d": {"e": "1" * 999}, "odd": 7},
+    }
+    answer = jobs.read(jobs.written(ExternalResult(ok=False, reason="NameConflict", facts=facts)))
+    assert answer is not None
+    assert answer.facts["roles"] == {"r" * 128: ("NameConflict", "m" * 300)}
+    assert len(answer.facts["databases"]) == 400
+    assert answer.facts["extensions"] == {"d": {"e": "1" * 128}}
+
+
 def test_a_job_is_the_same_on_the_other_side() -> None:
     asked = to(1, parameters={"work_mem": "1MB"}, superuser_password=None, provision=False)
-    for request in (asked, asked.health_check(), HttpRequest(namespace="ns", host="n", port=1, path="/a")):
+    objects = Objects(
+        host="h", port=1, namespace="ns", pod="p", superuser="s", superuser_password="w", identifier="7",
+        default_user="u", roles=({"name": "r", "member_of": ["g"]},), databases=({"name": "d"},),
+        drop_roles=("x",), apply=False, cache_key=None,
+    )  # fmt: skip
+    http = HttpRequest(namespace="ns", host="n", port=1, path="/a")
+    for request in (asked, asked.health_check(), http, objects):
         job = jobs.Job(request=request, host="h", port=2)
         assert jobs.job(job.line()) == job
 

@@ -1,4 +1,4 @@
-"""The deadline on progress: what holds a resource up, from when on that is a fault, and when time tells more.
+"""The deadline on progress: why a resource makes none, when that becomes a fault, when it is requeued.
 
 The Pods are as a kubelet, the node and the taint eviction controller of Kubernetes 1.34 leave them.
 """
@@ -32,6 +32,10 @@ BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 SETTLED = SyncResult(in_sync=True)
 WORKLOAD, DB = Ref(STATEFUL_SET, "ns", "db"), Ref(POD, "ns", "db-0")
 QUOTA = 'create Pod db-0 in StatefulSet db failed error: pods "db-0" is forbidden: exceeded quota: few'
+NO_ACCOUNT = (
+    'create Pod db-0 in StatefulSet db failed error: pods "db-0" is forbidden: error looking up service '
+    'account ns/shop: serviceaccount "shop" not found'
+)
 MULTI_ATTACH = 'Multi-Attach error for volume "pvc-1" Volume is already exclusively attached to one node'
 
 
@@ -74,8 +78,8 @@ def pod(state: Object | None = None, *, made: float = 0, ending: bool = False, *
 
 CREATING = pod({"state": {"waiting": {"reason": "ContainerCreating"}}}, PodReadyToStartContainers="False")
 STARTING = pod({"state": {"running": {"startedAt": rfc3339(at(0))}}}, Ready="False", ContainersReady="False")
-# Its node is not heard of any more: the node controller says that it is not ready, and nothing else.
-UNHEARD = pod(
+# Its node stopped reporting: the node controller marks the Pod not ready, and changes nothing else.
+NODE_LOST = pod(
     {"ready": True, "started": True, "state": {"running": {"startedAt": rfc3339(at(0))}}},
     Initialized="True",
     ContainersReady="True",
@@ -90,7 +94,7 @@ EVICTED["status"]["conditions"].append(
 def judged(
     seconds: float, found: Object | None, *, said: WarningEvent | None = None, **spec: Any
 ) -> tuple[str, str, float | None]:
-    """Ready's reason, whether it is a fault, and in how many seconds time tells more."""
+    """Ready's reason, whether it is a fault, and in how many seconds the resource is requeued."""
     cr = postgresqls.postgresql(status=status_at(0), **spec)
     children = {**workload(), **({DB: found} if found is not None else {})}
     observed = Observed(objects=children, now=at(seconds), entropy=b"")
@@ -142,8 +146,8 @@ def refusal(seconds: float, reason: str = "FailedCreate") -> WarningEvent:
         (600, STARTING, WarningEvent("FailedMount", "once", ""), ("Recovering", "True", None)),
         (29, STARTING, None, ("Reconciling", "False", 1.0)),
         (30, STARTING, None, ("Recovering", "False", 570.0)),
-        (30, UNHEARD, None, ("NodeLost", "False", 570.0)),
-        (600, UNHEARD, None, ("NodeLost", "True", None)),
+        (30, NODE_LOST, None, ("NodeLost", "False", 570.0)),
+        (600, NODE_LOST, None, ("NodeLost", "True", None)),
         # It was not ready before either.
         (600, CREATING, WarningEvent("NodeNotReady", "Node is not ready", ""), ("NodeLost", "True", None)),
         (600, EVICTED, None, ("NodeLost", "True", None)),
@@ -162,7 +166,7 @@ def test_the_deadline_is_the_specs() -> None:
 
 
 @pytest.mark.parametrize("step", ["PodScheduled", "PodReadyToStartContainers", "Initialized"])
-def test_a_pod_that_comes_further_begins_it_anew(step: str) -> None:
+def test_a_pods_next_step_restarts_the_deadline(step: str) -> None:
     moved = pod({"state": {"waiting": {"reason": "PodInitializing"}}})
     moved["status"]["conditions"] = [
         {"type": step, "status": "True", "lastTransitionTime": rfc3339(at(590))},
@@ -181,12 +185,12 @@ def test_once_past_it_stays_past_until_something_moves() -> None:
         assert find_condition(report.status, "Ready")["reason"] == "ProgressDeadlineExceeded"
         cr["status"] = with_transition_times(report.status, known=cr["status"], now=at(seconds))
     edited = {**cr, "metadata": {**cr["metadata"], "generation": 2}}
-    anew = postgresqls.KIND.status(edited, observed, SETTLED)
-    assert find_condition(anew.status, "Progressing")["status"] == "True"
-    assert anew.result == RequeueAfter(DEADLINE_SECONDS)
+    restarted = postgresqls.KIND.status(edited, observed, SETTLED)
+    assert find_condition(restarted.status, "Progressing")["status"] == "True"
+    assert restarted.result == RequeueAfter(DEADLINE_SECONDS)
 
 
-def test_another_fault_that_ends_begins_it_anew() -> None:
+def test_the_end_of_another_fault_restarts_the_deadline() -> None:
     status = status_at(0)
     for type, truth in (("Degraded", "True"), ("Progressing", "False")):
         find_condition(status, type).update(status=truth, reason="CrashLoopBackOff")
@@ -235,7 +239,7 @@ def test_paused_is_no_reason_to_keep_silent_but_what_differs_by_wish_is() -> Non
         (pulsarconsumers.KIND, pulsarconsumers.consumer()),
     ],
 )
-def test_what_should_mend_itself_and_does_not_is_a_fault(kind: Kind, cr: Object, reason: str) -> None:
+def test_a_transient_problem_becomes_a_fault_at_the_deadline(kind: Kind, cr: Object, reason: str) -> None:
     sync = SyncResult(in_sync=False, problem=Problem(reason=reason, message="m.", transient=True))
     cr = {**cr, "status": status_at(0, kind=kind, cr=cr)}
     for seconds, broken in ((599, "False"), (600, "True"), (9000, "True")):
@@ -293,13 +297,18 @@ def test_the_message_has_the_words_and_the_next_step() -> None:
     cr = postgresqls.postgresql(status=status_at(0))
     for said, children, words in (
         (refusal(5), workload(), [QUOTA, "Allow it, or request less", "`kubectl describe statefulset db"]),
+        (
+            WarningEvent("FailedCreate", NO_ACCOUNT, rfc3339(at(5))),
+            workload(),
+            [NO_ACCOUNT, ". Create that ServiceAccount, or name another in spec.podTemplate.spec."],
+        ),
         (None, workload(), ["no Event says why", "`kubectl describe statefulset db -n ns`"]),
         (
             WarningEvent("FailedMount", MULTI_ATTACH, ""),
             {**workload(), DB: CREATING},
             [MULTI_ATTACH, "Free the volume"],
         ),
-        (None, {**workload(), DB: UNHEARD}, ["`kubectl get pod db-0 -n ns -o wide`", "out-of-service"]),
+        (None, {**workload(), DB: NODE_LOST}, ["`kubectl get pod db-0 -n ns -o wide`", "out-of-service"]),
         (
             None,
             {**workload(), DB: STARTING},

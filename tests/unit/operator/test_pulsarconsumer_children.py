@@ -1,4 +1,4 @@
-"""What a PulsarConsumer wants: total over every admitted spec, the spec told verbatim, no token in it."""
+"""The children of a PulsarConsumer: for every admitted spec, with the spec verbatim, without a token."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from kindling.engine.compare import satisfies
 from kindling.engine.plan import plan
-from kindling.kube.resources import DEPLOYMENT, NETWORK_POLICY, SECRET, Object, Ref
+from kindling.kube.resources import CONFIG_MAP, DEPLOYMENT, NETWORK_POLICY, SECRET, Object, Ref
 
 from tests.model.memory import MemoryApi
 from tests.unit.operator.pulsarconsumers import (
@@ -71,7 +71,7 @@ def test_total_and_plan_comes_to_rest(spec: Object, name: str) -> None:
             assert re.fullmatch(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", value)
 
 
-def test_consumers_are_told_the_spec_verbatim() -> None:
+def test_consumers_get_the_spec_verbatim() -> None:
     said = {
         "serverAddress": "pulsar://localhost:6650",
         "topic": "my-topic",
@@ -153,7 +153,7 @@ def test_looks_at_the_tokens_secret_and_at_no_other() -> None:
     [watched] = KIND.watched_objects(consumer(auth=TOKEN))
     assert (watched.type, watched.name, watched.namespace) == (SECRET, "pulsar-token", "ns")
     assert KIND.watched_objects(consumer()) == []
-    assert KIND.watches == (SECRET,)
+    assert KIND.watches == (SECRET, CONFIG_MAP)
 
 
 def running(subscription_type: str, *, strategy: str, done: bool) -> dict[Ref, Object]:

@@ -1,4 +1,4 @@
-"""The status tells what was observed: Ready only with every consumer connected, a reason for the rest."""
+"""The status reports observed state: Ready only with every consumer connected, else a reason."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_edit_being_taken_up_keeps_what_consumes() -> None:
     assert (made.status["topic"], made.status["replicas"]) == ("orders", 1)
 
 
-def test_held_back_the_status_tells_of_what_goes_on() -> None:
+def test_the_status_of_a_held_back_resource_reports_the_running_spec() -> None:
     problem = Problem(reason="SecretNotFound", message="m.")
     known = {"server": "pulsar://old:6650", "topic": "old", "subscription": "old", "replicas": 1}
     held = SyncResult(in_sync=False, problem=problem)
@@ -155,7 +155,7 @@ def test_held_back_the_status_tells_of_what_goes_on() -> None:
     ],
     ids=["topic", "address", "of an earlier spec", "may come to be"],
 )
-def test_what_only_an_edit_mends_is_not_tried_again(said: str, updated: int, for_an_edit: bool) -> None:
+def test_a_problem_that_only_an_edit_fixes_is_not_retried(said: str, updated: int, for_an_edit: bool) -> None:
     made = report({**rolled_out(1, available=0, updatedReplicas=updated), **pod(ready=False, said=said)})
     assert find_condition(made.status, "Ready")["reason"] == said.partition(":")[0]
     assert isinstance(made.result, Terminal) is for_an_edit
@@ -168,7 +168,7 @@ def test_somebody_elses_deployment_is_not_counted() -> None:
     assert report(theirs, sync=conflict).status["replicas"] == 0
 
 
-def test_passing_obstacle_is_no_fault() -> None:
+def test_transient_problem_is_no_fault() -> None:
     passing = Problem(reason="Terminating", message="m.", transient=True)
     made = report({}, sync=SyncResult(in_sync=False, problem=passing))
     assert truths(made) == ("False", "False", "True", "False")
@@ -198,7 +198,7 @@ def test_looks_again_the_sooner_the_sooner_it_may_change(
     assert report(children, sync=sync).result == result
 
 
-def test_running_without_a_broker_is_told_after_a_while_and_heals() -> None:
+def test_a_missing_broker_is_reported_after_a_while_until_it_is_back() -> None:
     fresh = {**rolled_out(1, available=0), **pod(ready=False, since=JUST_NOW)}
     assert reason(report(fresh)) == "Reconciling"
     assert isinstance(report(fresh).result, RequeueAfter)
@@ -241,8 +241,9 @@ def test_unreachable_says_what_localhost_is(server: str, kind: PulsarConsumer, w
 
 
 def test_every_reason_that_the_consumer_gives_has_a_next_step_and_is_in_the_guide() -> None:
-    """One that the operator does not know is lost: the Pod is said to crash."""
-    given = {reason for reason, _ in consumers.REASONS.values()} | {"InvalidSetting"}  # told by its __main__
+    """The operator would lose one that it does not know, and report that the Pod crashes."""
+    own = {"InvalidSetting", "HandlerUnavailable", "HandlerFailing"}  # from its __main__
+    given = {reason for reason, _ in consumers.REASONS.values()} | own
     assert set(NEXT_STEPS) == given
     assert all(step.endswith(".") for step in NEXT_STEPS.values())  # the consumer's words follow
     rows = [line for line in GUIDE.read_text().splitlines() if line.startswith("| `")]
@@ -290,7 +291,7 @@ def test_pods_trouble_is_named(waiting: str, reason_: str) -> None:
     assert reason(report({**rolled_out(1, available=0), **pod(ready=False, waiting=waiting)})) == reason_
 
 
-def test_refused_pods_are_told_with_the_servers_words() -> None:
+def test_rejected_pods_are_reported_with_the_servers_message() -> None:
     failure = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota: few"}
     made = report(rolled_out(1, replicas=0, updatedReplicas=0, available=0, conditions=[failure]))
     assert reason(made) == "FailedCreate"

@@ -125,7 +125,7 @@ def test_backoff_doubles_is_bounded_and_forgets(on: On) -> None:
     on(run())
 
 
-def test_oldest_tells_how_long_the_longest_waiting_has_waited(on: On) -> None:
+def test_oldest_seconds_is_the_age_of_the_oldest_key(on: On) -> None:
     async def run() -> None:
         queue: Queue[str] = Queue()
         assert queue.oldest_seconds == 0.0

@@ -14,9 +14,12 @@ from pathlib import Path
 import pytest
 import yaml
 from kindling.kinds.base import Kind
+from kindling.kinds.metadata import child_metadata
 from kindling.kinds.registry import kinds
-from kindling.kube.resources import SECRET, Object, Ref
+from kindling.kube.resources import CONFIG_MAP, SECRET, Object, Ref
 
+from tests.unit.operator import placement
+from tests.unit.operator.backups import DATABASE, database
 from tests.unit.operator.postgresqls import secret
 from tests.unit.schema.worlds import SAMPLES, AnyImage, applied, nothing
 
@@ -39,6 +42,7 @@ SPECS: dict[str, Object] = {
         "parameters": {"work_mem": "8MB", "search_path": "'quoted'"},
         "allowedFrom": [{"namespaceSelector": {}, "podSelector": {"matchLabels": {"role": "web"}}}],
         "deletionPolicy": "Delete",
+        "deletionProtection": True,
         "shutdownSeconds": 90,
     },
     "postgresql-ephemeral": {"password": "given", "storage": {"ephemeral": True}},
@@ -63,6 +67,32 @@ SPECS: dict[str, Object] = {
         "env": [{"name": "TZ", "value": "UTC"}],
         "resources": RESOURCES,
     },
+    "backup-full": {
+        "databaseRef": {"name": "db"},
+        "type": "incremental",
+        "fullEvery": "7d",
+        "schedule": "0 3 * * *",
+        "targetURL": "s3://bucket/prefix",
+        "endpointURL": "https://store.example:7070",
+        "credentialsSecretRef": {"name": "ours"},
+        "encryption": {"passphraseSecretRef": {"name": "ours", "key": "word"}},
+        "verify": {"schedule": "0 5 * * 0", "queries": [{"database": "a", "sql": "SELECT 1", "expect": "1"}]},
+    },
+    "restore-time": {
+        "source": {"backupRef": {"name": "nightly"}},
+        "recoveryTarget": {"targetTime": "2026-01-01T00:02:00Z"},
+        "databaseRef": {"name": "db"},
+    },
+    "restore-store": {
+        "source": {
+            "targetURL": "s3://bucket/prefix/shop/db/7300000000000000001",
+            "endpointURL": "https://store.example:7070",
+            "credentialsSecretRef": {"name": "ours"},
+            "encryption": {"passphraseSecretRef": {"name": "ours", "key": "word"}},
+        },
+        "databaseRef": {"name": "db"},
+        "postgresql": {"defaultUser": "ada", "storage": {"size": "3Gi"}},
+    },
     "pulsarconsumer-exclusive": {
         "serverAddress": "pulsar+ssl://broker:6651",
         "topic": "cost$",
@@ -70,20 +100,92 @@ SPECS: dict[str, Object] = {
         "subscriptionType": "Exclusive",
         "replicas": 1,
     },
+    "pulsarconsumer-python": {
+        "serverAddress": "pulsar://broker:6650",
+        "topic": "orders",
+        "subscriptionName": "workers",
+        "replicas": 2,
+        "handler": {
+            "python": {
+                "configMapRef": {"name": "code", "key": "handle.py"},
+                "handler": "orders:handle",
+                "timeoutSeconds": 90,
+                "concurrency": 4,
+            }
+        },
+        "retry": {"maxDeliveries": 3, "backoff": {"initialSeconds": 2, "factor": 3, "maxSeconds": 30}},
+        "deadLetter": {"topic": "orders-dead"},
+        "output": {"topic": "orders-done"},
+    },
+    "pulsarconsumer-http": {
+        "serverAddress": "pulsar://broker:6650",
+        "topic": "orders",
+        "subscriptionName": "workers",
+        "replicas": 1,
+        "handler": {"http": {"url": "http://orders.shop/", "path": "/events"}},
+    },
+    "postgresql-placed": {"password": "given", "podTemplate": placement.FULL},
+    "memcached-placed": {"podTemplate": placement.FULL},
+    "pulsarconsumer-placed": {
+        "serverAddress": "pulsar://broker:6650",
+        "topic": "orders",
+        "subscriptionName": "workers",
+        "replicas": 1,
+        "podTemplate": placement.FULL,
+    },
+    "postgresql-served": {"password": "given", "serviceTemplate": placement.SERVED},
+    "memcached-served": {"serviceTemplate": {"metadata": placement.SERVED["metadata"]}},
 }
+
+
+STATUS: dict[str, Object] = {
+    "backup-full": {
+        "attempts": {
+            "backup": {"number": 1, "request": "backup", "result": "Started", "at": "", "inputs": ""}
+        }
+    },
+    "restore-time": {
+        "phase": "Restoring",
+        "attempt": 1,
+        "source": {"systemIdentifier": "73", "defaultUser": "ada", "size": "2Gi", "timeline": 1},
+    },
+    "restore-store": {
+        "phase": "Restoring",
+        "attempt": 1,
+        "source": {"systemIdentifier": "7300000000000000001", "defaultUser": "ada"},
+    },
+}
+"""What is on record already."""
 
 
 def made(name: str) -> str:
     """The children of a resource with that spec, as YAML; a Secret's values readable."""
     kind = KINDS[name.partition("-")[0]]
     meta = {"namespace": "ns", "name": "one", "uid": "cr-uid", "generation": 1}
-    cr: Object = {"metadata": meta, "spec": SPECS[name], "status": {}}
-    ours = {**secret(password="word", jwt="token"), "metadata": {"uid": "secret-uid"}}
-    world = applied(kind, cr, replace(nothing(), objects={Ref(SECRET, "ns", "ours"): ours}))
+    cr: Object = {"metadata": meta, "spec": SPECS[name], "status": STATUS.get(name, {})}
+    values = {
+        "password": "word",
+        "jwt": "token",
+        "accessKeyId": "id",
+        "secretAccessKey": "key",
+        "word": "open",
+    }
+    ours = {**secret(**values), "metadata": {"uid": "secret-uid"}}
+    code = {"metadata": {"uid": "code-uid"}, "data": {"handle.py": "def handle(message): ...\n"}}
+    there = {Ref(SECRET, "ns", "ours"): ours, Ref(CONFIG_MAP, "ns", "code"): code}
+    if name.startswith("backup"):  # the pair of this machine's OpenSSL is not recorded
+        pair = {
+            **secret(**{"tls.crt": "certificate", "tls.key": "key"}),
+            "metadata": child_metadata(kind.type, cr, name="one-tls"),
+        }
+        pair["metadata"] |= {"uid": "tls-uid", "resourceVersion": "1"}
+        there[Ref(SECRET, "ns", "one-tls")] = pair
+    watched = {Ref(DATABASE, "ns", "db"): database()} if name.startswith("backup") else {}
+    world = applied(kind, cr, replace(nothing(), objects=there, watched=watched))
     bodies = []
     for child in kind.desired(cr, world):
         body = {"apiVersion": child.type.api_version, "kind": child.type.kind, **child.body}
-        if child.type == SECRET:
+        if child.type == SECRET and "data" in body:
             body["data"] = {key: base64.b64decode(text).decode() for key, text in body["data"].items()}
         bodies.append(json.loads(json.dumps(body)))  # what is one object here is written out each time
     return yaml.safe_dump_all(bodies, sort_keys=False, default_flow_style=None, width=110)

@@ -39,7 +39,7 @@ class Server:
         self.seen: list[tuple[str, str, str]] = []
         self.quiet = asyncio.Event()
         self.page_lock = asyncio.Lock()
-        self.held: list[bool] = []  # whether somebody had the turn when the follower asked, or told
+        self.held: list[bool] = []  # whether the page lock was held at each request and event
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         self.asked.append(dict(request.query))
@@ -196,7 +196,7 @@ def test_a_bookmark_only_moves_the_place() -> None:
     [watch(event("ADDED", "a", 11), EXPIRED.encode() + b"\n"), refusal(410, message="too old")],
     ids=["in the watch", "at its start"],
 )
-def test_what_the_server_has_forgotten_is_listed_anew(forgotten: Handler) -> None:
+def test_an_expired_version_is_followed_by_another_list(forgotten: Handler) -> None:
     server = followed(page(), forgotten, page(service("a", 90), version=100))
     assert server.seen[-1] == ("ADDED", "a", "90")
     assert server.asked[-1]["resourceVersion"] == "100"
@@ -229,8 +229,8 @@ def test_pauses_grow_while_nothing_comes(
     monkeypatch.setattr(reflector, "BASE_DELAY_SECONDS", 0.1)
     caplog.set_level(logging.INFO)
     followed(*[refusal(500)] * 4, page(), refusal(500))
-    told = [record.getMessage() for record in caplog.records if record.name == reflector.__name__]
-    waits = [float(message.partition(" in ")[2].split()[0]) for message in told]
+    messages = [record.getMessage() for record in caplog.records if record.name == reflector.__name__]
+    waits = [float(message.partition(" in ")[2].split()[0]) for message in messages]
     assert waits == [0.1, 0.2, 0.4, 0.8, 1.6]
 
 

@@ -110,7 +110,7 @@ def test_halts_and_says_so_and_goes_on() -> None:
 def test_gone_with_its_turn_or_its_place() -> None:
     line = Line()
     line.ask(A), line.ask(B), line.ask(C)
-    line.there.remove(A)  # its pass tells later, or never
+    line.there.remove(A)  # its reconciliation reports later, or never
     line.there.remove(B)
     assert line.ask(C) == GRANTED
     line = Line()

@@ -23,7 +23,7 @@ LISTED: Object = {"metadata": {"namespace": "ns", "name": "x", "uid": "u", "reso
 
 
 class Server:
-    """Fails as often as told, then lists one resource."""
+    """Fails so many times, then lists one resource."""
 
     def __init__(self, failures: int) -> None:
         self.failures = failures
@@ -99,7 +99,7 @@ def test_it_is_overdue_when_none_went_well_for_long() -> None:
 
 
 def test_what_is_newer_than_a_list_is_not_gone_by_it() -> None:
-    """A server that lags behind lists what was, without what came since; nobody would tell of that again."""
+    """A server that lags behind lists an older state, and no later event would report the newer objects."""
 
     async def scenario() -> list[int]:
         server = Server(failures=0)
@@ -124,7 +124,7 @@ def test_others_objects_are_listed_by_their_metadata_while_they_are_watched(watc
         ours = obj("ours", 3, metadata={"labels": child_labels("a")}, status={"phase": "Running"})
         store.upsert(POD, ours)
         if watched:
-            store.upsert(POD, obj("ghost", 2))
+            store.upsert(POD, obj("missed", 2))
 
         class Pods:
             async def pages(

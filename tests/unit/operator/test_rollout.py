@@ -49,7 +49,7 @@ def test_total_over_what_is_not_there(found: Object | None) -> None:
     [("ReplicaFailure", "True", "FailedCreate"), ("Progressing", "False", "ReplicaSetCreateError")],
     ids=["of Pods", "of the ReplicaSet"],
 )
-def test_what_a_quota_or_policy_refuses_is_told_in_the_servers_words(
+def test_a_rejection_by_quota_or_policy_is_reported_with_the_servers_message(
     type: str, status: str, reason: str
 ) -> None:
     said = {"type": type, "status": status, "reason": reason, "message": "exceeded quota: few"}

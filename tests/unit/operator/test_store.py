@@ -1,4 +1,4 @@
-"""The store keeps the newest of what watch and writes tell, knows owners, and holds no Secret's content."""
+"""The store keeps the newest version from watches and writes, indexes owners, and holds no Secret's data."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_secrets_and_noise_are_not_kept(store: Store) -> None:
     assert store.get(Ref(POD, "ns", "p")) == {**obj("p", 1), "status": {"phase": "Running"}}
 
 
-def test_echo_of_a_child_concerns_nobody_anew(store: Store) -> None:
+def test_a_childs_repeated_event_enqueues_nothing(store: Store) -> None:
     """Each of our writes comes back as an event; of a resource itself, a status may ask for more."""
     assert store.upsert(SERVICE, obj("s", 5, labels=LABELS)) == {KEY}
     assert store.upsert(SERVICE, obj("s", 5, labels=LABELS)) == set()

@@ -1,4 +1,4 @@
-"""Whatever the store is told, in whatever order, it knows what is there, and nothing is left over."""
+"""Whatever events the store gets, in whatever order, it holds the existing objects and nothing else."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ TYPES = st.sampled_from([POD, SECRET, SERVICE])
 
 
 class AnyOrder(RuleBasedStateMachine):
-    """A cluster's log of events, of which the store is told any, in any order, any number of times.
+    """A cluster's log of events, of which the store gets any, in any order, any number of times.
 
-    The naive model: of each object the newest word counts, and everybody is asked what they look at.
+    The naive model: of each object the newest version counts, and all resources are searched for watchers.
     """
 
     @initialize()
@@ -31,7 +31,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.versions = itertools.count(1)
         self.there: dict[Ref, Object] = {}
         self.log: list[tuple[bool, ResourceType, Object]] = []
-        self.told: dict[Ref, tuple[int, Object | None]] = {}
+        self.delivered: dict[Ref, tuple[int, Object | None]] = {}
 
     def write(self, type: ResourceType, ns: str, name: str, **rest: Any) -> None:
         ref, version = Ref(type, ns, name), next(self.versions)
@@ -40,7 +40,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.log.append((True, type, self.there[ref]))
 
     @rule(place=PLACES, pods=LOOKS, secrets=LOOKS)
-    def write_seeker(self, place: tuple[str, str], pods: list[str], secrets: list[str]) -> None:
+    def write_watcher(self, place: tuple[str, str], pods: list[str], secrets: list[str]) -> None:
         self.write(TYPE, *place, spec={"pods": pods, "secrets": secrets})
 
     @rule(type=TYPES, place=PLACES, owner=st.sampled_from([None, *NAMES]))
@@ -57,23 +57,23 @@ class AnyOrder(RuleBasedStateMachine):
 
     @precondition(lambda self: self.log)
     @rule(data=st.data())
-    def tell_any(self, data: st.DataObject) -> None:
-        self.tell(data.draw(st.integers(0, len(self.log) - 1)))
+    def deliver_any(self, data: st.DataObject) -> None:
+        self.deliver(data.draw(st.integers(0, len(self.log) - 1)))
 
     @rule()
-    def tell_all(self) -> None:
+    def deliver_all(self) -> None:
         for number in range(len(self.log)):
-            self.tell(number)
-        assert {ref for ref, (_, what) in self.told.items() if what is not None} == self.there.keys()
+            self.deliver(number)
+        assert {ref for ref, (_, what) in self.delivered.items() if what is not None} == self.there.keys()
 
-    def tell(self, number: int) -> None:
+    def deliver(self, number: int) -> None:
         there, type, what = self.log[number]
         ref = Ref(type, what["metadata"]["namespace"], what["metadata"]["name"])
         before = self.seen()
         concerned = (self.store.upsert if there else self.store.delete)(type, what)
         version = int(what["metadata"]["resourceVersion"])
-        if version >= self.told.get(ref, (0, None))[0]:
-            self.told[ref] = (version, what if there else None)
+        if version >= self.delivered.get(ref, (0, None))[0]:
+            self.delivered[ref] = (version, what if there else None)
         changed = {
             name for name in before.keys() | self.seen().keys() if before.get(name) != self.seen().get(name)
         }
@@ -85,7 +85,7 @@ class AnyOrder(RuleBasedStateMachine):
         )
         looking = {
             Key(TYPE.group_kind, other.namespace, other.name)
-            for other, (_, cr) in self.told.items()
+            for other, (_, cr) in self.delivered.items()
             if other.type == TYPE
             and cr is not None
             and any(look.type == type and look.name == ref.name for look in watched_objects(cr))
@@ -94,7 +94,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     def seen(self) -> dict[Key, set[tuple[Ref, str]]]:
         """What each resource must see, the slow way."""
-        known = {ref: what for ref, (_, what) in self.told.items() if what is not None}
+        known = {ref: what for ref, (_, what) in self.delivered.items() if what is not None}
         return {
             Key(TYPE.group_kind, ref.namespace, ref.name): {
                 (other, found["metadata"]["resourceVersion"])
@@ -115,9 +115,9 @@ class AnyOrder(RuleBasedStateMachine):
 
     @invariant()
     def keeps_nothing_else(self) -> None:
-        """Every index is that of a fresh store which was only told of what is there."""
+        """Every index is that of a fresh store which only got the existing objects."""
         fresh = new_store()
-        for ref, (_, what) in self.told.items():
+        for ref, (_, what) in self.delivered.items():
             if what is not None:
                 fresh.upsert(ref.type, what)
         ours, theirs = vars(self.store), vars(fresh)

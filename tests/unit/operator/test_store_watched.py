@@ -1,4 +1,4 @@
-"""Resources that look at others' objects: told of every change, and of nothing else."""
+"""Resources that watch other writers' objects: enqueued by every change of these, and by nothing else."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from kindling.kinds.base import WatchedObject
 from kindling.kinds.metadata import INSTANCE_LABEL, KIND_LABEL
 from kindling.kube.resources import POD, SECRET, Ref
 
-from tests.unit.operator.watcher_kind import TYPE, child_labels, key, new_store, obj, seeker
+from tests.unit.operator.watcher_kind import TYPE, child_labels, key, new_store, obj, watcher
 
 
 @pytest.mark.parametrize("pod_first", [True, False])
 def test_found_in_whatever_order_they_come(pod_first: bool) -> None:
     store = new_store()
-    events = [(POD, obj("joe", 1, ns="far")), (TYPE, seeker("a", 2, pods=["joe"]))]
+    events = [(POD, obj("joe", 1, ns="far")), (TYPE, watcher("a", 2, pods=["joe"]))]
     for type, what in events if pod_first else reversed(events):
         assert key("a") in store.upsert(type, what) or (type == POD and pod_first)
     assert store.watched_by(key("a")).keys() == {Ref(POD, "far", "joe")}
 
 
-def test_every_seeker_is_told_and_nobody_else() -> None:
+def test_every_watcher_is_enqueued_and_nothing_else() -> None:
     store = new_store()
-    store.upsert(TYPE, seeker("a", 1, pods=["joe"]))
-    store.upsert(TYPE, seeker("b", 2, ns="far", pods=["ann", "joe"]))
-    store.upsert(TYPE, seeker("c", 3, pods=["ann"]))
+    store.upsert(TYPE, watcher("a", 1, pods=["joe"]))
+    store.upsert(TYPE, watcher("b", 2, ns="far", pods=["ann", "joe"]))
+    store.upsert(TYPE, watcher("c", 3, pods=["ann"]))
     assert store.upsert(POD, obj("joe", 4, ns="far")) == {key("a"), key("b", ns="far")}
     assert store.delete(POD, obj("joe", 5, ns="far")) == {key("a"), key("b", ns="far")}
     assert store.upsert(POD, obj("joe-2", 6)) == set()
@@ -37,7 +37,7 @@ def test_every_seeker_is_told_and_nobody_else() -> None:
 
 def test_a_look_into_one_namespace_sees_no_other() -> None:
     store = new_store()
-    store.upsert(TYPE, seeker("a", 1, secrets=["token"]))
+    store.upsert(TYPE, watcher("a", 1, secrets=["token"]))
     assert store.upsert(SECRET, obj("token", 2, ns="far", data={"k": "dg=="})) == set()
     assert store.upsert(SECRET, obj("token", 3, data={"k": "dg=="})) == {key("a")}
     assert store.watched_by(key("a")) == {Ref(SECRET, "ns", "token"): obj("token", 3)}
@@ -45,7 +45,7 @@ def test_a_look_into_one_namespace_sees_no_other() -> None:
 
 def test_a_pod_that_is_being_deleted_is_there_until_it_is_gone() -> None:
     store = new_store()
-    store.upsert(TYPE, seeker("a", 1, pods=["joe"]))
+    store.upsert(TYPE, watcher("a", 1, pods=["joe"]))
     store.upsert(POD, obj("joe", 2))
     store.upsert(POD, obj("joe", 3, metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}))
     assert store.watched_by(key("a"))
@@ -56,8 +56,8 @@ def test_a_pod_that_is_being_deleted_is_there_until_it_is_gone() -> None:
 def test_a_changed_spec_looks_elsewhere_and_no_longer_there() -> None:
     store = new_store()
     store.upsert(POD, obj("joe", 1))
-    store.upsert(TYPE, seeker("a", 2, pods=["joe"]))
-    store.upsert(TYPE, seeker("a", 3, pods=["ann"]))
+    store.upsert(TYPE, watcher("a", 2, pods=["joe"]))
+    store.upsert(TYPE, watcher("a", 3, pods=["ann"]))
     assert store.watched_by(key("a")) == {}
     assert store.upsert(POD, obj("joe", 4)) == set()
     assert store.upsert(POD, obj("ann", 5)) == {key("a")}
@@ -65,15 +65,15 @@ def test_a_changed_spec_looks_elsewhere_and_no_longer_there() -> None:
 
 def test_an_older_spec_does_not_turn_its_eyes_back() -> None:
     store = new_store()
-    store.upsert(TYPE, seeker("a", 3, pods=["ann"]))
-    assert store.upsert(TYPE, seeker("a", 2, pods=["joe"])) == set()
+    store.upsert(TYPE, watcher("a", 3, pods=["ann"]))
+    assert store.upsert(TYPE, watcher("a", 2, pods=["joe"])) == set()
     assert store.upsert(POD, obj("joe", 4)) == set()
 
 
-def test_a_deleted_resource_is_told_of_nothing_and_a_new_one_of_its_name_is() -> None:
+def test_a_deleted_resource_is_not_enqueued_and_a_new_one_of_its_name_is() -> None:
     store = new_store()
-    store.upsert(TYPE, seeker("a", 1, pods=["joe"]))
-    assert store.delete(TYPE, seeker("a", 2, pods=["joe"])) == {key("a")}
+    store.upsert(TYPE, watcher("a", 1, pods=["joe"]))
+    assert store.delete(TYPE, watcher("a", 2, pods=["joe"])) == {key("a")}
     assert store.upsert(POD, obj("joe", 3)) == set()
     assert store.watched_by(key("a")) == {}
     store.upsert(TYPE, {**obj("a", 4, uid="next"), "spec": {"pods": ["joe"]}})
@@ -82,9 +82,9 @@ def test_a_deleted_resource_is_told_of_nothing_and_a_new_one_of_its_name_is() ->
 
 def test_a_late_word_does_not_bring_a_pod_back() -> None:
     store = new_store()
-    store.upsert(TYPE, seeker("a", 1, pods=["joe"]))
+    store.upsert(TYPE, watcher("a", 1, pods=["joe"]))
     store.delete(POD, obj("joe", 9))
-    store.delete(POD, obj("joe", 5))  # told twice, the second time out of order
+    store.delete(POD, obj("joe", 5))  # delivered twice, the second time out of order
     assert store.upsert(POD, obj("joe", 7)) == set()
     assert store.watched_by(key("a")) == {}
 
@@ -92,14 +92,14 @@ def test_a_late_word_does_not_bring_a_pod_back() -> None:
 def test_a_namesakes_deletion_takes_along_what_was_missed() -> None:
     """The first Pod's deletion and the second's creation were lost with a watch."""
     store = new_store()
-    store.upsert(TYPE, seeker("a", 1, pods=["joe"]))
+    store.upsert(TYPE, watcher("a", 1, pods=["joe"]))
     store.upsert(POD, obj("joe", 2, uid="first"))
     assert store.delete(POD, obj("joe", 4, uid="second")) == {key("a")}
     assert store.watched_by(key("a")) == {}
 
 
-def test_graves_are_given_up_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A churn of Pods must not cost memory; what is forgotten, the next resync mends."""
+def test_tombstones_are_dropped_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A churn of Pods must not cost memory; the next resync drops what a late event brings back."""
     monkeypatch.setattr(module, "TOMBSTONES", 2)
     store = new_store()
     # One that dies again under its name is the youngest.
@@ -113,14 +113,14 @@ def test_graves_are_given_up_oldest_first(monkeypatch: pytest.MonkeyPatch) -> No
 def test_of_anybodys_pod_only_who_it_is_is_kept() -> None:
     store = new_store()
     noise = {"labels": {"app": "x"}, "annotations": {"a": "b"}, "ownerReferences": [{"uid": "ns/a"}]}
-    store.upsert(TYPE, seeker("a", 1, pods=["joe"]))
+    store.upsert(TYPE, watcher("a", 1, pods=["joe"]))
     store.upsert(POD, obj("joe", 2, metadata=noise, spec={"containers": []}, status={"phase": "Running"}))
     assert store.get(Ref(POD, "ns", "joe")) == obj("joe", 2)
 
 
 def test_ours_are_kept_whole_and_are_children_too() -> None:
     store = new_store()
-    store.upsert(TYPE, seeker("a", 1, pods=["joe"]))
+    store.upsert(TYPE, watcher("a", 1, pods=["joe"]))
     ours = obj("joe", 2, metadata={"labels": child_labels("b")}, status={"phase": "Running"})
     assert store.upsert(POD, ours) == {key("a"), key("b")}
     assert store.children(key("b")) == {Ref(POD, "ns", "joe"): ours}
@@ -129,7 +129,7 @@ def test_ours_are_kept_whole_and_are_children_too() -> None:
 def test_one_that_sheds_our_label_is_no_child_any_more() -> None:
     """As in a watch by label; else a bare projection would pass for the child, and never be repaired."""
     store = new_store()
-    store.upsert(TYPE, seeker("b", 1))
+    store.upsert(TYPE, watcher("b", 1))
     store.upsert(SECRET, obj("s", 2, metadata={"labels": child_labels("b")}))
     left = {KIND_LABEL: TYPE.group_kind, INSTANCE_LABEL: "b"}
     shed = obj("s", 3, metadata={"labels": left, "ownerReferences": [{"uid": "ns/b"}]})
@@ -137,7 +137,7 @@ def test_one_that_sheds_our_label_is_no_child_any_more() -> None:
     assert store.children(key("b")) == {}
 
 
-def test_a_kind_of_ours_may_be_a_sight_of_another() -> None:
+def test_a_kind_of_ours_may_be_watched_by_another() -> None:
     store = Store(
         [TYPE],
         watches=[TYPE],
@@ -153,7 +153,7 @@ def test_an_unrelated_pod_costs_the_same_among_many_as_among_few() -> None:
     def steps(resources: int) -> int:
         store = new_store()
         for number in range(resources):
-            store.upsert(TYPE, seeker(f"r{number}", number, pods=[f"friend-{number}"]))
+            store.upsert(TYPE, watcher(f"r{number}", number, pods=[f"friend-{number}"]))
             store.upsert(POD, obj(f"friend-{number}", number))
         taken = 0
 
@@ -166,10 +166,10 @@ def test_an_unrelated_pod_costs_the_same_among_many_as_among_few() -> None:
         before = sys.gettrace()
         sys.settrace(count)
         try:
-            told = store.upsert(POD, obj("stranger", 10**6)) | store.delete(POD, obj("stranger", 10**6 + 1))
+            keys = store.upsert(POD, obj("stranger", 10**6)) | store.delete(POD, obj("stranger", 10**6 + 1))
         finally:
             sys.settrace(before)
-        assert told == set()
+        assert keys == set()
         return taken
 
     steps(5)  # once: what is loaded and remembered with the first use is not counted
@@ -179,8 +179,8 @@ def test_an_unrelated_pod_costs_the_same_among_many_as_among_few() -> None:
 def test_an_own_write_concerns_those_who_watch_the_object_but_do_not_own_it() -> None:
     """The owner's reconciliation knows what it wrote; only this event reports it to another resource."""
     store = new_store()
-    store.upsert(TYPE, seeker("owner", 1))
-    store.upsert(TYPE, seeker("other", 2, secrets=["made"]))
+    store.upsert(TYPE, watcher("owner", 1))
+    store.upsert(TYPE, watcher("other", 2, secrets=["made"]))
     made = obj("made", 3, metadata={"labels": child_labels("owner")})
     store.upsert(SECRET, made)
     assert store.handle_event(SECRET, "ADDED", made) == {key("other")}

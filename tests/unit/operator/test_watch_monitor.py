@@ -1,4 +1,4 @@
-"""A watch that does not begin anew is noticed, and a second list of a kind is told of."""
+"""A watch that is not restarted is reported stalled, and a second list of a kind is counted as a relist."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_all_must_be_watched_once() -> None:
     watching.run(scenario)
 
 
-def test_a_watch_that_does_not_begin_anew_is_named_with_its_age() -> None:
+def test_a_watch_that_is_not_restarted_is_named_with_its_age() -> None:
     clock = Clock()
     watching = Watching(clock)
 
@@ -99,7 +99,7 @@ def test_a_watch_that_does_not_begin_anew_is_named_with_its_age() -> None:
     watching.run(scenario)
 
 
-def test_what_never_was_watched_is_deaf_too() -> None:
+def test_a_watch_that_never_started_is_stalled_too() -> None:
     clock = Clock()
     monitor = Watching(clock).monitor
     clock.now = 2 * SECONDS + 1
@@ -119,7 +119,7 @@ def test_a_refused_watch_does_not_count() -> None:
     watching.run(scenario)
 
 
-def test_each_list_but_the_first_is_told_of_once_however_many_pages_it_has() -> None:
+def test_each_list_but_the_first_is_one_relist_whatever_its_pages() -> None:
     watching = Watching(Clock())
 
     async def scenario() -> None:

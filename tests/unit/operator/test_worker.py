@@ -26,7 +26,7 @@ LABELS = {"kindling.dev/kind": "toy.example.com", "app.kubernetes.io/instance": 
 
 
 class Scripted:
-    """A reconciler that does what it is told, pass by pass."""
+    """A reconciler with a given result for each reconciliation."""
 
     def __init__(self, *results: Any) -> None:
         self.results = list(results)
@@ -83,10 +83,10 @@ def test_outcomes(first: Any, passes: int, result: str) -> None:
         (KeyError("m"), "ERROR", "UnhandledException"),
     ],
 )
-def test_a_pass_given_up_is_told_and_counted_by_what_it_means(
+def test_a_failed_reconciliation_is_logged_and_counted_by_its_error(
     error: Exception, level: str, counted: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What passes by itself is no warning; what is our own fault is told from the API server's."""
+    """A transient error is no warning; our own bugs are counted apart from the API server's errors."""
 
     async def run() -> str:
         queue, metrics = Queue[Key](), Metrics()
@@ -114,7 +114,7 @@ def test_a_lost_lease_ends_the_worker() -> None:
     asyncio.run(run())
 
 
-def test_resync_heals_ghosts_and_spares_what_is_newer() -> None:
+def test_resync_drops_missed_deletes_and_keeps_newer_objects() -> None:
     def obj(name: str, version: int) -> Object:
         meta = {
             "namespace": "ns",
@@ -130,7 +130,7 @@ def test_resync_heals_ghosts_and_spares_what_is_newer() -> None:
         store.upsert(
             TYPE, {"metadata": {"namespace": "ns", "name": "x", "uid": "cr", "resourceVersion": "1"}}
         )
-        store.upsert(SERVICE, obj("ghost", 2))
+        store.upsert(SERVICE, obj("missed", 2))
         store.upsert(SERVICE, obj("there", 3))
 
         class Server:
@@ -158,7 +158,7 @@ def test_resync_heals_ghosts_and_spares_what_is_newer() -> None:
         )
         await resync.once()
         assert {ref.name for ref in store.refs(SERVICE)} == {"there", "unseen", "made-meanwhile"}
-        assert store.get(Ref(SERVICE, "ns", "ghost")) is None
+        assert store.get(Ref(SERVICE, "ns", "missed")) is None
         assert await queue.get() == KEY
 
     asyncio.run(run())

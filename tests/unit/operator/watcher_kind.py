@@ -9,7 +9,7 @@ from kindling.kinds.base import WatchedObject
 from kindling.kinds.metadata import INSTANCE_LABEL, KIND_LABEL, MANAGED_BY_LABEL
 from kindling.kube.resources import POD, SECRET, Object, ResourceType
 
-TYPE = ResourceType("example.com", "v1", "Seeker", "seekers")
+TYPE = ResourceType("example.com", "v1", "Watcher", "watchers")
 
 
 def watched_objects(cr: Object) -> list[WatchedObject]:
@@ -30,7 +30,7 @@ def obj(name: str, version: int, *, ns: str = "ns", uid: str = "", **rest: Any) 
     return {"metadata": {**meta, **rest.pop("metadata", {})}, **rest}
 
 
-def seeker(name: str, version: int, *, ns: str = "ns", **spec: list[str]) -> Object:
+def watcher(name: str, version: int, *, ns: str = "ns", **spec: list[str]) -> Object:
     return obj(name, version, ns=ns, spec=spec)
 
 

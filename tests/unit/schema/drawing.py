@@ -102,7 +102,7 @@ def _bounds(schema: Json) -> tuple[int, int]:
 
 
 def _identity(schema: Json) -> Any:
-    """What tells two elements of a list apart, by its type."""
+    """The key that distinguishes the elements of a list, by its type."""
     keys = schema.get("x-kubernetes-list-map-keys")
     return (lambda item: tuple(item.get(key) for key in keys)) if keys else (lambda item: item)
 

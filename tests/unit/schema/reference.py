@@ -27,7 +27,9 @@ _LIMITS = {
     "pattern": "matches `{}`",
 }
 # Kubernetes' own types, explained in its reference and not again here.
-_OF_KUBERNETES = {"resources", "conditions", "podSelector", "namespaceSelector"}
+_OF_KUBERNETES = {
+    "resources", "conditions", "podSelector", "namespaceSelector", "labelSelector", "affinity",
+}  # fmt: skip
 
 
 def pages() -> dict[Path, str]:

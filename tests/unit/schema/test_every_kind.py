@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import re
 from dataclasses import replace
 from typing import Any
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from kindling.engine.compare import merge_patch
 from kindling.kinds.base import ExternalResult, Kind, Observed, Problem, SyncResult
 from kindling.kinds.conditions import with_stalled, with_transition_times
-from kindling.kinds.metadata import labels_of, labels_without_owner
+from kindling.kinds.metadata import MADE_BY, labels_of, labels_without_owner
 from kindling.kube.resources import SECRET, SERVICE, VOLUME_CLAIM, Object
 
 from tests.unit.schema.drawing import Json, flaws
@@ -30,10 +31,10 @@ from tests.unit.schema.worlds import (
     applied,
     as_created,
     decide,
+    given_for,
     nothing,
     resources,
     schema_of,
-    secrets_for,
     worlds,
 )
 
@@ -87,6 +88,10 @@ def test_nothing_raises_and_nothing_is_left_to_chance(kind: Kind, data: st.DataO
         kind.external_actions(cr, observed), kind.probes(cr, observed), kind.disruptions(cr, observed)
     sync = data.draw(FINDINGS, "findings")
     assert kind.status(cr, observed, sync) == kind.status(cr, observed, sync)
+    for metric in kind.metrics:
+        value = metric.read(cr)
+        assert value == metric.read(cr)
+        assert value is None or (isinstance(value, float) and math.isfinite(value))
 
 
 @EACH_KIND
@@ -158,6 +163,13 @@ def test_children_are_named_labelled_and_owned(kind: Kind, data: st.DataObject) 
     for child in children:
         meta = child.body["metadata"]
         assert meta["namespace"] == cr["metadata"]["namespace"]
+        assert SUBDOMAIN.fullmatch(meta["name"])
+        assert len(meta["name"]) <= 253
+        if child.handed_over:  # it is another's: neither owned nor labelled as this one's
+            assert child.create_only
+            assert meta["annotations"][MADE_BY] == cr["metadata"]["uid"]
+            assert "ownerReferences" not in meta
+            continue
         # What may have no owner must not look like somebody's who goes by the usual labels.
         kept = child.type == VOLUME_CLAIM
         labels = (labels_without_owner if kept else labels_of)(kind.type, cr)
@@ -167,8 +179,6 @@ def test_children_are_named_labelled_and_owned(kind: Kind, data: st.DataObject) 
         assert {owner["uid"] for owner in owners} <= uids
         # Only a volume may outlive its resource, by the data policy.
         assert owners or child.type == VOLUME_CLAIM
-        assert SUBDOMAIN.fullmatch(meta["name"])
-        assert len(meta["name"]) <= 253
         if child.type == SERVICE:
             assert DNS_LABEL.fullmatch(meta["name"])
         for labels in labels_in(child.body):
@@ -182,7 +192,9 @@ def test_every_pod_is_restricted(kind: Kind, data: st.DataObject) -> None:
     """The restricted pod security standard, and no token of the API server."""
     cr, done = in_place(kind, data)
     for child in kind.desired(cr, done):
-        pod = child.body.get("spec", {}).get("template", {}).get("spec")
+        spec = child.body.get("spec", {})
+        spec = spec.get("jobTemplate", {}).get("spec", spec)
+        pod = spec.get("template", {}).get("spec")
         if pod is None:
             continue
         assert pod["automountServiceAccountToken"] is False
@@ -191,7 +203,9 @@ def test_every_pod_is_restricted(kind: Kind, data: st.DataObject) -> None:
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         assert {"hostNetwork", "hostPID", "hostIPC"}.isdisjoint(pod)
         volumes = {source for volume in pod.get("volumes", ()) for source in volume if source != "name"}
-        assert volumes <= {"persistentVolumeClaim", "configMap", "secret", "emptyDir", "projected"}
+        assert volumes <= {
+            "persistentVolumeClaim", "ephemeral", "configMap", "secret", "emptyDir", "projected"
+        }  # fmt: skip
         for container in [*pod.get("initContainers", ()), *pod["containers"]]:
             context = container["securityContext"]
             assert context["allowPrivilegeEscalation"] is False
@@ -207,7 +221,7 @@ def test_no_secret_is_anywhere_but_in_secrets(kind: Kind, data: st.DataObject) -
     """Passwords of the spec, and all that is in the Secrets that the kind reads."""
     cr = data.draw(resources(kind), "resource")
     cr = {**cr, "spec": poisoned(schema_of(kind, "spec"), cr["spec"])}
-    found = data.draw(secrets_for(kind, cr, st.just(CANARY)), "secrets")
+    found = data.draw(given_for(kind, cr, st.just(CANARY)), "secrets")
     observed = replace(nothing(), objects=found)
     sync = data.draw(FINDINGS, "findings")
     problem = kind.validate(cr, observed)
@@ -241,7 +255,7 @@ def test_what_the_documents_print_is_never_refused(sample: Json) -> None:
 def in_place(kind: Kind, data: st.DataObject) -> tuple[Object, Observed]:
     """A resource that is not refused, with all of its children as they should be."""
     cr = data.draw(resources(kind), "resource")
-    observed = replace(nothing(), objects=data.draw(secrets_for(kind, cr, st.just("s")), "secrets"))
+    observed = replace(nothing(), objects=data.draw(given_for(kind, cr, st.just("s")), "secrets"))
     for name in sorted(cr["spec"].keys() - set(schema_of(kind, "spec").get("required", ()))):
         if kind.validate(cr, observed) is not None:  # two spellings of one field, say: with one of them less
             cr = {**cr, "spec": {field: value for field, value in cr["spec"].items() if field != name}}

@@ -34,7 +34,9 @@ def as_stored(kind: Kind, cr: Object) -> Object:
     return {**head, **cr, "status": cr.get("status") or default}
 
 
-def told(kind: Kind, cr: Object, observed: Observed, sync: SyncResult, *, for_long: bool = False) -> Object:
+def with_status(
+    kind: Kind, cr: Object, observed: Observed, sync: SyncResult, *, for_long: bool = False
+) -> Object:
     """The resource with the status that is written of it; `for_long`, after it has been so for an hour."""
     observed = replace(observed, now=NOW)
     for now in (NOW, NOW + timedelta(hours=1)) if for_long else (NOW,):
@@ -65,6 +67,7 @@ KINDS_BY_NAME: dict[str, tuple[Callable[..., Object], Callable[..., dict[Ref, Ob
     ),
 }
 FRIEND = "mycustomresource.poc.test.domain"
+BACKUP, RESTORE = "backup.database.technotuesday.io", "restore.database.technotuesday.io"
 EACH_KIND = pytest.mark.parametrize("label", KINDS_BY_NAME)
 
 
@@ -72,11 +75,14 @@ def test_every_kind_has_a_check_and_no_other_has() -> None:
     assert sorted(CHECKS.rglob("*.lua")) == sorted(
         check_of(kind.type.group, kind.type.kind) for kind in KINDS.values()
     )
-    assert {*KINDS_BY_NAME, FRIEND} == KINDS.keys()
+    assert {*KINDS_BY_NAME, FRIEND, BACKUP, RESTORE} == KINDS.keys()
     # One text for all kinds that run Pods.
     assert (
         len(
-            {check_of(KINDS[label].type.group, KINDS[label].type.kind).read_text() for label in KINDS_BY_NAME}
+            {
+                check_of(KINDS[label].type.group, KINDS[label].type.kind).read_text()
+                for label in (*KINDS_BY_NAME, BACKUP, RESTORE)
+            }
         )
         == 1
     )
@@ -86,7 +92,7 @@ def test_every_kind_has_a_check_and_no_other_has() -> None:
 def test_until_somebody_has_looked_it_is_waited_for(label: str) -> None:
     kind = KINDS[label]
     new = {"metadata": {"namespace": "ns", "name": "one", "uid": "u", "generation": 1}, "spec": {"name": "a"}}
-    seen = told(kind, new, Observed(objects={}, now=NOW, entropy=b""), SyncResult(in_sync=False))
+    seen = with_status(kind, new, Observed(objects={}, now=NOW, entropy=b""), SyncResult(in_sync=False))
     edited = {**seen, "metadata": {**seen["metadata"], "generation": 2}}
     for found in judge(as_stored(kind, new), edited):
         assert found[:2] == ("InProgress", "Progressing")
@@ -96,32 +102,42 @@ def test_until_somebody_has_looked_it_is_waited_for(label: str) -> None:
 
 
 @EACH_KIND
-def test_what_runs_is_waited_for_until_it_is_ready_and_told_of_when_it_is_at_fault(label: str) -> None:
+def test_gitops_waits_until_it_is_ready_and_reports_a_fault(label: str) -> None:
     kind = KINDS[label]
     make, running, good = KINDS_BY_NAME[label]
     nothing = Observed(objects={}, now=NOW, entropy=b"e" * 32)
-    invalid = Problem(reason="InvalidSpec", message="mend it")
+    invalid = Problem(reason="InvalidSpec", message="fix it")
     refused = Problem(reason="ApplyRejected", message="a quota")
     removed = Problem(reason="Terminating", message="wait", transient=True)
-    say = partial(told, kind, make())
+    say = partial(with_status, kind, make())
     cases: list[tuple[Object, str, str]] = [
         (say(nothing, SyncResult(in_sync=False)), "InProgress", "Progressing"),
         (say(nothing, SETTLED), "InProgress", "Progressing"),
         (say(replace(nothing, objects=running()), good), "Current", "Healthy"),
         (say(nothing, SyncResult(in_sync=False, problem=removed)), "InProgress", "Progressing"),
-        # What may yet mend itself Flux and Helm wait for; a person is told of it all the same.
+        # Flux and Helm wait for a problem that may end by itself; Argo CD shows it to a person all the same.
         (say(nothing, SyncResult(in_sync=False, problem=refused)), "InProgress", "Degraded"),
         (say(nothing, SETTLED, for_long=True), "InProgress", "Degraded"),
     ]
     if label.startswith("postgresql"):
-        wrong = ExternalResult(ok=False, reason="InvalidParameter", message="mend it")
+        wrong = ExternalResult(ok=False, reason="InvalidParameter", message="fix it")
         up = replace(nothing, objects=running())
         paused = make(paused=True)
+        stopped = {ref: obj for ref, obj in running().items() if ref.type != POD}
         cases += [
             (say(nothing, SyncResult(in_sync=False, problem=invalid)), "Failed", "Degraded"),
             (say(up, SyncResult(in_sync=True, results={"server": wrong})), "Failed", "Degraded"),
-            (told(kind, paused, up, replace(good, paused=True)), "Current", "Suspended"),
-            (told(kind, paused, up, SyncResult(in_sync=False, paused=True)), "InProgress", "Suspended"),
+            (with_status(kind, paused, up, replace(good, paused=True)), "Current", "Suspended"),
+            (
+                with_status(kind, paused, up, SyncResult(in_sync=False, paused=True)),
+                "InProgress",
+                "Suspended",
+            ),
+            (
+                with_status(kind, make(hibernate=True), replace(up, objects=stopped), SETTLED),
+                "InProgress",
+                "Suspended",
+            ),
         ]
     if label.startswith("pulsarconsumer"):
         said = {**pulsarconsumers.rolled_out(1, available=0)}
@@ -129,12 +145,12 @@ def test_what_runs_is_waited_for_until_it_is_ready_and_told_of_when_it_is_at_fau
         none = replace(nothing, objects=pulsarconsumers.rolled_out(0))
         cases += [
             (say(replace(nothing, objects=said), SETTLED), "Failed", "Degraded"),
-            (told(kind, make(replicas=0), none, SETTLED), "Current", "Healthy"),
+            (with_status(kind, make(replicas=0), none, SETTLED), "Current", "Healthy"),
         ]
     found = judge(*(case[0] for case in cases))
     assert [one[:2] for one in found] == [case[1:] for case in cases]
     for (obj, *_), (_, health, message) in zip(cases, found, strict=True):
-        said_by = "Paused" if health == "Suspended" else "Ready"
+        said_by = "Paused" if find_condition(obj["status"], "Paused") and health == "Suspended" else "Ready"
         assert message == find_condition(obj["status"], said_by)["message"]
 
 
@@ -144,12 +160,12 @@ def test_a_friend_is_waited_for() -> None:
     cr = {"metadata": {"namespace": "ns", "name": "a", "uid": "u", "generation": 1}, "spec": {"name": "joe"}}
     away = Observed(objects={}, now=NOW, entropy=b"")
     here = replace(away, watched={Ref(POD, "far", "joe"): {"metadata": {}}})
-    found = judge(*(told(kind, cr, observed, SETTLED) for observed in (away, here)))
+    found = judge(*(with_status(kind, cr, observed, SETTLED) for observed in (away, here)))
     assert [one[:2] for one in found] == [("Current", "Progressing"), ("Current", "Healthy")]
     assert ["no Pod named joe" in one[2] for one in found] == [True, False]
 
 
-@pytest.mark.parametrize("label", [*KINDS_BY_NAME, FRIEND])
+@pytest.mark.parametrize("label", [*KINDS_BY_NAME, FRIEND, BACKUP, RESTORE])
 def test_the_guide_names_every_check_as_argo_cd_does(label: str) -> None:
     kind = KINDS[label]
     assert f"resource.customizations.health.{kind.type.group}_{kind.type.kind}" in GUIDE.read_text()

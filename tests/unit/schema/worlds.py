@@ -22,7 +22,7 @@ from kindling.engine.plan import Create, Delete, Plan, RestoreData, plan
 from kindling.kinds.base import Kind, Observed
 from kindling.kinds.metadata import labels_of
 from kindling.kinds.registry import kinds
-from kindling.kube.resources import SECRET, Object, Ref, ResourceType
+from kindling.kube.resources import CONFIG_MAP, SECRET, Object, Ref, ResourceType
 
 from tests.model.memory import MemoryApi
 from tests.unit.schema.drawing import Json, drawn_from
@@ -150,7 +150,8 @@ def secrets_for(
 
     Labelled as children, since some are; on a user's own the labels do nothing.
     """
-    keys = sorted({"password", "token", *_named_keys(cr["spec"])})
+    usual = {"password", "token", "accessKeyId", "secretAccessKey", "passphrase", "tls.crt", "tls.key"}
+    keys = sorted({*usual, *_named_keys(cr["spec"])})
     encoded = value.map(lambda text: base64.b64encode(text.encode()).decode())
     full: st.SearchStrategy[Object] = st.fixed_dictionaries(
         {"data": st.fixed_dictionaries(dict.fromkeys(keys, encoded))}
@@ -170,6 +171,41 @@ def secrets_for(
     return st.fixed_dictionaries({}, optional={ref: secret(ref) for ref in refs})
 
 
+def config_maps_for(kind: Kind, cr: Object) -> st.SearchStrategy[dict[Ref, Object]]:
+    """Others' ConfigMaps that the kind reads: there with what the spec names, without it, or not there."""
+    keys = sorted({"handler.py", *_named_keys(cr["spec"]), *(f"{name}.py" for name in _modules(cr["spec"]))})
+    contents: st.SearchStrategy[Object] = st.sampled_from(
+        [{"data": dict.fromkeys(keys, "x")}, {"binaryData": dict.fromkeys(keys, "eA==")}, {"data": None}, {}]
+    )
+
+    def config_map(ref: Ref) -> st.SearchStrategy[Object]:
+        meta = {
+            "namespace": ref.namespace,
+            "name": ref.name,
+            "uid": f"{ref.name}-uid",
+            "resourceVersion": "1",
+        }
+        return contents.map(lambda content: {"metadata": meta, **content})
+
+    refs = [Ref(CONFIG_MAP, cr["metadata"]["namespace"], name) for name in kind.config_maps(cr)]
+    return st.fixed_dictionaries({}, optional={ref: config_map(ref) for ref in refs})
+
+
+def given_for(kind: Kind, cr: Object, value: st.SearchStrategy[str]) -> st.SearchStrategy[dict[Ref, Object]]:
+    """All objects whose content the kind reads, with a Secret's values as drawn."""
+    secrets, config_maps = secrets_for(kind, cr, value), config_maps_for(kind, cr)
+    return st.builds(lambda first, second: {**first, **second}, secrets, config_maps)
+
+
+def _modules(value: Any) -> Iterator[str]:
+    """Of each field `handler`, MODULE:NAME, the module."""
+    if isinstance(value, dict):
+        for name, below in value.items():
+            if name == "handler" and isinstance(below, str):
+                yield below.partition(":")[0]
+            yield from _modules(below)
+
+
 def _named_keys(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
         for name, below in value.items():
@@ -184,7 +220,7 @@ def _named_keys(value: Any) -> Iterator[str]:
 @st.composite
 def worlds(draw: st.DrawFn, kind: Kind, cr: Object) -> Observed:
     """A world for this resource, in any state."""
-    found = draw(secrets_for(kind, cr, st.text(max_size=8)))
+    found = draw(given_for(kind, cr, st.text(max_size=8)))
     world = replace(nothing(), objects=found, watched=draw(watched(kind, cr)))
     if kind.validate(cr, world) is not None or draw(st.integers(0, 4)) == 0:
         return world
@@ -206,7 +242,7 @@ def watched(kind: Kind, cr: Object, *, all: bool = False) -> st.SearchStrategy[d
     fields = {}
     for look in kind.watched_objects(cr):
         for namespace in [look.namespace] if look.namespace else ["ns", "far"]:
-            meta = {"namespace": namespace, "name": look.name, "uid": "sought-uid", "resourceVersion": "1"}
+            meta = {"namespace": namespace, "name": look.name, "uid": "watched-uid", "resourceVersion": "1"}
             fields[Ref(look.type, namespace, look.name)] = st.just({"metadata": meta})
     return st.fixed_dictionaries(fields) if all else st.fixed_dictionaries({}, optional=fields)
 

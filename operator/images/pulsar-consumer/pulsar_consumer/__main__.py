@@ -1,4 +1,4 @@
-"""The consumer: print each message, then acknowledge it, so that a message is printed at least once."""
+"""The consumer: handle or print each message, then acknowledge it, so that none is handled less than once."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from typing import BinaryIO
 import pulsar
 
 from pulsar_consumer.client import Hopeless, connect, explain, log
+from pulsar_consumer.failing import HandlerFailing
+from pulsar_consumer.handler import HandlerUnavailable
+from pulsar_consumer.handling import HandlingLoop
 from pulsar_consumer.health import Health, serve
+from pulsar_consumer.receiving import REST_MILLISECONDS, TURN_MILLISECONDS, batch_of, next_message
 from pulsar_consumer.settings import BadSetting, Consumer
 
-TURN_MILLISECONDS = 500
-REST_MILLISECONDS = 100
 PAUSE_SECONDS = 1.0
 # Little, so that the consumers of a subscription share its backlog, and because each may have 5 MB.
 PREFETCH = 20
@@ -33,8 +35,15 @@ _SPECIAL = re.compile(r"[^\w ]")
 POSITIONS = {"Latest": pulsar.InitialPosition.Latest, "Earliest": pulsar.InitialPosition.Earliest}
 
 
-def consume(settings: Consumer, *, stop: threading.Event, health: Health, out: BinaryIO) -> None:
-    """Consume until told to stop, with a new client whenever one fails.
+def consume(
+    settings: Consumer,
+    *,
+    stop: threading.Event,
+    health: Health,
+    out: BinaryIO,
+    handling: HandlingLoop | None = None,
+) -> None:
+    """Consume until asked to stop, with a new client whenever one fails.
 
     :raises Hopeless: when trying again does not help.
     """
@@ -42,17 +51,22 @@ def consume(settings: Consumer, *, stop: threading.Event, health: Health, out: B
         health.turn()
         try:
             with closing(connect(settings.broker)) as client:
+                if handling is not None:
+                    handling.connect(client)
                 consumer = client.subscribe(
                     settings.broker.topic,
                     settings.subscription,
                     consumer_type=TYPES[settings.subscription_type],
                     initial_position=POSITIONS[settings.initial_position],
-                    receiver_queue_size=PREFETCH,
+                    receiver_queue_size=PREFETCH if handling is None else handling.prefetch,
                 )
                 health.watch(consumer.is_connected)
                 # Closing sends the acknowledgements still on their way, and only then lets go.
                 with closing(consumer):
-                    receive(consumer, stop=stop, health=health, out=out)
+                    if handling is None:
+                        receive(consumer, stop=stop, health=health, out=out)
+                    else:
+                        handling.receive(consumer, stop=stop, health=health)
         except pulsar.PulsarException as error:
             if hopeless := explain(error, settings.broker):
                 raise hopeless from None
@@ -61,20 +75,20 @@ def consume(settings: Consumer, *, stop: threading.Event, health: Health, out: B
 
 
 def receive(consumer: pulsar.Consumer, *, stop: threading.Event, health: Health, out: BinaryIO) -> None:
-    """Handle messages until told to stop, and then the rest of a batch that is begun.
+    """Handle messages until asked to stop, and then the rest of a batch that is begun.
 
     The broker gives out a batch again as a whole unless all of it is acknowledged.
     """
     batch: tuple[object, ...] | None = None
     while not stop.is_set():
         health.turn()
-        message = _next(consumer, milliseconds=TURN_MILLISECONDS)
+        message = next_message(consumer, milliseconds=TURN_MILLISECONDS)
         if message is not None:
             _handle(consumer, message, out)
-            batch = _batch(message)
+            batch = batch_of(message)
     while batch is not None:
-        message = _next(consumer, milliseconds=REST_MILLISECONDS)
-        if message is None or _batch(message) != batch:
+        message = next_message(consumer, milliseconds=REST_MILLISECONDS)
+        if message is None or batch_of(message) != batch:
             return
         _handle(consumer, message, out)
 
@@ -96,22 +110,8 @@ def _handle(consumer: pulsar.Consumer, message: pulsar.Message, out: BinaryIO) -
     consumer.acknowledge(message)
 
 
-def _next(consumer: pulsar.Consumer, *, milliseconds: int) -> pulsar.Message | None:
-    with suppress(pulsar.Timeout):
-        return consumer.receive(timeout_millis=milliseconds)
-    return None
-
-
-def _batch(message: pulsar.Message) -> tuple[object, ...] | None:
-    """The batch the message came in; None of one that came alone."""
-    id = message.message_id()
-    if id.batch_index() < 0:
-        return None
-    return message.topic_name(), id.ledger_id(), id.entry_id()
-
-
 def main() -> int:
-    """Run until SIGTERM; of what cannot be mended by trying again, leave one line for the operator."""
+    """Run until SIGTERM; of what no retry can fix, leave one line for the operator."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(message)s")
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -120,9 +120,17 @@ def main() -> int:
         settings = Consumer.load(os.environ)
         health = Health()
         serve(health, port=settings.port)
-        consume(settings, stop=stop, health=health, out=sys.stdout.buffer)
+        handling = None
+        if settings.handling is not None:
+            logging.getLogger().setLevel(logging.INFO)  # what users' code logs
+            handling = HandlingLoop(settings, settings.handling)
+        consume(settings, stop=stop, health=health, out=sys.stdout.buffer, handling=handling)
     except BadSetting as error:
         return _give_up(f"InvalidSetting: {error}")
+    except HandlerUnavailable as error:
+        return _give_up(f"HandlerUnavailable: {error}")
+    except HandlerFailing as error:
+        return _give_up(f"HandlerFailing: {error}")
     except Hopeless as error:
         return _give_up(str(error))
     return 0

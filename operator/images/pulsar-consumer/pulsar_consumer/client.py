@@ -10,7 +10,7 @@ from pulsar_consumer.handshake import refused
 from pulsar_consumer.settings import Broker
 
 OPERATION_SECONDS = 10
-"""How long to try to subscribe before it is said and tried anew; a stop waits for it to end."""
+"""How long to try to subscribe before it is reported and retried; a stop waits for it to end."""
 
 # The client's own words. A Python logger would be called from its threads until the process ends, which
 # then ends in an abort now and then (apache/pulsar-client-python#256).
@@ -20,7 +20,7 @@ log = logging.getLogger("pulsar_consumer")
 
 
 class Hopeless(Exception):
-    """What trying again does not mend: a `reason` of a closed list that the operator knows, and words."""
+    """What a retry does not fix: a `reason` of a closed list that the operator knows, and words."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(f"{reason}: {message}")

@@ -1,4 +1,4 @@
-"""Does a broker refuse who we are? The client does not tell: it tries until its time is up.
+"""Does a broker refuse who we are? The client does not say so: it tries until its time is up.
 
 (apache/pulsar-client-cpp#227.) So a failed attempt to connect is followed by this question, the first
 frame of Pulsar's binary protocol, whose answer says it.

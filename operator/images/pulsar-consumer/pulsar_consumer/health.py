@@ -1,4 +1,4 @@
-"""What the kubelet is told: /healthz (need this process be restarted?) and /readyz (is it connected now?).
+"""The answers to the kubelet: /healthz (need this process be restarted?) and /readyz (is it connected now?).
 
 Standard library only, in threads of its own: the receive loop waits in the client and could not answer.
 """
@@ -19,17 +19,28 @@ LOST_SECONDS = 300.0
 
 
 class Health:
-    """Told by the receive loop of each turn; asked by the kubelet."""
+    """The receive loop reports each turn here, and the kubelet asks."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._turned = clock()
         self._connected: float | None = None
         self._is_connected: Callable[[], bool] = lambda: False
+        self._slowest: Callable[[], float] = lambda: 0.0
+        self._slowest_limit = 0.0
+        self._failing: Callable[[], bool] = lambda: False
 
     def watch(self, is_connected: Callable[[], bool]) -> None:
-        """From now on, this tells whether the broker is connected."""
+        """From now on, this says whether the broker is connected."""
         self._is_connected = is_connected
+
+    def watch_handler(
+        self, slowest: Callable[[], float], limit: float, *, failing: Callable[[], bool] = lambda: False
+    ) -> None:
+        """From now on, these say for how many seconds a call of the handler has taken, which a restart ends,
+        and whether it fails on every message.
+        """
+        self._slowest, self._slowest_limit, self._failing = slowest, limit, failing
 
     def turn(self) -> None:
         """The loop has come round."""
@@ -45,13 +56,17 @@ class Health:
         now = self._clock()
         if now - self._turned > STUCK_SECONDS:
             return f"the receive loop has not turned for {now - self._turned:.0f} s"
+        if (slowest := self._slowest()) > self._slowest_limit:
+            return f"a call of the handler has taken {slowest:.0f} s"
         if self._connected is not None and now - self._connected > LOST_SECONDS:
             return f"the broker has been lost for {now - self._connected:.0f} s"
         return None
 
     def unready(self) -> str | None:
         """Why messages cannot come, if so."""
-        return None if self._is_connected() else "not connected to the broker"
+        if not self._is_connected():
+            return "not connected to the broker"
+        return "the handler fails on every message" if self._failing() else None
 
 
 def serve(health: Health, *, port: int) -> ThreadingHTTPServer:

@@ -1,10 +1,11 @@
-"""What the consumer and the producer are told by their environment, read and validated in one place.
+"""The settings of consumer and producer, from their environment, read and validated in one place.
 
-Without the client, so that a wrong setting is told in its own words and this file is tested without it.
+Without the client, so that a wrong setting is reported in its own words and this file is tested without it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 SCHEMES = ("pulsar://", "pulsar+ssl://")
 TYPES = ("Shared", "Exclusive", "Failover", "Key_Shared")
 POSITIONS = ("Latest", "Earliest")
+_HANDLER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*:[A-Za-z_][A-Za-z0-9_]*")
 
 
 class BadSetting(Exception):
@@ -20,7 +22,7 @@ class BadSetting(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Broker:
-    """How to reach the broker. `token_file` is read anew at each authentication."""
+    """How to reach the broker. `token_file` is read again at each authentication."""
 
     server: str
     topic: str
@@ -43,14 +45,95 @@ class Broker:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Python:
+    """Users' code: `name` is MODULE:NAME, `hash` that of the `files`, of which `copies` has a copy."""
+
+    name: str
+    hash: str
+    files: Path
+    copies: Path
+    timeout_seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Http:
+    """A service to which messages are sent."""
+
+    url: str
+    timeout_seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Handling:
+    """What is done with each message, with how many at once, and what then. Topics are empty for none."""
+
+    handler: Python | Http
+    concurrency: int
+    output_topic: str
+    dead_letter_topic: str
+    max_deliveries: int
+    backoff_initial_seconds: float
+    backoff_factor: float
+    backoff_max_seconds: float
+    marker: Path
+    """A file of the Pod's own: there while the handler fails on every message."""
+
+    def backoff_seconds(self, failures: int) -> float:
+        """How long to wait after so many failures, one at least."""
+        # Bounded before it is raised to a power: 10.0 ** 400 is an error.
+        steps = min(failures - 1, 64)
+        return min(self.backoff_max_seconds, self.backoff_initial_seconds * self.backoff_factor**steps)
+
+    @staticmethod
+    def load(env: Mapping[str, str]) -> Handling | None:
+        """None where messages are printed.
+
+        :raises BadSetting: for the first variable that is missing or wrong.
+        """
+        name, url = env.get("PULSAR_HANDLER_PYTHON", ""), env.get("PULSAR_HANDLER_URL", "")
+        if not name and not url:
+            return None
+        timeout = float(_number(env, "PULSAR_HANDLER_TIMEOUT_SECONDS", default=60, greatest=3600))
+        handler: Python | Http
+        if name:
+            if _HANDLER.fullmatch(name) is None:
+                raise BadSetting(f"PULSAR_HANDLER_PYTHON={name!r}: set it to MODULE:NAME")
+            handler = Python(
+                name=name,
+                hash=_required(env, "PULSAR_HANDLER_HASH"),
+                files=Path(env.get("PULSAR_HANDLER_FILES") or "/etc/kindling/handler"),
+                copies=Path(env.get("PULSAR_HANDLER_COPIES") or "/tmp/handler"),
+                timeout_seconds=timeout,
+            )
+        else:
+            if not url.startswith(("http://", "https://")):
+                raise BadSetting(f"PULSAR_HANDLER_URL={url!r}: set it to http://HOST:PORT/PATH")
+            handler = Http(url=url, timeout_seconds=timeout)
+        return Handling(
+            handler=handler,
+            concurrency=_number(env, "PULSAR_HANDLER_CONCURRENCY", default=1, greatest=256),
+            output_topic=env.get("PULSAR_OUTPUT_TOPIC", ""),
+            dead_letter_topic=env.get("PULSAR_DEAD_LETTER_TOPIC", ""),
+            max_deliveries=_number(env, "PULSAR_RETRY_MAX_DELIVERIES", default=5, greatest=10_000),
+            backoff_initial_seconds=float(
+                _number(env, "PULSAR_RETRY_INITIAL_SECONDS", default=1, greatest=86_400)
+            ),
+            backoff_factor=float(_number(env, "PULSAR_RETRY_FACTOR", default=2, greatest=10)),
+            backoff_max_seconds=float(_number(env, "PULSAR_RETRY_MAX_SECONDS", default=60, greatest=86_400)),
+            marker=Path(env.get("PULSAR_HANDLER_MARKER") or "/tmp/handler-failing"),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Consumer:
-    """What to consume, and the port on which the kubelet asks."""
+    """What to consume, and the port on which the kubelet asks. `handling` None: messages are printed."""
 
     broker: Broker
     subscription: str
     subscription_type: str
     initial_position: str
     port: int
+    handling: Handling | None = None
 
     @staticmethod
     def load(env: Mapping[str, str]) -> Consumer:
@@ -61,6 +144,7 @@ class Consumer:
             subscription_type=_one_of(env, "PULSAR_SUBSCRIPTION_TYPE", TYPES),
             initial_position=_one_of(env, "PULSAR_INITIAL_POSITION", POSITIONS),
             port=_number(env, "PULSAR_HEALTH_PORT", default=8080, greatest=65535),
+            handling=Handling.load(env),
         )
 
 

@@ -21,12 +21,20 @@ state is noticed. After a dot follows the `field_set_hash` of what was created, 
 ALL = "all"
 """Every field of ours is one that we applied: whatever we leave out of an apply goes."""
 
-# Lists that the API merges by a key of their elements, by the name of the field that holds them. Others may
-# add elements to these, and defaults appear inside them; every other list is atomic: equal, or not.
-MAP_LISTS = frozenset({
-    "containers", "initContainers", "volumes", "env", "volumeMounts", "ports", "ownerReferences",
-    "hostAliases", "imagePullSecrets", "topologySpreadConstraints",
-})  # fmt: skip
+# Lists that the API merges by a key of their elements: the name of the field that holds them, and the key.
+# Others may add elements to these, and defaults appear inside them; every other list is atomic: equal or not.
+MAP_LISTS: dict[str, tuple[str, ...]] = {
+    "containers": ("name",),
+    "initContainers": ("name",),
+    "volumes": ("name",),
+    "env": ("name",),
+    "volumeMounts": ("mountPath",),
+    "ports": ("containerPort", "port", "protocol"),
+    "ownerReferences": ("uid",),
+    "hostAliases": ("ip",),
+    "imagePullSecrets": ("name",),
+    "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
+}
 # The keys that identify their elements.
 LIST_MAP_KEYS = (
     "name",
@@ -99,8 +107,15 @@ def _list_satisfies(desired: list[Any], observed: Any, *, field: str, atomic: bo
             satisfies(left, right, field=field, atomic=True)
             for left, right in zip(desired, observed, strict=True)
         )
-    # The key is among what an element holds.
-    return all(any(satisfies(item, other) for other in observed) for item in desired)
+    keys = MAP_LISTS[field]
+    return all(_element_satisfies(item, observed, keys) for item in desired)
+
+
+def _element_satisfies(desired: Any, observed: list[Any], keys: tuple[str, ...]) -> bool:
+    """The API server stores two elements of one key, and of a variable the last one counts: there is one."""
+    key = {name: desired[name] for name in keys if name in desired}
+    same = [item for item in observed if all(item.get(name) == value for name, value in key.items())]
+    return len(same) == 1 and satisfies(desired, same[0])
 
 
 def merge_patch(*, known: Object, wanted: Object) -> Object:

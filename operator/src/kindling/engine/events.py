@@ -16,7 +16,7 @@ from typing import Protocol
 
 from kindling.engine.plan import Apply
 from kindling.kinds import reasons
-from kindling.kinds.conditions import find_condition
+from kindling.kinds.conditions import POSITIVE, find_condition
 from kindling.kube.errors import ApiError, Conflict
 from kindling.kube.resources import EVENT, Object, ResourceType
 
@@ -47,7 +47,7 @@ def changed_conditions(before: Object, after: Object) -> list[Object]:
 def event_for(type: ResourceType, cr: Object, item: Object, *, instance: str, now: datetime) -> Object:
     """The Event for a condition."""
     identity = (str(item["observedGeneration"]), item["type"], item["reason"], item["message"])
-    kind = "Normal" if item["type"] == "Ready" else "Warning"
+    kind = "Normal" if item["type"] in POSITIVE else "Warning"
     return _event(
         type,
         cr,

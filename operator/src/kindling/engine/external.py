@@ -2,18 +2,19 @@
 
 No reconciliation waits long for a slow server, so however many hang, the workers stay free: an answer that
 comes later requeues the key. Probes are repeated every few seconds; only an answer that differs requeues.
+Those in the background have a schedule of their own, so that they delay no other.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Hashable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
+from kindling.engine.probe_schedule import ProbeSchedule
 from kindling.engine.store import Key
 from kindling.kinds import reasons
 from kindling.kinds.base import CachedResult, ExternalAction, ExternalResult, Probe
@@ -26,6 +27,9 @@ EVERY_SECONDS = 5.0
 """How often a member is probed, while there are no more of them than MOST_A_SECOND allows."""
 MOST_A_SECOND = 40
 """Probes that are repeated in a second; of more than 200 members each is probed less often."""
+BACKGROUND_EVERY_SECONDS = 60.0
+BACKGROUND_MOST_A_SECOND = 20
+"""The same of probes in the background: of more than 1200 members each is probed less often."""
 
 Member: TypeAlias = tuple[Key, str]
 SendProbe = Callable[[Any], Awaitable[ExternalResult | None]]
@@ -67,10 +71,14 @@ class ExternalState:
         self._running: dict[Member, asyncio.Task[None]] = {}
         self._waiting: set[Member] = set()
         self._probes: dict[Member, Probe] = {}
-        # When each is to be repeated, in this order, since all wait equally long.
-        self._due: OrderedDict[Member, float] = OrderedDict()
-        self._more = asyncio.Event()
-        self._repeating: set[asyncio.Task[None]] = set()
+        self._due: ProbeSchedule[Member] = ProbeSchedule(
+            every_seconds=EVERY_SECONDS, most_a_second=MOST_A_SECOND, ask=self._ask_again
+        )
+        self._background: ProbeSchedule[Member] = ProbeSchedule(
+            every_seconds=BACKGROUND_EVERY_SECONDS,
+            most_a_second=BACKGROUND_MOST_A_SECOND,
+            ask=self._ask_again,
+        )
 
     def results(self, key: Key) -> dict[str, CachedResult]:
         """The last answer of each member, to whatever cache key."""
@@ -82,17 +90,21 @@ class ExternalState:
         and no others of this key.
         """
         for name in self._members.get(key, set()) - probes.keys():
-            self._probes.pop((key, name), None)
-            self._due.pop((key, name), None)
+            self._unschedule((key, name))
         unanswered: dict[Member, Hashable] = {}
         for name, probe in probes.items():
             member = key, name
             known = self._matching(member, probe.cache_key)
-            if probe.once:
-                self._probes.pop(member, None)
-            else:
+            before = self._probes.pop(member, None)
+            if not probe.once:
                 self._probes[member] = probe
-            if known is None or (probe.once and not known.cached.result.ok and not known.fresh):
+            if probe.background:
+                self._members.setdefault(key, set()).add(name)
+                if known is None and probe != before:
+                    self._background.add_first(member)
+                else:
+                    self._background.add(member)
+            elif known is None or (probe.once and not known.cached.result.ok and not known.fresh):
                 self._start(member, self._ask(member, probe))
                 unanswered[member] = probe.cache_key
             else:
@@ -137,21 +149,10 @@ class ExternalState:
 
     async def repeat(self) -> None:
         """Repeat the probes, for ever."""
-        loop = asyncio.get_running_loop()
         try:
-            while True:
-                while not self._due:
-                    self._more.clear()
-                    await self._more.wait()
-                member, due = next(iter(self._due.items()))
-                await asyncio.sleep(max(due - loop.time(), 1 / MOST_A_SECOND))
-                if self._due.get(member) == due:
-                    del self._due[member]
-                    task = asyncio.create_task(self._ask_again(member))
-                    self._repeating.add(task)
-                    task.add_done_callback(self._repeating.discard)
+            await asyncio.gather(self._due.run(), self._background.run())
         finally:
-            for task in [*self._repeating, *self._running.values()]:
+            for task in self._running.values():
                 task.cancel()
 
     def _matching(self, member: Member, cache_key: Hashable) -> _Known | None:
@@ -167,8 +168,7 @@ class ExternalState:
         if not members:
             del self._members[member[0]]
         self._known.pop(member, None)
-        self._probes.pop(member, None)
-        self._due.pop(member, None)
+        self._unschedule(member)
         if task := self._running.pop(member, None):
             task.cancel()
 
@@ -182,7 +182,7 @@ class ExternalState:
         if member in self._running:
             work.close()
             return
-        self._due.pop(member, None)
+        self._due.remove(member)
         self._members.setdefault(member[0], set()).add(member[1])
         self._running[member] = asyncio.create_task(self._finish(member, work))
 
@@ -233,9 +233,13 @@ class ExternalState:
         self._know(member, _Known(cached=cached, fresh=True))
 
     def _schedule(self, member: Member) -> None:
-        if member in self._probes and member not in self._due and member not in self._running:
-            self._due[member] = asyncio.get_running_loop().time() + EVERY_SECONDS
-            self._more.set()
+        if member in self._probes and member not in self._running:
+            (self._background if self._probes[member].background else self._due).add(member)
+
+    def _unschedule(self, member: Member) -> None:
+        self._probes.pop(member, None)
+        self._due.remove(member)
+        self._background.remove(member)
 
     async def _ask_again(self, member: Member) -> None:
         probe = self._probes.get(member)

@@ -1,7 +1,7 @@
 """The operator's metrics, for Prometheus: each name, its labels and its meaning, in one place.
 
 `docs/reference/metrics.md` is generated from `CATALOGUE` (`python -m tests.unit.schema.metrics`). Labels hold
-groups, kinds, verbs, results and types of errors, never the name of a resource, because those have no bound.
+groups, kinds, verbs, results and types of errors. Those of one resource are in `engine.resource_metrics`.
 A kind is always two labels, `group` (empty for Kubernetes' core) and `kind`, so queries can join on them.
 """
 

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from kindling.engine.compare import ALL, LAST_APPLIED_HASH, field_set_hash, fingerprint, satisfies
 from kindling.kinds import reasons
 from kindling.kinds.base import Child, Problem
-from kindling.kinds.metadata import KIND_LABEL, MANAGED_BY_LABEL, MANAGER, named_in
+from kindling.kinds.metadata import KIND_LABEL, MADE_BY, MANAGED_BY_LABEL, MANAGER, named_in
 from kindling.kube.resources import SECRET, Object, Ref, ResourceType
 
 
@@ -87,13 +87,17 @@ def plan(
         known = observed.get(child.ref)
         if known is None:
             continue
-        problem = None if child.frozen else _ownership_problem(type, cr, child.ref, known, ours=ours)
+        if child.handed_over:
+            problem = _origin_problem(type, cr, child.ref, known)
+        else:
+            problem = None if child.frozen else _ownership_problem(type, cr, child.ref, known, ours=ours)
         if problem is not None and child.ended:
             gone.add(child.ref)  # another object may have the name of a child that is not needed any more
             continue
         if problem is not None:
             return Plan(problem=problem)
-        ours.add(known["metadata"]["uid"])  # what it owns in turn is ours too
+        if not child.handed_over:
+            ours.add(known["metadata"]["uid"])  # what it owns in turn is ours too
     actions: list[Action] = []
     for child in desired:
         if child.ref in gone:
@@ -115,7 +119,7 @@ def plan(
 
 
 def _action(child: Child, known: Object | None) -> Action | None:
-    if child.frozen and known is not None:
+    if (child.frozen or child.handed_over) and known is not None:
         return None
     if child.create_only:
         if known is None:
@@ -193,6 +197,17 @@ def _ownership_problem(
         reason=reasons.NAME_CONFLICT,
         message=f"{ref}, which {type.kind} {mine['name']} needs, exists and {whose}; it was not changed. "
         f"Create this {type.kind} under another name, or delete that {other}.",
+    )
+
+
+def _origin_problem(type: ResourceType, cr: Object, ref: Ref, known: Object) -> Problem | None:
+    """Why an object that is to be handed over was not made by this resource, if so."""
+    if (known["metadata"].get("annotations") or {}).get(MADE_BY) == cr["metadata"]["uid"]:
+        return None
+    return Problem(
+        reason=reasons.NAME_CONFLICT,
+        message=f"{ref}, which {type.kind} {cr['metadata']['name']} is to make, exists already; it was not "
+        f"changed. Use another name, or delete that {ref.type.kind}.",
     )
 
 

@@ -19,7 +19,7 @@ from kindling.engine.warnings import newest_warnings, server_failure
 from kindling.kinds.base import ExternalResult, Probe, Problem, RequeueAfter, Result, SyncResult
 from kindling.kinds.conditions import find_condition, status_of, summary
 from kindling.kube.errors import ApiError, Rejected
-from kindling.kube.resources import SECRET, Ref
+from kindling.kube.resources import CONFIG_MAP, SECRET, Ref
 
 RESULT_SECONDS = 60.0
 """A result that is not there yet requeues the key; if that is lost, this does."""
@@ -135,10 +135,10 @@ class Reconciliation(ChildWriter):
         await self._probe(probes)
         for name, probe in probes.items():
             result = self._observed().result(name, probe.cache_key)
-            if result is None:
-                complete = False
-            else:
+            if result is not None:
                 results[name] = result
+            elif not probe.background:
+                complete = False
         return results, complete
 
     def _disruptions(self, problem: Problem | None) -> Sequence[str] | None:
@@ -171,11 +171,12 @@ class Reconciliation(ChildWriter):
         return None
 
     async def _gather(self) -> None:
-        """What the cache has, and the Secrets' content from the API, which is kept for this reconciliation
-        alone.
+        """What the cache has, and from the API the content of Secrets and of others' ConfigMaps, which is
+        kept for this reconciliation alone.
         """
         self._objects = self.dependencies.store.children(self.key)
         refs = [Ref(SECRET, self.key.namespace, name) for name in self.kind.secrets(self.cr)]
+        refs += [Ref(CONFIG_MAP, self.key.namespace, name) for name in self.kind.config_maps(self.cr)]
         for ref, found in zip(refs, await asyncio.gather(*map(self._live, refs)), strict=True):
             self._objects.pop(ref, None)
             if found is not None:

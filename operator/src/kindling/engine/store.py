@@ -77,10 +77,13 @@ class Store:
         *,
         watches: Sequence[ResourceType] = (),
         watched_objects: Mapping[str, Callable[[Object], Sequence[WatchedObject]]] | None = None,
+        resource_changed: Callable[[Key, Object | None], None] = lambda key, cr: None,
     ) -> None:
         """`watches`: types of which objects of other owners are cached too; `watched_objects`, by type: those
-        that a resource watches.
+        that a resource watches. `resource_changed` is called with each resource that is taken in, and with
+        None for one that is taken out.
         """
+        self._resource_changed = resource_changed
         self._watches = frozenset(watches)
         self._watched_objects = watched_objects or {}
         self._watchers: defaultdict[WatchedObject, set[Key]] = defaultdict(set)
@@ -202,6 +205,7 @@ class Store:
             concerned |= self._watchers_of(ref)
         if type.group_kind in self._resources:
             key = key_of(ref)
+            self._resource_changed(key, obj)
             self._by_uid[obj["metadata"]["uid"]] = key
             self._set_watched(
                 key,
@@ -236,6 +240,7 @@ class Store:
             _discard(self._by_name, (type, ref.name), ref)
             concerned |= self._watchers_of(ref)
         if type.group_kind in self._resources:
+            self._resource_changed(key_of(ref), None)
             self._set_watched(key_of(ref), ())
             concerned.add(key_of(ref))
         return concerned

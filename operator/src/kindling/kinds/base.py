@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from kindling.kube.resources import SECRET, Object, Ref, ResourceType
+from kindling.kinds.metrics import ResourceMetric
+from kindling.kube.resources import CONFIG_MAP, SECRET, Object, Ref, ResourceType
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +27,9 @@ class Child:
     applied. `restore_data`: one of those lost its content, which is written once more. `blocked`: it cannot
     be created yet, because it needs the uid of an earlier child; until then those after it are not created
     either. `frozen`: once it exists, it is not changed. `ended`: its work is done, a Job's say, and the
-    status has the result; once it is gone, it is not created again.
+    status has the result; once it is gone, it is not created again. `handed_over`, beside `create_only`: it
+    is another resource's from the start, bears no owner, and is only created; the annotation MADE_BY
+    distinguishes it from one that was there before.
     """
 
     type: ResourceType
@@ -36,6 +39,7 @@ class Child:
     blocked: bool = False
     frozen: bool = False
     ended: bool = False
+    handed_over: bool = False
 
     @property
     def ref(self) -> Ref:
@@ -81,12 +85,14 @@ class Probe:
 
     While `cache_key` stays equal, the last answer is an answer to this; it holds no secret. The request is
     kept in memory for that, unless it is asked `once`: then the next reconciliation asks again, unless the
-    answer was good.
+    answer was good. `background`: for figures that nothing is decided from. It is repeated every minute,
+    apart from all others; no reconciliation waits for it, and the status is written without its answer.
     """
 
     cache_key: Hashable
     request: Request
     once: bool = False
+    background: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,10 +150,12 @@ class RestartSlot:
 class Observed:
     """All input of a decision. `entropy` is random, and the same throughout one reconciliation.
 
-    `objects` holds the children, and the content of the Secrets in `Kind.secrets`. `watched` holds the
-    metadata of the watched objects that exist. `results` holds the last answer of each member to whom this
-    process has spoken: compare its cache key, and its age where that matters. `restart_slot` is the position
-    that `disruptions` led to. `warnings` holds the newest Warning Events of the objects in `Kind.warnings`.
+    `objects` holds the children, and the content of what is in `Kind.secrets` and `Kind.config_maps`.
+    `watched` holds the metadata of the watched objects that exist; of a resource of a served kind, all of it.
+    `results` holds the last answer of each member to whom this process has spoken: compare its cache key,
+    and its age where that matters.
+    `restart_slot` is the position that `disruptions` led to. `warnings` holds the newest Warning Events of
+    the objects in `Kind.warnings`.
     """
 
     objects: Mapping[Ref, Object]
@@ -170,6 +178,17 @@ class Observed:
         for key, value in found.items():
             try:
                 values[key] = base64.b64decode(value).decode()
+            except ValueError:
+                continue
+        return values
+
+    def config_map(self, *, namespace: str, name: str) -> dict[str, bytes]:
+        """The values of a ConfigMap as files of it would be, empty where there is none."""
+        found = self.objects.get(Ref(CONFIG_MAP, namespace, name), {})
+        values = {key: str(text).encode() for key, text in (found.get("data") or {}).items()}
+        for key, text in (found.get("binaryData") or {}).items():
+            try:
+                values[key] = base64.b64decode(text)
             except ValueError:
                 continue
         return values
@@ -261,6 +280,9 @@ class Kind(ABC):
     watches: tuple[ResourceType, ...] = ()
     """The types of objects that it does not own and watches: without the label selector."""
 
+    metrics: tuple[ResourceMetric, ...] = ()
+    """What Prometheus gets of each resource, beside whether it is Ready and why."""
+
     def watched_objects(self, cr: Object) -> Sequence[WatchedObject]:
         """The objects of `watches` whose events enqueue this resource."""
         return ()
@@ -287,11 +309,16 @@ class Kind(ABC):
 
         All are asked at once, and again every few seconds. A reconciliation waits for half a second at most
         for members that never answered; another answer than the last one reconciles the resource again.
+        Those in the `background` are asked apart, and seldom.
         """
         return {}
 
     def secrets(self, cr: Object) -> Sequence[str]:
         """Names of the Secrets whose content is needed; read in each reconciliation, never cached."""
+        return ()
+
+    def config_maps(self, cr: Object) -> Sequence[str]:
+        """Names of others' ConfigMaps whose content is needed; read in each reconciliation, never cached."""
         return ()
 
     @abstractmethod

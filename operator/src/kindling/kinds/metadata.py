@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 
 from kindling.kube.resources import Object, ResourceType
@@ -12,6 +13,10 @@ INSTANCE_LABEL = "app.kubernetes.io/instance"
 KIND_LABEL = "kindling.dev/kind"
 RESOURCE_LABEL = "kindling.dev/name"
 """The resource's name on what may have no owner: by INSTANCE_LABEL, Argo CD would take that for its own."""
+OWN_DOMAIN = "kindling.dev/"
+"""Of the names of labels and annotations that users cannot set."""
+MADE_BY = "kindling.dev/made-by"
+"""Annotation of what was made for another resource to have: the uid of the one that made it."""
 MANAGER = "kindling"
 SELECTOR = f"{MANAGED_BY_LABEL}={MANAGER}"
 """What all children are selected by."""
@@ -43,6 +48,11 @@ def labels_without_owner(type: ResourceType, cr: Object) -> dict[str, str]:
     return {**shared, RESOURCE_LABEL: cr["metadata"]["name"]}
 
 
+def secret_data(values: Mapping[str, str]) -> dict[str, str]:
+    """These values as the data of a Secret; `Observed.secret` reads them back."""
+    return {name: base64.b64encode(value.encode()).decode() for name, value in values.items()}
+
+
 def named_in(labels: Mapping[str, str]) -> str | None:
     """The name of the resource whose child bears these labels, which of the two kinds they be."""
     return labels.get(RESOURCE_LABEL) or labels.get(INSTANCE_LABEL)
@@ -70,4 +80,18 @@ def owner_of(type: ResourceType, cr: Object) -> Object:
         "name": meta["name"],
         "uid": meta["uid"],
         "controller": True,
+    }
+
+
+def unreserved(
+    given: Mapping[str, str] | None, names: frozenset[str], prefixes: tuple[str, ...]
+) -> dict[str, str]:
+    """A user's labels or annotations but for those of these names, or whose names start so.
+
+    The CRDs refuse these; this holds where their rules were taken away.
+    """
+    return {
+        name: value
+        for name, value in (given or {}).items()
+        if name not in names and not name.startswith(prefixes)
     }

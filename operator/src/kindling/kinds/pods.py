@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from kindling.kinds import reasons
+from kindling.kinds import pod_template, reasons
 from kindling.kinds.base import Done, Observed, Problem, RequeueAfter, Result
 from kindling.kinds.conditions import find_condition
 from kindling.kinds.metadata import INSTANCE_LABEL, KIND_LABEL
@@ -52,17 +52,21 @@ def seconds_since(moment: object, *, now: datetime) -> float:
         return 0.0
 
 
-def pod_problem(pod: Object, *, now: datetime) -> Problem | None:
-    """What keeps the Pod from running, where it is more than a matter of time."""
+def pod_problem(pod: Object, *, now: datetime, placed_by: Object | None = None) -> Problem | None:
+    """What keeps the Pod from running, where it is more than a matter of time.
+
+    `placed_by` is the resource whose `spec.podTemplate` says where it runs, of a kind that has it.
+    """
     name, where = pod["metadata"]["name"], f"-n {pod['metadata']['namespace']}"
     status = pod.get("status") or {}
     waited = _unscheduled_seconds(pod, now=now)
     if waited is not None and waited >= UNSCHEDULABLE_AFTER_SECONDS:
-        said = pod_condition(pod, "PodScheduled").get("message", "no reason given")
-        return Problem(
-            reason=reasons.UNSCHEDULABLE,
-            message=f"No node accepts Pod {name}: {said} Free what it requests, or request less.",
-        )
+        said = str(pod_condition(pod, "PodScheduled").get("message", "no reason given"))
+        fields = pod_template.placing(placed_by, said) if placed_by is not None else []
+        remedy = "Free what it requests, or request less."
+        if fields:
+            remedy = f"Free what it requests, request less, or change {' or '.join(fields)}."
+        return Problem(reason=reasons.UNSCHEDULABLE, message=f"No node accepts Pod {name}: {said} {remedy}")
     items = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
     for item in items:
         reason = ((item.get("state") or {}).get("waiting") or {}).get("reason")
@@ -85,6 +89,16 @@ def pod_problem(pod: Object, *, now: datetime) -> Problem | None:
                 f"`kubectl logs {name} -c {container} --previous {where}`.",
             )
     return None
+
+
+def rejection_remedy(said: str) -> str:
+    """What to do where the cluster rejects Pods and says this; without a full stop."""
+    if "service account" in said and "not found" in said:
+        return (
+            "Create that ServiceAccount, or name another in spec.podTemplate.spec.serviceAccountName; "
+            "it is retried"
+        )
+    return "Allow it, or request less; it is retried"
 
 
 def deadlines(found: Iterable[Object], *, now: datetime) -> list[float]:

@@ -17,6 +17,7 @@ from kindling.kinds.pods import (
     node_unreachable,
     pod_condition,
     pod_ready,
+    rejection_remedy,
     seconds_since,
 )
 from kindling.kube.resources import POD, Object, Ref, ref_of
@@ -182,7 +183,7 @@ def _missing(pod_progress: PodProgress, observed: Observed, *, idle: float, late
     note = f": {_quoted(event)}" if event is not None else ", and no Event says why."
     return Problem(
         reason=reasons.POD_MISSING,
-        message=f"{kind} {name} has no Pod, or too few{note} Allow it, or request less; it is retried "
+        message=f"{kind} {name} has no Pod, or too few{note} {rejection_remedy(note)} "
         f"(`kubectl describe {kind.lower()} {name} -n {pod_progress.workload.namespace}`).",
     )
 

@@ -27,8 +27,10 @@ _MEMCACHED = "Memcached"
 _CONSUMER = "PulsarConsumer"
 _FRIEND = "MyCustomResource"
 _POSTGRESQL = "Postgresql"
+_ITEMS = "Postgresql, roles and databases"
 _PENDING = "Postgresql, condition RestartPending"
 _OTHER = "Postgresql, other conditions"
+_BACKUP = "Backup and Restore"
 
 
 def _reason(name: str, group: str, meaning: str, next: str = "nothing") -> str:
@@ -80,7 +82,7 @@ UNSCHEDULABLE = _reason(
     "Unschedulable",
     _PODS,
     "no node accepts a Pod; the message has the scheduler's",
-    "free what it requests, or request less",
+    "free what it requests, request less, or change where it may run (`spec.podTemplate`)",
 )
 IMAGE_PULL_FAILED = _reason(
     "ImagePullFailed",
@@ -97,15 +99,16 @@ CRASH_LOOP_BACK_OFF = _reason(
 FAILED_CREATE = _reason(
     "FailedCreate",
     _PODS,
-    "the cluster rejects the Deployment's Pods or its ReplicaSet: a quota, a policy",
-    "allow it, or request less; it is retried",
+    "the cluster rejects the Deployment's Pods or its ReplicaSet: a quota, a policy, a ServiceAccount that "
+    "does not exist",
+    "allow it, request less, or create what is missing; it is retried",
 )
 POD_MISSING = _reason(
     "PodMissing",
     _PODS,
     "the workload has fewer Pods than it should, and none is created; the message has the newest Event's",
-    "allow it, or request less; it is retried at growing intervals, and at once after "
-    "`kubectl annotate statefulset NAME tried=again`",
+    "allow it, request less, or create what is missing; it is retried at growing intervals, and at once "
+    "after `kubectl annotate statefulset NAME tried=again`",
 )
 NODE_LOST = _reason(
     "NodeLost",
@@ -181,6 +184,24 @@ INVALID_SETTING = _reason(
     "the consumer rejects one of its environment variables",
     "fix the one that it names",
 )
+CONFIG_MAP_NOT_FOUND = _reason(
+    "ConfigMapNotFound",
+    _CONSUMER,
+    "the ConfigMap of `spec.handler.python`, or the key in it, does not exist",
+    "create it, or name another one",
+)
+HANDLER_UNAVAILABLE = _reason(
+    "HandlerUnavailable",
+    _CONSUMER,
+    "a consumer cannot start with `spec.handler`: its code cannot be imported, or nobody answers at its URL",
+    "fix the code or the service that the message names; consumers that run go on",
+)
+HANDLER_FAILING = _reason(
+    "HandlerFailing",
+    _CONSUMER,
+    "a consumer's handler has failed on every message for a minute, ten times at least",
+    "fix the handler or what it uses; the consumer's log has each failure",
+)
 
 FRIEND_FOUND = _reason("FriendFound", _FRIEND, "a Pod of the name in `spec.name` exists")
 FRIEND_MISSING = _reason(
@@ -190,6 +211,12 @@ FRIEND_MISSING = _reason(
 LOGIN_SUCCEEDED = _reason("LoginSucceeded", _POSTGRESQL, "the default user logged in through the Service")
 RESTART_PENDING = _reason(
     "RestartPending", _POSTGRESQL, "the server is restarted to put parameters into effect", "wait"
+)
+HIBERNATED = _reason(
+    "Hibernated",
+    _POSTGRESQL,
+    "`spec.hibernate` is true: the server is stopped, the data is kept",
+    "set `spec.hibernate` to false to start it",
 )
 PAUSED = _reason(
     "Paused",
@@ -283,6 +310,26 @@ TOO_MANY_CONNECTIONS = _reason(
     "close connections, or raise `max_connections`",
 )
 
+APPLIED = _reason("Applied", _ITEMS, "the server has it as the spec says")
+STATEMENT_REJECTED = _reason(
+    "StatementRejected",
+    _ITEMS,
+    "PostgreSQL rejects what would make it so; the message has its words",
+    "fix the item, or what the message names on the server; it is retried every minute",
+)
+CANNOT_CHANGE = _reason(
+    "CannotChange",
+    _ITEMS,
+    "a database has another encoding, collation or ICU locale, which only its creation decides",
+    "set the fields back, or dump the database and restore it under another name",
+)
+DROP_BLOCKED = _reason(
+    "DropBlocked",
+    _ITEMS,
+    "it has left the spec and is to be dropped, but is in use",
+    "close the sessions, or hand over what the role owns, as the message says",
+)
+
 QUEUED = _reason(
     "Queued",
     _PENDING,
@@ -324,5 +371,143 @@ CANNOT_SHRINK = _reason(
     "of VolumeLarger: `spec.storage.size` is less than the volume has, and a volume cannot shrink",
     "set it to the volume's size, or dump and restore",
 )
+
+SUCCEEDED = _reason("Succeeded", _BACKUP, "the newest run succeeded, and nothing speaks against it")
+SCHEDULED = _reason("Scheduled", _BACKUP, "no run has been due yet", "wait for `status.nextScheduledTime`")
+RUNNING = _reason("Running", _BACKUP, "a run is under way", "wait; its Pod's log says how far it is")
+SUSPENDED = _reason(
+    "Suspended", _BACKUP, "`spec.suspend` is true: no run is started", "set `spec.suspend` to false"
+)
+DATABASE_NOT_FOUND = _reason(
+    "DatabaseNotFound",
+    _BACKUP,
+    "there is no Postgresql of the name in `spec.databaseRef`",
+    "create it, or create the Backup with another `databaseRef`",
+)
+DATABASE_NOT_READY = _reason(
+    "DatabaseNotReady",
+    _BACKUP,
+    "the Postgresql is not up, or is being restarted to archive its log",
+    "wait; if it lasts, see the conditions of the Postgresql",
+)
+DATABASE_UNREACHABLE = _reason(
+    "DatabaseUnreachable",
+    _BACKUP,
+    "a run got no answer from the server's archiver",
+    "wait until the Postgresql is Ready; the run is repeated",
+)
+DATABASE_UNSUITABLE = _reason(
+    "DatabaseUnsuitable",
+    _BACKUP,
+    "the Postgresql cannot be backed up: its data is ephemeral, or its `wal_level` is `minimal`",
+    "change the Postgresql as the message says",
+)
+IMAGE_WITHOUT_PGBACKREST = _reason(
+    "ImageWithoutPgBackRest",
+    _BACKUP,
+    "the Postgresql runs an image of its own (`spec.image`), in which pgBackRest need not be",
+    "remove `spec.image` from the Postgresql",
+)
+BACKUP_CONFLICT = _reason(
+    "BackupConflict",
+    _BACKUP,
+    "another Backup backs up this Postgresql already",
+    "delete one of the two",
+)
+INVALID_SECRET = _reason(
+    "InvalidSecret",
+    _BACKUP,
+    "what stands in a Secret that the spec names is not one line of text, or no certificate",
+    "write it as the message says",
+)
+STORE_UNREACHABLE = _reason(
+    "StoreUnreachable",
+    _BACKUP,
+    "the store does not answer, or its certificate is not trusted",
+    "see that it runs and that the cluster may reach it; name its authority in `spec.caSecretRef`",
+)
+ACCESS_DENIED = _reason(
+    "AccessDenied",
+    _BACKUP,
+    "the store rejects the keys, or they do not permit what is needed",
+    "put valid keys into the Secret of `spec.credentialsSecretRef`; the run is repeated",
+)
+BUCKET_NOT_FOUND = _reason(
+    "BucketNotFound", _BACKUP, "the bucket does not exist", "create it, or fix `spec.targetURL`"
+)
+WRONG_PASSPHRASE = _reason(
+    "WrongPassphrase",
+    _BACKUP,
+    "the repository is encrypted with another passphrase, or with none",
+    "put back the passphrase that it was made with, or use another `spec.targetURL`",
+)
+REPOSITORY_OF_ANOTHER_DATABASE = _reason(
+    "RepositoryOfAnotherDatabase",
+    _BACKUP,
+    "the path in the store holds backups of other data",
+    "use another `spec.targetURL`",
+)
+ARCHIVING_BEHIND = _reason(
+    "ArchivingBehind",
+    _BACKUP,
+    "the server's log does not reach the store",
+    "see the store, and `kubectl logs NAME-0 -c postgres`; what waits is kept and uploaded later",
+)
+WAL_GAP = _reason(
+    "WalGap",
+    _BACKUP,
+    "a part of the log is missing in the store: a restore ends before the newest archived moment",
+    "make a full backup, and find out who deletes objects from the store",
+)
+CHECKSUM_FAILED = _reason(
+    "ChecksumFailed",
+    _BACKUP,
+    "a page, an index or an object of the store is damaged",
+    "make a full backup; check the disks of the database and of the store",
+)
+QUERY_FAILED = _reason(
+    "QueryFailed",
+    _BACKUP,
+    "a query of `spec.verify.queries` failed on the restored copy, or had another result",
+    "fix the query, or find out what is wrong with the data",
+)
+TARGET_NOT_REACHED = _reason(
+    "TargetNotReached",
+    _BACKUP,
+    "the log in the store ends before `spec.recoveryTarget`",
+    "use a target before the Backup's `status.latestRestorableTime`",
+)
+TARGET_TOO_EARLY = _reason(
+    "TargetTooEarly",
+    _BACKUP,
+    "`spec.recoveryTarget` is before the oldest backup that is kept",
+    "use a target after the Backup's `status.firstRecoverabilityPoint`",
+)
+NOT_VERIFIED_YET = _reason(
+    "NotVerifiedYet", _BACKUP, "no restore of a backup has been tried yet", "wait, or set `spec.verify`"
+)
+VERIFICATION_STALE = _reason(
+    "VerificationStale",
+    _BACKUP,
+    "the last restore that succeeded is older than `spec.verify.maxAge`",
+    "see why the verify runs do not succeed, or do not run",
+)
+RUN_FAILED = _reason(
+    "RunFailed", _BACKUP, "a run failed, for a cause that no other reason names", "see its Pod's log"
+)
+ARCHIVING = _reason("Archiving", _BACKUP, "of Archiving=True: the server's log reaches the store")
+BACKUP_NOT_FOUND = _reason(
+    "BackupNotFound",
+    _BACKUP,
+    "there is no Backup of the name in `spec.source.backupRef`, or it has no backup yet",
+    "create it, wait for its first backup, or name another one",
+)
+TARGET_EXISTS = _reason(
+    "TargetExists",
+    _BACKUP,
+    "the Postgresql to restore into, or its volume, exists already; nothing was changed",
+    "create the Restore with another `spec.into.name`, or delete what the message names",
+)
+RESTORED = _reason("Restored", _BACKUP, "the data is restored, and the Postgresql is created")
 
 # The reasons of a new kind come here.

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from kindling.kinds.backup import Backup
 from kindling.kinds.base import Kind
 from kindling.kinds.memcached import Memcached
 from kindling.kinds.mycustomresource import MyCustomResource
 from kindling.kinds.postgresql import Postgresql
 from kindling.kinds.pulsarconsumer import PulsarConsumer
+from kindling.kinds.restore import Restore
 
 
 class Options(NamedTuple):
@@ -25,6 +27,7 @@ def _postgresql(options: Options, group: str) -> Kind:
     return Postgresql(
         group=group,
         image=options.images["postgres"],
+        init_image=options.images["postgres-init"],
         operator_namespace=options.operator_namespace,
         pull_secrets=options.pull_secrets,
     )
@@ -46,6 +49,14 @@ def _pulsar_consumer(options: Options) -> Kind:
     )
 
 
+def _backup(options: Options) -> Kind:
+    return Backup(image=options.images["postgres-backup"], pull_secrets=options.pull_secrets)
+
+
+def _restore(options: Options) -> Kind:
+    return Restore(image=options.images["postgres-backup"], pull_secrets=options.pull_secrets)
+
+
 # Made when it is to be served: the image of one that is not need not be there.
 _KINDS: tuple[tuple[str, Callable[[Options], Kind]], ...] = (
     ("Postgresql", lambda options: _postgresql(options, "database.technotuesday.io")),
@@ -53,6 +64,8 @@ _KINDS: tuple[tuple[str, Callable[[Options], Kind]], ...] = (
     ("Memcached", _memcached),
     ("PulsarConsumer", _pulsar_consumer),
     ("MyCustomResource", lambda _: MyCustomResource()),
+    ("Backup", _backup),
+    ("Restore", _restore),
 )
 NAMES = tuple(dict.fromkeys(name for name, _ in _KINDS))
 """Every kind's name; one name may be served in several groups."""

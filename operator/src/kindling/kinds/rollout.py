@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from kindling.kinds import reasons
 from kindling.kinds.base import Problem
+from kindling.kinds.pods import rejection_remedy
 from kindling.kube.resources import Object
 
 LONGEST_SAID = 1000
@@ -28,7 +29,9 @@ class Rollout:
 
 
 def refused(deployment: Object | None) -> Problem | None:
-    """What the cluster says where it refuses the Deployment its ReplicaSet or Pods (a quota, a policy)."""
+    """What the cluster says where it refuses the Deployment its ReplicaSet or Pods: a quota, a policy, an
+    account that does not exist.
+    """
     for item in ((deployment or {}).get("status") or {}).get("conditions") or ():
         pods = item.get("type") == "ReplicaFailure" and item.get("status") == "True"
         # Until the ReplicaSet is there, the controller neither counts nor reports a deadline.
@@ -37,7 +40,7 @@ def refused(deployment: Object | None) -> Problem | None:
             said = str(item.get("message", "no reason given"))[:LONGEST_SAID]
             return Problem(
                 reason=reasons.FAILED_CREATE,
-                message=f"The cluster rejects Pods: {said}. Allow it, or request less; it is retried.",
+                message=f"The cluster rejects Pods: {said}. {rejection_remedy(said)}.",
             )
     return None
 

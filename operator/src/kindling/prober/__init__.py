@@ -1,1 +1,1 @@
-"""What speaks to database servers: blocking code that trusts none of them."""
+"""What speaks to servers: blocking code that trusts none of them."""

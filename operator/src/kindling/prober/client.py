@@ -19,9 +19,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from kindling.kinds.base import ExternalResult, Request
-from kindling.kinds.http import HttpRequest
-from kindling.kinds.postgresql.login import Login
-from kindling.prober.jobs import MAX_RESULT_BYTES, Job, read
+from kindling.prober.jobs import MAX_RESULT_BYTES, AnyRequest, Job, read
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +48,7 @@ class ProberClient:
         self._path = path
         self._dial = dial
 
-    async def run(self, request: Login | HttpRequest) -> ExternalResult:
+    async def run(self, request: AnyRequest) -> ExternalResult:
         """The outcome of an action. Waits for a prober that is not there; never gives up."""
         logged = False
         while True:
@@ -61,7 +59,7 @@ class ProberClient:
                 logged = True
                 await asyncio.sleep(RETRY_SECONDS)
 
-    async def send(self, request: Login | HttpRequest) -> ExternalResult | None:
+    async def send(self, request: AnyRequest) -> ExternalResult | None:
         """The answer to a probe; None where the prober is not there."""
         try:
             return await self._put(request)
@@ -75,7 +73,7 @@ class ProberClient:
         :raises OSError: never here.
         """
 
-    async def _put(self, request: Login | HttpRequest) -> ExternalResult:
+    async def _put(self, request: AnyRequest) -> ExternalResult:
         """:raises Unanswered: also for what is no answer."""
         writer: asyncio.StreamWriter | None = None
         try:
@@ -126,10 +124,19 @@ class ChildProber(ProberClient):
                 },
             )
             async with asyncio.timeout(START_SECONDS):
-                while not self._path.exists():
+                while not await self._listens():
                     if self._process.returncode is not None:
                         raise ConnectionError(f"it ended with status {self._process.returncode}")
                     await asyncio.sleep(0.02)
+
+    async def _listens(self) -> bool:
+        """The socket's file is there a moment before anybody listens: a connection is the only proof."""
+        try:
+            _, writer = await asyncio.open_unix_connection(self._path)
+        except (FileNotFoundError, ConnectionRefusedError):
+            return False
+        writer.close()
+        return True
 
     async def close(self) -> None:
         if self._process is not None and self._process.returncode is None:

@@ -4,20 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import orjson
 
 from kindling.kinds import reasons
+from kindling.kinds.backup.archive import SETTINGS, ArchiveRequest
 from kindling.kinds.base import ExternalResult
 from kindling.kinds.http import LONGEST_BODY, HttpRequest
+from kindling.kinds.memcached.stats import COUNTERS, MOST, StatsRequest
 from kindling.kinds.postgresql import identity
 from kindling.kinds.postgresql.login import Login
+from kindling.kinds.postgresql.objects import LONGEST_MESSAGE, Objects
 
-LONGEST_LINE = 2**20
-"""Bytes of a job: spec.parameters are what makes one long."""
-MAX_RESULT_BYTES = 2**16
+LONGEST_LINE = 2**22
+"""Bytes of a job: 200 of the longest passwords, and as many databases as the API stores in an object."""
+MAX_RESULT_BYTES = 2**20
+"""Of an answer: something may be said of each of 800 items, in any language."""
 
+ITEM_REASONS = frozenset(
+    {
+        reasons.CANNOT_CHANGE,
+        reasons.DROP_BLOCKED,
+        reasons.INVALID_SPEC,
+        reasons.NAME_CONFLICT,
+        reasons.PAUSED,
+        reasons.RECONCILING,
+        reasons.STATEMENT_REJECTED,
+    }
+)
+"""Of a role or a database that is not as wanted."""
 REASONS = frozenset(
     {
         "",
@@ -31,11 +47,22 @@ REASONS = frozenset(
         reasons.TOO_MANY_CONNECTIONS,
         reasons.DATA_LOST,
         reasons.DISK_FULL,
+        *ITEM_REASONS,
     }
 )
+AnyRequest: TypeAlias = Login | Objects | HttpRequest | StatsRequest | ArchiveRequest
+_BY_PROTOCOL: Mapping[str, type[AnyRequest]] = {
+    "archive": ArchiveRequest,
+    "http": HttpRequest,
+    "memcached": StatsRequest,
+    "objects": Objects,
+    "postgres": Login,
+}
+_PROTOCOLS = {type: protocol for protocol, type in _BY_PROTOCOL.items()}
 _LONGEST_MESSAGE = 4096
 _MOST_NAMES = 64
 _LONGEST_NAME = 128
+_MOST_ITEMS = 400
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +72,7 @@ class Job:
     `slow`: the server hung the last time it was asked.
     """
 
-    request: Login | HttpRequest
+    request: AnyRequest
     host: str
     port: int
     slow: bool = False
@@ -53,7 +80,7 @@ class Job:
     @property
     def quick(self) -> bool:
         """Whether one answer of the server is all."""
-        return isinstance(self.request, HttpRequest) or self.request.check
+        return not isinstance(self.request, Login | Objects) or self.request.check
 
     @property
     def server(self) -> tuple[str, str]:
@@ -69,7 +96,7 @@ class Job:
             for name, value in vars(self.request).items()
             if name != "cache_key"
         }
-        protocol = "http" if isinstance(self.request, HttpRequest) else "postgres"
+        protocol = _PROTOCOLS[type(self.request)]
         return orjson.dumps({**vars(self), "request": request, "protocol": protocol}) + b"\n"
 
 
@@ -77,8 +104,13 @@ def job(line: bytes) -> Job:
     """:raises ValueError: (KeyError, TypeError) for what is no job."""
     values = orjson.loads(line)
     protocol, request = values.pop("protocol"), values.pop("request")
-    made = HttpRequest(**request) if protocol == "http" else Login(**request, cache_key=None)
-    return Job(**values, request=made)
+    if protocol == "objects":
+        request = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in request.items()
+        }
+    if protocol in ("objects", "postgres"):
+        request["cache_key"] = None
+    return Job(**values, request=_BY_PROTOCOL[protocol](**request))
 
 
 def written(result: ExternalResult) -> bytes:
@@ -112,7 +144,47 @@ def _facts(data: Mapping[str, Any]) -> dict[str, Any]:
         facts["status"] = data["status"]
     if isinstance(data.get("body"), str):
         facts["body"] = data["body"][:LONGEST_BODY]
+    for name in COUNTERS:
+        if isinstance(data.get(name), int) and 0 <= data[name] <= MOST:
+            facts[name] = int(data[name])
+    archive = data.get("archive")
+    if isinstance(archive, dict):
+        facts["archive"] = _archive(archive)
     names = data.get("pending_restart")
     if isinstance(names, list):
         facts["pending_restart"] = [str(name)[:_LONGEST_NAME] for name in names[:_MOST_NAMES]]
+    for what in ("roles", "databases"):
+        if isinstance(data.get(what), dict):
+            facts[what] = _items(data[what])
+    if isinstance(data.get("extensions"), dict):
+        facts["extensions"] = {
+            str(database)[:_LONGEST_NAME]: {
+                str(name)[:_LONGEST_NAME]: str(version)[:_LONGEST_NAME] for name, version in found.items()
+            }
+            for database, found in data["extensions"].items()
+            if isinstance(found, dict)
+        }
     return facts
+
+
+def _archive(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The kind reads them strictly; here nothing large gets through."""
+    texts = {
+        name: value[:_MOST_NAMES]
+        for name in ("mode", "now", "lsn", "archived_until")
+        if isinstance(value := found.get(name), str)
+    }
+    numbers = {name: value for name in ("timeline", "waiting") if isinstance(value := found.get(name), int)}
+    settings = found.get("settings")
+    settings = settings if isinstance(settings, dict) else {}
+    kept = {name: str(settings[name])[:_MOST_NAMES] for name in SETTINGS if name in settings}
+    return {**texts, **numbers, "settings": kept}
+
+
+def _items(data: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """Reason and message of each item, by its name."""
+    found = {}
+    for name, said in list(data.items())[:_MOST_ITEMS]:
+        if isinstance(said, list) and len(said) == 2 and said[0] in ITEM_REASONS:
+            found[name[:_LONGEST_NAME]] = said[0], str(said[1])[:LONGEST_MESSAGE]
+    return found

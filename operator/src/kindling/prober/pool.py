@@ -17,7 +17,7 @@ from kindling.prober.sessions import CONNECT_SECONDS, LOGIN, PATIENT
 from kindling.prober.workers import EXHAUSTED, FUSE_SECONDS, Parent
 
 QUICK_SECONDS = 6.0
-"""For a health check or an HTTP request."""
+"""For a health check, an HTTP request, a look at statistics."""
 LOGIN_SECONDS = CONNECT_SECONDS + 1.0
 """For a login and the first question after it."""
 WORK_SECONDS = 60.0

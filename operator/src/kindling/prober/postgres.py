@@ -19,7 +19,15 @@ from kindling.kinds.base import ExternalResult
 from kindling.kinds.postgresql import identity
 from kindling.kinds.postgresql.login import Login
 from kindling.prober import parameters
-from kindling.prober.results import disk_full, failed, not_responding, other_data, too_many, unsafe
+from kindling.prober.results import (
+    disk_full,
+    failed,
+    not_responding,
+    other_data,
+    superuser_rejected,
+    too_many,
+    unsafe,
+)
 from kindling.prober.scram import verifier
 from kindling.prober.sessions import (
     CONNECT_SECONDS,
@@ -72,14 +80,7 @@ def sync(address: Address, login: Login, *, provision_first: bool = False) -> Ex
     except _OtherData as error:
         return other_data(login, str(error))
     except _SuperuserRejected:
-        return ExternalResult(
-            ok=False,
-            reason=reasons.SUPERUSER_LOGIN_FAILED,
-            message=f"The server has another password for role {login.superuser!r} than the one in its "
-            f"Secret. It is set from there at each start: restart the server with "
-            f"`kubectl delete pod {login.pod} -n {login.namespace}`.",
-            facts=facts,
-        )
+        return superuser_rejected(login, facts=facts)
     except UnsafeAuthentication:
         return unsafe(login)
     except TimeoutError:

@@ -7,14 +7,15 @@ from typing import Any
 
 from kindling.kinds import reasons
 from kindling.kinds.base import ExternalResult
-from kindling.kinds.http import HttpRequest
 from kindling.kinds.postgresql.login import Login
+from kindling.kinds.postgresql.objects import Objects
+from kindling.prober.jobs import AnyRequest
 from kindling.prober.sessions import summary
 
 SEE = "see what runs there."
 
 
-def not_responding(request: Login | HttpRequest, seconds: float) -> ExternalResult:
+def not_responding(request: AnyRequest, seconds: float) -> ExternalResult:
     pod = _pod(request)
     see = f"see {pod}, its log, its node and its disk. Deleting the Pod restarts the server." if pod else SEE
     return ExternalResult(
@@ -25,7 +26,7 @@ def not_responding(request: Login | HttpRequest, seconds: float) -> ExternalResu
     )
 
 
-def too_much_computing(request: Login | HttpRequest) -> ExternalResult:
+def too_much_computing(request: AnyRequest) -> ExternalResult:
     """The reason of a server that hangs: on a busy machine its time is over before its processor time."""
     return ExternalResult(
         ok=False,
@@ -35,7 +36,7 @@ def too_much_computing(request: Login | HttpRequest) -> ExternalResult:
     )
 
 
-def failed(login: Login, error: BaseException, *, facts: Mapping[str, Any]) -> ExternalResult:
+def failed(login: Login | Objects, error: BaseException, *, facts: Mapping[str, Any]) -> ExternalResult:
     return ExternalResult(
         ok=False,
         reason=reasons.LOGIN_FAILED,
@@ -50,13 +51,24 @@ def disk_full(error: BaseException, *, facts: Mapping[str, Any]) -> ExternalResu
     return ExternalResult(ok=False, reason=reasons.DISK_FULL, message=summary(error), facts=facts)
 
 
-def other_data(login: Login, found: str) -> ExternalResult:
+def other_data(login: Login | Objects, found: str) -> ExternalResult:
     """`found` is the system identifier of the data that is there."""
     return ExternalResult(
         ok=False,
         reason=reasons.DATA_LOST,
         message=f"The server has data of system identifier {found}, not {login.identifier}.",
         facts={"system_identifier": found},
+    )
+
+
+def superuser_rejected(login: Login | Objects, *, facts: Mapping[str, Any]) -> ExternalResult:
+    return ExternalResult(
+        ok=False,
+        reason=reasons.SUPERUSER_LOGIN_FAILED,
+        message=f"The server has another password for role {login.superuser!r} than the one in its "
+        f"Secret. It is set from there at each start: restart the server with "
+        f"`kubectl delete pod {login.pod} -n {login.namespace}`.",
+        facts=facts,
     )
 
 
@@ -71,27 +83,27 @@ def too_many(login: Login, *, facts: Mapping[str, Any], ok: bool) -> ExternalRes
     )
 
 
-def broken_off(request: Login | HttpRequest) -> ExternalResult:
+def broken_off(request: AnyRequest) -> ExternalResult:
     return ExternalResult(
         ok=False,
-        reason=reasons.LOGIN_FAILED if isinstance(request, Login) else reasons.NOT_RESPONDING,
+        reason=reasons.LOGIN_FAILED if isinstance(request, Login | Objects) else reasons.NOT_RESPONDING,
         message=f"The server at {request.host}:{request.port} answered more than fits, or sent an invalid "
         f"answer. It is retried; {_see(request)}",
     )
 
 
-def _see(request: Login | HttpRequest) -> str:
+def _see(request: AnyRequest) -> str:
     pod = _pod(request)
     return f"see what runs in {pod}." if pod else SEE
 
 
-def _pod(request: Login | HttpRequest) -> str | None:
+def _pod(request: AnyRequest) -> str | None:
     if not request.pod:
         return None
     return f"Pod {request.pod} (`kubectl describe pod {request.pod} -n {request.namespace}`)"
 
 
-def unsafe(login: Login) -> ExternalResult:
+def unsafe(login: Login | Objects) -> ExternalResult:
     return ExternalResult(
         ok=False,
         reason=reasons.UNSAFE_AUTHENTICATION,

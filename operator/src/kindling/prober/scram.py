@@ -30,6 +30,22 @@ def verifier(password: str, *, salt: bytes | None = None) -> str:
     return f"SCRAM-SHA-256${ITERATIONS}:{_text(salt)}${_text(stored)}:{_text(server)}"
 
 
+def matches(stored: str, password: str) -> bool:
+    """Whether that is a verifier of the password, as this module makes them.
+
+    One with more iterations is not computed: who stored it would say what that costs us.
+    """
+    head, _, rest = stored.partition(":")
+    salt, _, _ = rest.partition("$")
+    if head != f"SCRAM-SHA-256${ITERATIONS}":
+        return False
+    try:
+        made = verifier(password, salt=base64.b64decode(salt, validate=True))
+    except ValueError:
+        return False
+    return hmac.compare_digest(made.encode(), stored.encode())
+
+
 def prepared(password: str) -> str:
     """SASLprep (RFC 4013); a password it forbids stays as it is, as PostgreSQL and its clients do."""
     if password.isascii():

@@ -14,8 +14,11 @@ import socket
 import sys
 from contextlib import suppress
 
+from kindling.kinds.backup.archive import ArchiveRequest
 from kindling.kinds.http import HttpRequest
-from kindling.prober import http, postgres, sessions
+from kindling.kinds.memcached.stats import StatsRequest
+from kindling.kinds.postgresql.objects import Objects
+from kindling.prober import archive, http, memcached, objects, postgres, sessions
 from kindling.prober.jobs import LONGEST_LINE, Job, job, written
 from kindling.prober.results import broken_off
 
@@ -95,9 +98,9 @@ def _work(channel: socket.socket) -> None:
     try:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, FUSE_SECONDS)
-        _limit_memory()
         with channel.makefile("rb") as lines:
             given = job(lines.readline(LONGEST_LINE))
+        _limit_memory()  # of what a server may send; the job is the operator's own
         if given.slow:
             os.nice(19 - NICE)
         _report_exhaustion(channel)
@@ -116,6 +119,12 @@ def _result(given: Job) -> bytes:
     try:
         if isinstance(given.request, HttpRequest):
             return written(http.send(address, given.request))
+        if isinstance(given.request, StatsRequest):
+            return written(memcached.query(address, given.request))
+        if isinstance(given.request, ArchiveRequest):
+            return written(archive.ask(address, given.request))
+        if isinstance(given.request, Objects):
+            return written(objects.sync(address, given.request))
         if given.request.check:
             return written(postgres.check_health(address, given.request))
         # A role's own verifier may ask for more computing than there is time: it is set again first.

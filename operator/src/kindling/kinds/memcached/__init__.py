@@ -1,18 +1,28 @@
 """Memcached: one to three caches of their own per resource, and a list of where they are.
 
-This file connects the modules of the package: `spec` reads the resource, `service`, `disruption_budget`
-and `workload` each build one child, `observation` reads Pods, `status` reports.
+This file connects the modules of the package: `spec` reads the resource, `service`, `disruption_budget`,
+`workload` and `servers` each build one child, `observation` reads Pods, `stats` asks them, `status` reports.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from kindling.kinds import progress
-from kindling.kinds.base import Child, Kind, Observed, StatusReport, SyncResult
-from kindling.kinds.memcached import disruption_budget, observation, service, spec, status, workload
+from kindling.kinds.base import Child, Kind, Observed, Probe, StatusReport, SyncResult
+from kindling.kinds.memcached import (
+    disruption_budget,
+    observation,
+    servers,
+    service,
+    spec,
+    stats,
+    status,
+    workload,
+)
 from kindling.kinds.network import policy
 from kindling.kube.resources import (
+    CONFIG_MAP,
     DEPLOYMENT,
     DISRUPTION_BUDGET,
     NETWORK_POLICY,
@@ -31,7 +41,7 @@ class Memcached(Kind):
     """
 
     type = ResourceType("cache.example.com", "v1alpha1", "Memcached", "memcacheds")
-    children = (NETWORK_POLICY, SERVICE, DISRUPTION_BUDGET, DEPLOYMENT, POD)
+    children = (NETWORK_POLICY, SERVICE, DISRUPTION_BUDGET, DEPLOYMENT, POD, CONFIG_MAP)
 
     def __init__(
         self, *, image: str, operator_namespace: str = "kindling-system", pull_secrets: Sequence[str] = ()
@@ -55,7 +65,15 @@ class Memcached(Kind):
             # One that stands alone would block every drain of its node, or protect nothing.
             *([disruption_budget.build(self.type, cr)] if wanted.size > 1 else []),
             workload.build(self.type, cr, wanted, image=self._image, pull_secrets=self._pull_secrets),
+            *(self._servers(cr, wanted, observed) if wanted.binding else ()),
         ]
+
+    def _servers(self, cr: Object, wanted: spec.Spec, observed: Observed) -> Sequence[Child]:
+        endpoints = observation.endpoints(self.type, cr, observed)
+        return servers.build(self.type, cr, wanted, endpoints, observed)
+
+    def probes(self, cr: Object, observed: Observed) -> Mapping[str, Probe]:
+        return stats.probes(self.type, cr, spec.read(cr), observed)
 
     def warnings(self, cr: Object, observed: Observed) -> Sequence[Ref]:
         if observation.replica_problem(self.type, cr, observed) is not None:

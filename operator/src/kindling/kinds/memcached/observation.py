@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ipaddress
+from collections.abc import Iterator
+from typing import NamedTuple
+
 from kindling.kinds.base import Observed, Problem
 from kindling.kinds.memcached import spec
 from kindling.kinds.memcached.workload import PORT_ANNOTATION
@@ -11,30 +15,49 @@ from kindling.kinds.rollout import Rollout, refused, rollout
 from kindling.kube.resources import DEPLOYMENT, Object, Ref, ResourceType
 
 
-def server_list(type: ResourceType, cr: Object, observed: Observed) -> list[str]:
-    """IP:PORT of every replica that answers, sorted; IPv6 in brackets.
+class Endpoint(NamedTuple):
+    """Where a cache answers: an IP address and a port."""
+
+    host: str
+    port: int
+
+    @property
+    def text(self) -> str:
+        """HOST:PORT, IPv6 in brackets."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def endpoints(type: ResourceType, cr: Object, observed: Observed) -> list[Endpoint]:
+    """Of every replica that answers, sorted by its text.
 
     A Pod that has become ready is listed once its Deployment counts it, which takes a moment: so nothing is
     reported before everybody can see it, and in one write, not two. One that is no longer ready goes at once.
     """
-    found = sorted(
-        address
-        for pod in pods_of(type, cr, observed)
-        if pod_ready(pod) and (address := _address(pod)) is not None
-    )
+    found = sorted((endpoint for _, endpoint in ready(type, cr, observed)), key=lambda found: found.text)
     reported = set((cr.get("status") or {}).get("serverList") or ())
-    counted = rollout(deployment(cr, observed)).available - sum(address in reported for address in found)
-    new = [address for address in found if address not in reported][: max(0, counted)]
-    return [address for address in found if address in reported or address in new]
+    counted = rollout(deployment(cr, observed)).available - sum(one.text in reported for one in found)
+    new = [one for one in found if one.text not in reported][: max(0, counted)]
+    return [one for one in found if one.text in reported or one in new]
 
 
-def _address(pod: Object) -> str | None:
-    ip = (pod.get("status") or {}).get("podIP")
-    # Whoever may edit Pods may have edited this: what is no port must not make the status unwritable.
+def ready(type: ResourceType, cr: Object, observed: Observed) -> Iterator[tuple[Object, Endpoint]]:
+    """The Pods that answer, and where."""
+    for pod in pods_of(type, cr, observed):
+        if pod_ready(pod) and (endpoint := _endpoint(pod)) is not None:
+            yield pod, endpoint
+
+
+def _endpoint(pod: Object) -> Endpoint | None:
+    """Whoever may edit Pods may have edited this: what is no address must get nowhere."""
+    ip = (pod.get("status") or {}).get("podIP") or ""
     port = (pod["metadata"].get("annotations") or {}).get(PORT_ANNOTATION, "")
-    if not ip or not port.isdecimal() or len(port) > 5:
+    if not (port.isascii() and port.isdecimal() and len(port) <= 5 and 0 < int(port) < 65536):
         return None
-    return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
+    try:
+        ipaddress.ip_address(ip)
+    except ValueError:
+        return None
+    return None if "%" in ip else Endpoint(ip, int(port))
 
 
 def deployment(cr: Object, observed: Observed) -> Object | None:
@@ -51,7 +74,7 @@ def rolled_out(cr: Object, observed: Observed, *, size: int) -> bool:
 def replica_problem(type: ResourceType, cr: Object, observed: Observed) -> Problem | None:
     """What keeps replicas from running, where it is more than a matter of time."""
     for pod in pods_of(type, cr, observed):
-        problem = None if pod_ready(pod) else pod_problem(pod, now=observed.now)
+        problem = None if pod_ready(pod) else pod_problem(pod, now=observed.now, placed_by=cr)
         if problem is not None:
             return problem
     return refused(deployment(cr, observed))

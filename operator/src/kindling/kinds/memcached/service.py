@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kindling.kinds import service_template
 from kindling.kinds.base import Child
 from kindling.kinds.memcached.spec import Spec
 from kindling.kinds.metadata import child_metadata, selector_of
@@ -11,10 +12,12 @@ PORT_NAME = "memcached"
 
 
 def build(type: ResourceType, cr: Object, spec: Spec) -> Child:
+    """Headless whatever `spec.serviceTemplate` says: it adds labels and annotations alone."""
+    own = child_metadata(type, cr, name=cr["metadata"]["name"])
     return Child(
         type=SERVICE,
         body={
-            "metadata": child_metadata(type, cr, name=cr["metadata"]["name"]),
+            "metadata": service_template.metadata(cr, own),
             "spec": {
                 "type": "ClusterIP",
                 "clusterIP": "None",

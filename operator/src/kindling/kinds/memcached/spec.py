@@ -15,12 +15,13 @@ DEFAULT_PORT = 11211
 DEFAULT_MEMORY = 64
 DEFAULT_CONNECTIONS = 1024
 DEFAULT_CPU = "50m"
+CONFIG_MAP_BINDING = "ConfigMap"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:
     """A spec with its defaults. `connections` and `threads` are None where memcached decides, `deadline`
-    where Kubernetes does.
+    where Kubernetes does. `binding`: the servers are listed in a ConfigMap, too. `statistics`: each is asked.
     """
 
     size: int
@@ -30,6 +31,8 @@ class Spec:
     threads: int | None
     resources: Object
     deadline: int | None
+    binding: bool
+    statistics: bool
 
 
 def read(cr: Object) -> Spec:
@@ -46,6 +49,8 @@ def read(cr: Object) -> Spec:
         threads=spec.get("threads"),
         resources=merged(spec.get("resources"), cpu=DEFAULT_CPU, memory=needed, memory_limit=needed),
         deadline=spec.get("progressDeadlineSeconds"),
+        binding=spec.get("binding") == CONFIG_MAP_BINDING,
+        statistics=bool(spec.get("statistics")),
     )
 
 

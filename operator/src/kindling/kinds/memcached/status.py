@@ -5,7 +5,7 @@ from __future__ import annotations
 from kindling.kinds import progress, reasons
 from kindling.kinds.base import Done, Observed, Problem, RequeueAfter, Result, StatusReport, SyncResult
 from kindling.kinds.conditions import standard_conditions
-from kindling.kinds.memcached import observation, spec
+from kindling.kinds.memcached import observation, spec, stats
 from kindling.kinds.metadata import selector_text
 from kindling.kinds.pods import UNSCHEDULABLE_AFTER_SECONDS, deadlines, pods_of, requeue_at_deadline
 from kindling.kube.resources import Object, ResourceType
@@ -17,7 +17,8 @@ def report(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult)
     `replicas` counts those that answer, not those that are being started: so it agrees with `serverList`.
     """
     wanted = spec.read(cr)
-    servers = observation.server_list(type, cr, observed)
+    servers = [endpoint.text for endpoint in observation.endpoints(type, cr, observed)]
+    statistics = stats.statistics(type, cr, wanted, observed)
     problem = sync.problem
     ready = (
         sync.in_sync
@@ -48,6 +49,7 @@ def report(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult)
         "replicas": len(servers),
         "selector": selector_text(type, cr),
         "serverList": servers,
+        **({"statistics": statistics} if statistics is not None else {}),
         "observedGeneration": generation,
         "conditions": standard_conditions(
             ready=ready,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kindling.kinds import pod_security
+from kindling.kinds import pod_security, pod_template
 from kindling.kinds.base import Child
 from kindling.kinds.memcached.service import PORT_NAME
 from kindling.kinds.memcached.spec import Spec
@@ -38,6 +38,13 @@ def build(
     type: ResourceType, cr: Object, spec: Spec, *, image: str, pull_secrets: Sequence[str] = ()
 ) -> Child:
     selector = {"matchLabels": selector_of(type, cr)}
+    template = {
+        "metadata": {
+            "labels": labels_of(type, cr),
+            "annotations": {PORT_ANNOTATION: str(spec.port)},
+        },
+        "spec": _pod(cr, spec, selector=selector, image=image, pull_secrets=pull_secrets),
+    }
     return Child(
         type=DEPLOYMENT,
         body={
@@ -47,13 +54,7 @@ def build(
                 **({"progressDeadlineSeconds": spec.deadline} if spec.deadline else {}),
                 "selector": selector,
                 "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
-                "template": {
-                    "metadata": {
-                        "labels": labels_of(type, cr),
-                        "annotations": {PORT_ANNOTATION: str(spec.port)},
-                    },
-                    "spec": _pod(cr, spec, selector=selector, image=image, pull_secrets=pull_secrets),
-                },
+                "template": pod_template.applied(type, cr, template),
             },
         },
     )

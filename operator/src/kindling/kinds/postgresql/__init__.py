@@ -2,9 +2,10 @@
 
 This file connects the modules of the package: `spec`, `password`, `parameters` and `version` read the
 resource, `defaults` what follows from volume and memory; `volume`, `secrets`, `config`, `service` and
-`workload` each build one child (`initdb` and `started` are what the Pod does first, `restart` when it is
-replaced for its parameters, `updates` when for a later operator's sake); `identity` knows whose data it is,
-`deletion` that it is about to go; `login` is what is asked and wanted of the server, `status` reports.
+`workload` each build one child, `archiver` what a Backup adds to them (`initdb` and `started` are what the
+Pod does first, `restart` when it is replaced for its parameters, `updates` when for a later operator's sake);
+`identity` knows whose data it is, `deletion` that it is about to go; `login` is what is asked and wanted of
+the server, `objects` what of its `roles` and `databases`, `status` reports.
 """
 
 from __future__ import annotations
@@ -25,14 +26,18 @@ from kindling.kinds.base import (
 )
 from kindling.kinds.network import policy
 from kindling.kinds.postgresql import (
+    archiver,
     config,
+    databases,
     defaults,
     deletion,
     identity,
     login,
+    objects,
     parameters,
     password,
     restart,
+    roles,
     secrets,
     service,
     spec,
@@ -57,10 +62,11 @@ from kindling.kube.resources import (
 
 
 class Postgresql(Kind):
-    """The kind in one of its groups; `image` is what runs where a resource names none.
+    """The kind in one of its groups; `image` is what runs where a resource names none, `init_image` has the
+    program that prepares each start (`initdb`).
 
     `operator_namespace` is where the operator's Pods are, which log in to the server; with `pull_secrets`
-    nodes pull the image.
+    nodes pull these images.
     """
 
     children = (VOLUME_CLAIM, SECRET, CONFIG_MAP, SERVICE, NETWORK_POLICY, STATEFUL_SET, POD)
@@ -71,26 +77,31 @@ class Postgresql(Kind):
         *,
         group: str,
         image: str,
+        init_image: str,
         operator_namespace: str = "kindling-system",
         pull_secrets: Sequence[str] = (),
     ) -> None:
         self.type = ResourceType(group, "v1", "Postgresql", "postgresqls")
-        self._image = image
+        self._image, self._init_image = image, init_image
         self._pull_secrets = pull_secrets
         self._operator_namespace = operator_namespace
 
     def watched_objects(self, cr: Object) -> Sequence[WatchedObject]:
-        named = password.reference(cr)
-        return [WatchedObject(SECRET, named.name, cr["metadata"]["namespace"])] if named else []
+        named = [password.reference(cr), *(role.reference for role in roles.read(cr))]
+        names = [archiver.secret_name(cr), *(reference.name for reference in named if reference is not None)]
+        return [WatchedObject(SECRET, name, cr["metadata"]["namespace"]) for name in dict.fromkeys(names)]
 
     def secrets(self, cr: Object) -> Sequence[str]:
         named = password.reference(cr)
-        return (secrets.superuser_name(cr), secrets.binding_name(cr), *((named.name,) if named else ()))
+        ours = secrets.superuser_name(cr), secrets.binding_name(cr)
+        return list(dict.fromkeys([*ours, *((named.name,) if named else ()), *roles.secret_names(cr)]))
 
     def validate(self, cr: Object, observed: Observed) -> Problem | None:
         wanted = self._read(cr)
         return (
             spec.validate(cr)
+            or roles.validate(cr)
+            or databases.validate(cr)
             or parameters.validate(wanted.parameters, resources=wanted.resources)
             or updates.validate(cr)
             or version.validate(cr, observed)
@@ -116,21 +127,24 @@ class Postgresql(Kind):
             version=version.version_to_record(cr, observed),
             identifier=identifier,
         )
+        archives = archiver.find(cr, observed)
+        values = {**defaults.of(cr, observed), **wanted.parameters, **archiver.parameters(archives)}
+        address = service.build(self.type, cr)
+        network = policy(
+            self.type,
+            cr,
+            name=cr["metadata"]["name"],
+            port=service.PORT,
+            operator_namespace=self._operator_namespace,
+        )
         return [
             *(() if wanted.ephemeral else (replace(claim, frozen=frozen),)),
             secrets.superuser(self.type, cr, observed),
             secrets.binding(self.type, cr, user=logs_in[0], password=logs_in[1]),
-            config.build(
-                self.type, cr, {**defaults.of(cr, observed), **wanted.parameters}, identifier=identifier
-            ),
-            service.build(self.type, cr),
-            policy(
-                self.type,
-                cr,
-                name=cr["metadata"]["name"],
-                port=service.PORT,
-                operator_namespace=self._operator_namespace,
-            ),
+            *roles.children(self.type, cr, observed, applied=self._applied_roles(cr, observed)),
+            config.build(self.type, cr, values, identifier=identifier),
+            address if archives is None else archiver.service(address),
+            network if archives is None else archiver.network(network, archives),
             replace(self._workload(cr, observed, wanted), frozen=frozen),
         ]
 
@@ -145,22 +159,40 @@ class Postgresql(Kind):
 
     def _workload(self, cr: Object, observed: Observed, wanted: spec.Spec) -> Child:
         template, update = self._update(cr, observed, wanted)
-        return workload.build(self.type, cr, template=template, update=update)
+        return workload.build(self.type, cr, template=template, update=update, hibernated=wanted.hibernated)
 
     def _update(self, cr: Object, observed: Observed, wanted: spec.Spec) -> tuple[Object, updates.Update]:
         """The Pod's template, and how the StatefulSet gets it."""
         restart_token = restart.restart_token(cr, observed, wanted.parameters)
-        template = workload.template(self.type, cr, wanted, restart_token=restart_token)
-        return template, updates.decide(cr, observed, template=template, restart_token=restart_token)
+        template = workload.template(
+            self.type, cr, wanted, init_image=self._init_image, restart_token=restart_token
+        )
+        archives = archiver.find(cr, observed) is not None
+        if archives:
+            template = {**template, "spec": archiver.pod(template["spec"], cr)}
+        decided = updates.decide(
+            cr, observed, template=template, restart_token=restart_token, archives=archives
+        )
+        return template, decided
 
     def probes(self, cr: Object, observed: Observed) -> Mapping[str, Probe]:
-        return login.probes(self._login(cr, observed), observed)
+        found = login.probes(self._login(cr, observed), observed)
+        return found | objects.probes(self._objects(cr, observed), observed)
 
     def external_actions(self, cr: Object, observed: Observed) -> Sequence[ExternalAction]:
-        return login.external_actions(self._login(cr, observed), observed)
+        first = login.external_actions(self._login(cr, observed), observed)
+        return [*first, *objects.external_actions(self._objects(cr, observed), observed)]
 
     def _login(self, cr: Object, observed: Observed) -> login.Login | None:
         return login.desired(cr, observed, identifier=identity.expected(cr, observed))
+
+    def _objects(self, cr: Object, observed: Observed) -> objects.Objects | None:
+        return objects.desired(cr, observed, self._login(cr, observed))
+
+    def _applied_roles(self, cr: Object, observed: Observed) -> set[str]:
+        if objects.OBJECTS not in observed.results:
+            return set()
+        return objects.applied_roles(self._objects(cr, observed), observed)
 
     def warnings(self, cr: Object, observed: Observed) -> Sequence[Ref]:
         return status.warnings(cr, observed)

@@ -16,8 +16,11 @@ from kindling.kinds.postgresql.volume import volume_name
 from kindling.kube.resources import Object
 
 LONGEST_SAID = 300
+INIT, SERVER = "initdb", "postgres"
+"""The containers that write to the volume."""
 
-_FULL = re.compile(r"No space left on device|Disk quota exceeded")
+# In capitals as the C library says it, and without as Go does.
+_FULL = re.compile(r"[Nn]o space left on device|[Dd]isk quota exceeded")
 # What ends the server; an ERROR ends a statement, and may have come long before an end of another cause.
 _END = re.compile(r"\b(PANIC|FATAL): ")
 # In these words it speaks of /dev/shm, which is memory.
@@ -27,9 +30,10 @@ _MEMORY = "shared memory"
 def pod_problem(cr: Object, pod: Object) -> Problem | None:
     """Why the Pod's container has ended, where that is its volume. Nothing while it runs again."""
     status = pod.get("status") or {}
-    for field, only in (("initContainerStatuses", None), ("containerStatuses", _END)):
+    # Not the init container before `initdb`, which writes to the node's disk alone.
+    for field, name, only in (("initContainerStatuses", INIT, None), ("containerStatuses", SERVER, _END)):
         for item in status.get(field) or ():
-            line = _last_line(item, only=only)
+            line = _last_line(item, only=only) if item.get("name") == name else None
             if line is not None:
                 return problem(cr, line=line)
     return None

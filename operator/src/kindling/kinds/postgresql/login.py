@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from kindling.kinds.base import ExternalAction, ExternalResult, Observed, Probe
 from kindling.kinds.pods import pod_ready
-from kindling.kinds.postgresql import defaults, parameters, secrets
+from kindling.kinds.postgresql import archiver, defaults, parameters, secrets
 from kindling.kinds.postgresql.observation import current_pod
 from kindling.kinds.postgresql.password import password_of
 from kindling.kinds.postgresql.service import PORT, host_of
@@ -88,14 +88,10 @@ def desired(cr: Object, observed: Observed, *, identifier: str | None = None) ->
         return None
     meta = cr["metadata"]
     superuser = observed.secret(namespace=meta["namespace"], name=secrets.superuser_name(cr))
-    starts = tuple(
-        (item.get("name"), item.get("restartCount"), item.get("containerID"))
-        for item in pod["status"].get("containerStatuses") or ()
-    )
-    print_ = hmac.digest(_KEY, password.encode(), hashlib.sha256)[:8]
     user = user_of(cr)
     derived = defaults.of(cr, observed)
-    follows = tuple(derived.items())
+    archives = archiver.parameters(archiver.find(cr, observed))
+    follows = (*derived.items(), *archives.items())
     return Login(
         host=host_of(cr),
         port=PORT,
@@ -105,7 +101,7 @@ def desired(cr: Object, observed: Observed, *, identifier: str | None = None) ->
         password=password,
         superuser=SUPERUSER,
         superuser_password=superuser.get("password") or None,
-        parameters=parameters.read(cr),
+        parameters={**parameters.read(cr), **archives},
         defaults=derived,
         identifier=identifier,
         provision=not is_paused(cr),
@@ -114,11 +110,24 @@ def desired(cr: Object, observed: Observed, *, identifier: str | None = None) ->
             meta.get("generation"),
             user,
             pod["metadata"]["uid"],
-            starts,
-            print_,
+            starts(pod),
+            fingerprint(password),
             follows,
         ),
     )
+
+
+def starts(pod: Object) -> tuple[Hashable, ...]:
+    """Changes with each start of one of the Pod's containers."""
+    return tuple(
+        (item.get("name"), item.get("restartCount"), item.get("containerID"))
+        for item in pod["status"].get("containerStatuses") or ()
+    )
+
+
+def fingerprint(password: str) -> bytes:
+    """Stands for a password in a cache key."""
+    return hmac.digest(_KEY, password.encode(), hashlib.sha256)[:8]
 
 
 def last_result(cr: Object, observed: Observed) -> ExternalResult | None:

@@ -21,11 +21,11 @@ NAME = re.compile(r"[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?")
 # What Kindling sets itself, what would lock it out or lead elsewhere, and what is a directive of the
 # file rather than a parameter. The CRD has the same.
 RESERVED = frozenset({
-    "allow_alter_system", "archive_cleanup_command", "config_file", "data_directory", "db_user_namespace",
-    "external_pid_file", "hba_file", "huge_pages", "ident_file", "include", "include_dir",
-    "include_if_exists", "listen_addresses", "password_encryption", "port", "post_auth_delay",
-    "pre_auth_delay", "promote_trigger_file", "restore_command", "shared_memory_type", "ssl",
-    "synchronous_standby_names",
+    "allow_alter_system", "archive_cleanup_command", "archive_command", "archive_library", "archive_mode",
+    "archive_timeout", "config_file", "data_directory", "db_user_namespace", "external_pid_file", "hba_file",
+    "huge_pages", "ident_file", "include", "include_dir", "include_if_exists", "listen_addresses",
+    "password_encryption", "port", "post_auth_delay", "pre_auth_delay", "promote_trigger_file",
+    "restore_command", "shared_memory_type", "ssl", "synchronous_standby_names",
 })  # fmt: skip
 RESERVED_PREFIXES = ("primary_", "recovery_", "ssl_", "unix_socket_")
 

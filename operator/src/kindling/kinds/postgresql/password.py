@@ -45,10 +45,15 @@ def password_of(cr: Object, observed: Observed) -> str | None:
 
 def validate(cr: Object, observed: Observed) -> Problem | None:
     """Why the Secret referred to gives no password; never what it holds."""
-    named, namespace = reference(cr), cr["metadata"]["namespace"]
+    named = reference(cr)
     if is_plain(cr) or named is None:
         return None
-    field = f"spec.passwordSecretRef {named.name!r}"
+    return problem_of(named, observed, namespace=cr["metadata"]["namespace"], path="spec.passwordSecretRef")
+
+
+def problem_of(named: Reference, observed: Observed, *, namespace: str, path: str) -> Problem | None:
+    """Why a Secret that the field `path` refers to gives no password; never what it holds."""
+    field = f"{path} {named.name!r}"
     make = f"`kubectl create secret generic {named.name} --from-literal={named.key}=… -n {namespace}`"
     values = observed.secret(namespace=namespace, name=named.name)
     if Ref(SECRET, namespace, named.name) not in observed.objects:
@@ -59,7 +64,7 @@ def validate(cr: Object, observed: Observed) -> Problem | None:
         return Problem(
             reason=reasons.SECRET_NOT_FOUND,
             message=f"{field}: that Secret has no text under the key {named.key!r}; put the password there, "
-            "or name another key in spec.passwordSecretRef.key.",
+            f"or name another key in {path}.key.",
         )
     value = values[named.key]
     if not value or len(value) > LONGEST or any(char in value for char in "\0\r\n"):

@@ -5,11 +5,10 @@ The binding's keys and type are those of servicebinding.io, so that tools for it
 
 from __future__ import annotations
 
-import base64
 from urllib.parse import quote
 
 from kindling.kinds.base import Child, Observed
-from kindling.kinds.metadata import child_metadata
+from kindling.kinds.metadata import child_metadata, secret_data
 from kindling.kinds.postgresql.service import PORT, host_of
 from kindling.kinds.postgresql.spec import SUPERUSER, is_ephemeral
 from kindling.kinds.postgresql.volume import claim_of, volume_ref
@@ -49,7 +48,7 @@ def superuser(type: ResourceType, cr: Object, observed: Observed) -> Child:
         create_only=True,
         restore_data=not present.get("password"),
         blocked=volume is None and not ephemeral,
-        body={"metadata": metadata, "type": "Opaque", "data": _encoded(values)},
+        body={"metadata": metadata, "type": "Opaque", "data": secret_data(values)},
     )
 
 
@@ -60,29 +59,30 @@ def bound(cr: Object, observed: Observed) -> tuple[str, str] | None:
     return (user, password) if user and password else None
 
 
-def binding(type: ResourceType, cr: Object, *, user: str, password: str) -> Child:
-    """A made password is kept as long as the Secret lives; edited there, it is the new password."""
-    host = host_of(cr)
+def binding(
+    type: ResourceType, cr: Object, *, user: str, password: str, name: str = "", database: str = ""
+) -> Child:
+    """A made password is kept as long as the Secret lives; edited there, it is the new password.
+
+    Without `name` and `database`, the default user's.
+    """
+    host, database = host_of(cr), database or user
     role, word = quote(user, safe=""), quote(password, safe="")
     values = {
         "type": "postgresql",
         "provider": "kindling",
         "host": host,
         "port": str(PORT),
-        "database": user,
+        "database": database,
         "username": user,
         "password": password,
-        "uri": f"postgresql://{role}:{word}@{host}:{PORT}/{role}",
+        "uri": f"postgresql://{role}:{word}@{host}:{PORT}/{quote(database, safe='')}",
     }
     return Child(
         type=SECRET,
         body={
-            "metadata": child_metadata(type, cr, name=binding_name(cr)),
+            "metadata": child_metadata(type, cr, name=name or binding_name(cr)),
             "type": "servicebinding.io/postgresql",
-            "data": _encoded(values),
+            "data": secret_data(values),
         },
     )
-
-
-def _encoded(values: dict[str, str]) -> dict[str, str]:
-    return {key: base64.b64encode(value.encode()).decode() for key, value in values.items()}

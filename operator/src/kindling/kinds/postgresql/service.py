@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kindling.kinds import service_template
 from kindling.kinds.base import Child
 from kindling.kinds.metadata import child_metadata, selector_of
 from kindling.kube.resources import SERVICE, Object, ResourceType
@@ -15,12 +16,13 @@ def host_of(cr: Object) -> str:
 
 
 def build(type: ResourceType, cr: Object) -> Child:
+    own = child_metadata(type, cr, name=cr["metadata"]["name"])
     return Child(
         type=SERVICE,
         body={
-            "metadata": child_metadata(type, cr, name=cr["metadata"]["name"]),
+            "metadata": service_template.metadata(cr, own),
             "spec": {
-                "type": "ClusterIP",
+                **service_template.spec(cr),
                 "selector": selector_of(type, cr),
                 "ports": [
                     {"name": "postgresql", "port": PORT, "targetPort": "postgresql", "protocol": "TCP"}

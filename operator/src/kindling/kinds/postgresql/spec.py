@@ -45,6 +45,8 @@ class Spec:
     resources: Object
     parameters: Mapping[str, str]
     retain: bool
+    protected: bool
+    hibernated: bool
     shutdown_seconds: int
 
 
@@ -62,6 +64,8 @@ def read(cr: Object, *, default_image: str, pull_secrets: Sequence[str] = ()) ->
         resources=resources_of(cr),
         parameters=parameters.read(cr),
         retain=spec.get("deletionPolicy") != "Delete",
+        protected=spec.get("deletionProtection") is True,
+        hibernated=is_hibernated(cr),
         shutdown_seconds=int(spec.get("shutdownSeconds") or shutdown_seconds(cr)),
     )
 
@@ -110,6 +114,11 @@ def is_ephemeral(cr: Object) -> bool:
     return ((cr.get("spec") or {}).get("storage") or {}).get("ephemeral") is True
 
 
+def is_hibernated(cr: Object) -> bool:
+    """Whether the server is to be stopped, its data kept."""
+    return (cr.get("spec") or {}).get("hibernate") is True
+
+
 def is_paused(cr: Object) -> bool:
     return (cr.get("spec") or {}).get("paused") is True
 
@@ -131,6 +140,11 @@ def validate(cr: Object) -> Problem | None:
         message = f"spec.defaultUser {user!r} is a name PostgreSQL or Kindling keeps to itself: use another."
     elif len(user.encode()) > 63 or "\0" in user:
         message = f"spec.defaultUser {user!r} must be at most 63 bytes without NUL: use another."
+    elif is_hibernated(cr) and is_ephemeral(cr):
+        message = (
+            "spec.hibernate is true and so is spec.storage.ephemeral, whose data goes with the Pod: delete "
+            "the resource, or set spec.hibernate to false."
+        )
     elif password is not None and (not password or "\0" in password):
         message = (
             "spec.password must not be empty nor contain NUL: set one, or leave it out to have one made."

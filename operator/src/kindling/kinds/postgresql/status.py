@@ -22,6 +22,7 @@ from kindling.kinds.postgresql import (
     disk,
     identity,
     login,
+    objects,
     observation,
     password,
     pending,
@@ -63,11 +64,13 @@ class _State:
 
     pod: Object | None
     external: ExternalResult | None
+    objects: ExternalResult | None
     fault: Problem | None
     ready: bool
     available: bool
     pending: list[str]
     update: Pending | None
+    stopped: bool
 
     @property
     def broken(self) -> bool:
@@ -79,7 +82,7 @@ def report(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult)
     meta, known = cr["metadata"], cr.get("status") or {}
     state = _state(type, cr, observed, sync)
     status: Object = {
-        "pgPhase": "up" if state.available else "Failed" if state.broken else "pending",
+        "pgPhase": _phase(state),
         "observedGeneration": int(meta.get("generation", 0)),
         "conditions": _conditions(cr, observed, sync, state),
     }
@@ -103,8 +106,9 @@ def report(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult)
     if image:
         status["image"] = image[:LONGEST_IMAGE]
     binding = Ref(SECRET, meta["namespace"], secrets.binding_name(cr))
-    if known.get("binding") or (state.ready and binding in observed.objects):
+    if known.get("binding") or (state.available and binding in observed.objects):
         status["binding"] = {"name": secrets.binding_name(cr)}
+    status |= objects.status(cr, observed, state.objects)
     return StatusReport(status=status, result=_outcome(cr, observed, sync, state))
 
 
@@ -119,15 +123,29 @@ def _state(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult)
     fault = _fault(type, cr, pod, external, observed, sync, was_available=was_available)
     if fault is None or fault.reason != reasons.DATA_LOST:
         external = identity.judged(external)
+    listed = sync.results.get(objects.OBJECTS)
+    if fault is None and sync.in_sync and good:
+        fault = objects.fault(cr, observed, listed)
+    settled = listed.ok if listed is not None else not objects.wants(cr)
     return _State(
         pod=pod,
         external=external,
+        objects=listed,
         fault=fault,
-        ready=sync.in_sync and fault is None and good,
+        ready=sync.in_sync and fault is None and good and settled,
         available=up and serves,
         pending=_pending(cr, external, pod if up else None),
         update=pending.pending(cr, observed),
+        stopped=sync.in_sync and fault is None and observation.is_stopped(cr, observed),
     )
+
+
+def _phase(state: _State) -> str:
+    if state.available:
+        return "up"
+    if state.stopped:
+        return "hibernated"
+    return "Failed" if state.broken else "pending"
 
 
 def _pending(cr: Object, external: ExternalResult | None, up: Object | None) -> list[str]:
@@ -161,6 +179,8 @@ def _conditions(cr: Object, observed: Observed, sync: SyncResult, state: _State)
         conditions[where : where + 1] = [item]
 
     resize_message = volume.resize_message(cr, observed)
+    if state.stopped:
+        put("Progressing", False, reason, message)
     if sync.paused:
         put("Progressing", False, reasons.PAUSED, "Nothing is changed while spec.paused is true.")
     elif state.ready and resize_message:
@@ -197,6 +217,10 @@ def _why(cr: Object, sync: SyncResult, state: _State) -> tuple[str, str]:
         return reasons.LOGIN_SUCCEEDED, "The default user can log in through the Service."
     if state.fault is not None:
         return state.fault.reason, state.fault.message
+    if state.stopped:
+        return reasons.HIBERNATED, (
+            "spec.hibernate is true: the server is stopped and its data kept; set it to false to start it."
+        )
     if sync.paused and not sync.in_sync:
         return reasons.PAUSED, (
             "Existing objects differ from the spec, and spec.paused keeps them so: set spec.paused to false "
@@ -204,6 +228,9 @@ def _why(cr: Object, sync: SyncResult, state: _State) -> tuple[str, str]:
         )
     if state.external is not None and state.external.reason in _NO_FAULT:
         return state.external.reason, state.external.message
+    if state.external is not None and state.external.ok and sync.in_sync:
+        reason = state.objects.reason if state.objects is not None else reasons.RECONCILING
+        return reason, objects.UNSETTLED[reason]
     if state.pending:
         return reasons.RESTART_PENDING, f"The server is restarted for {', '.join(state.pending)}; wait."
     return reasons.RECONCILING, (
@@ -233,6 +260,8 @@ def _fault(
         return progress.escalated(replace(sync.problem, message=message), cr, observed)
     if not sync.in_sync or (external is not None and external.ok):
         return None
+    if observation.is_stopped(cr, observed):
+        return None
     fault = _pod_fault(cr, pod, external, observed, was_available=was_available)
     if fault is not None or (external is not None and external.reason == reasons.PAUSED):
         return fault
@@ -253,7 +282,7 @@ def _pod_fault(
     if identity.initialised_nothing(cr, observed):
         return None  # it may begin empty now
     if not pods.pod_ready(pod):
-        return disk.pod_problem(cr, pod) or pods.pod_problem(pod, now=observed.now)
+        return disk.pod_problem(cr, pod) or pods.pod_problem(pod, now=observed.now, placed_by=cr)
     if external is None or external.reason in (*_NO_FAULT, reasons.DATA_LOST):
         return None
     # Once it was reported, or had served, it is no matter of its start.
@@ -280,12 +309,17 @@ def _outcome(cr: Object, observed: Observed, sync: SyncResult, state: _State) ->
     if state.ready:
         opens = state.update.opens if state.update is not None else None
         return pods.requeue_at_deadline([(opens - observed.now).total_seconds()] if opens else [])
-    if state.fault is not None and state.fault.reason == reasons.VOLUME_DELETING:
+    if state.stopped or (state.fault is not None and state.fault.reason == reasons.VOLUME_DELETING):
         return Done()
+    seconds = objects.retry_seconds(state.objects) if state.objects is not None else None
+    if seconds == objects.MORE_SECONDS:
+        return RequeueAfter(seconds)
     if state.fault is not None and state.fault.reason in _FOR_AN_EDIT:
         return Terminal(state.fault.reason)
     if sync.problem is not None:
         return RequeueAfter(5.0 if sync.problem.transient else 30.0)
+    if seconds is not None and sync.problem is None:
+        return RequeueAfter(seconds)
     if state.pod is not None and pods.pod_ready(state.pod) and state.external is not None:
         return RequeueAfter(0.5 if _ready_seconds(state.pod, observed) < LOGIN_GRACE_SECONDS else 10.0)
     found = [state.pod] if state.pod is not None else []

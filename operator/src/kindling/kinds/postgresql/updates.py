@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from kindling.kinds import reasons, window
+from kindling.kinds import pod_template, reasons, window
 from kindling.kinds.base import Observed, Problem
 from kindling.kinds.postgresql import observation
 from kindling.kinds.postgresql.spec import is_ephemeral
@@ -84,8 +84,10 @@ def validate(cr: Object) -> Problem | None:
     return None
 
 
-def spec_hash(cr: Object, *, restart_token: str) -> str:
+def spec_hash(cr: Object, *, restart_token: str, archives: bool = False) -> str:
     """A hash of what the spec says about the Pod, and of `restart.restart_token`.
+
+    `archives`: a Backup is a user's word too.
 
     Whatever else of a spec comes to enter the template is to be added here, or its edit is held back as if it
     were the operator's own (test_postgresql_updates compares the two). What is left out does not count, so
@@ -94,16 +96,25 @@ def spec_hash(cr: Object, *, restart_token: str) -> str:
     spec = cr.get("spec") or {}
     fields: dict[str, Any] = {
         name: spec.get(name) for name in ("image", "imagePullSecrets", "resources", "shutdownSeconds")
-    } | {"parameters": restart_token}
+    } | {"parameters": restart_token, "podTemplate": _placed(cr)}
+    if archives:
+        fields |= {"archives": True}
     if is_ephemeral(cr):
         fields |= {"ephemeral": True, "size": (spec.get("storage") or {}).get("size")}
     return _hash({name: value for name, value in fields.items() if value})
 
 
-def decide(cr: Object, observed: Observed, *, template: Object, restart_token: str) -> Update:
+def _placed(cr: Object) -> Object:
+    """What of `spec.podTemplate` enters the Pod: no empty list of spread constraints, it has none to lose."""
+    return {name: value for name, value in pod_template.read(cr).items() if value}
+
+
+def decide(
+    cr: Object, observed: Observed, *, template: Object, restart_token: str, archives: bool = False
+) -> Update:
     """How the StatefulSet gets this template, and whether its Pod follows."""
     wanted_hash, template_hash, image = (
-        spec_hash(cr, restart_token=restart_token),
+        spec_hash(cr, restart_token=restart_token, archives=archives),
         _hash(template),
         _image(template),
     )

@@ -17,6 +17,8 @@ VERSION_LABEL = "kindling.dev/postgresql-version"
 USER_ANNOTATION = "kindling.dev/default-user"
 """On the claim, the default user of its data. Not a label: a user's name need not be a label's value."""
 IDENTIFIER_ANNOTATION = "kindling.dev/system-identifier"
+PROTECTION_LABEL = "kindling.dev/deletion-protection"
+"""On the claim of a protected resource: the API server does not delete it (`infra.deletion_protection`)."""
 # A claim that has no owner looks like something left over: Argo CD is neither to delete it nor to complain.
 ANNOTATIONS = {
     "argocd.argoproj.io/compare-options": "IgnoreExtraneous",
@@ -66,6 +68,8 @@ def build(
     if spec.storage_class is not None:
         claim["storageClassName"] = spec.storage_class
     labels = {**labels_without_owner(type, cr), **({VERSION_LABEL: version} if version else {})}
+    if spec.protected:
+        labels[PROTECTION_LABEL] = "true"
     annotations = {
         **ANNOTATIONS,
         IDENTIFIER_ANNOTATION: identifier or "",

@@ -1,17 +1,26 @@
 """The StatefulSet NAME: one Pod, NAME-0, that runs PostgreSQL from our image or the official one.
 
-What an image must offer is uid 999 with the name postgres, PostgreSQL's programs on PATH, and GNU
-find, coreutils; no entry script and no shell is used.
+What an image must offer is uid 999 with the name postgres, and PostgreSQL's programs on PATH: no entry
+script, no shell and no other program of it is used. What has to be done around the server does a program
+of our own (`initdb`).
 """
 
 from __future__ import annotations
 
-from kindling.kinds import pod_security
+from kindling.kinds import pod_security, pod_template
 from kindling.kinds.base import Child
 from kindling.kinds.metadata import child_metadata, labels_of, selector_of
 from kindling.kinds.postgresql import volume
 from kindling.kinds.postgresql.config import RULES_HASH, config_name
-from kindling.kinds.postgresql.initdb import CONFIG, INITDB, MOUNT, PGDATA, SUPERUSER_FILES
+from kindling.kinds.postgresql.initdb import (
+    CONFIG,
+    INITDB,
+    INSTALL,
+    MOUNT,
+    PGDATA,
+    PROGRAM_MOUNT,
+    SUPERUSER_FILES,
+)
 from kindling.kinds.postgresql.secrets import superuser_name
 from kindling.kinds.postgresql.service import PORT
 from kindling.kinds.postgresql.spec import Spec
@@ -42,16 +51,19 @@ SERVER = [
 STOP = ["pg_ctl", "stop", f"--pgdata={PGDATA}", "--mode=fast", "--no-wait"]
 
 
-def template(type: ResourceType, cr: Object, spec: Spec, *, restart_token: str) -> Object:
+def template(type: ResourceType, cr: Object, spec: Spec, *, init_image: str, restart_token: str) -> Object:
     """What the Pod is made from; `restart_token` is `restart.restart_token`."""
     annotations = {CONFIG_HASH: RULES_HASH, PARAMETERS_HASH: restart_token}
-    return {
+    own = {
         "metadata": {"labels": labels_of(type, cr), "annotations": annotations},
-        "spec": _pod(cr, spec),
+        "spec": _pod(cr, spec, init_image=init_image),
     }
+    return pod_template.applied(type, cr, own)
 
 
-def build(type: ResourceType, cr: Object, *, template: Object, update: Update) -> Child:
+def build(
+    type: ResourceType, cr: Object, *, template: Object, update: Update, hibernated: bool = False
+) -> Child:
     meta = cr["metadata"]
     return Child(
         type=STATEFUL_SET,
@@ -61,7 +73,7 @@ def build(type: ResourceType, cr: Object, *, template: Object, update: Update) -
                 "annotations": dict(update.annotations),
             },
             "spec": {
-                "replicas": 1,
+                "replicas": 0 if hibernated else 1,
                 "serviceName": meta["name"],
                 "selector": {"matchLabels": selector_of(type, cr)},
                 # In order, a Pod that never became ready would block the roll-out of its own remedy.
@@ -73,7 +85,7 @@ def build(type: ResourceType, cr: Object, *, template: Object, update: Update) -
     )
 
 
-def _pod(cr: Object, spec: Spec) -> Object:
+def _pod(cr: Object, spec: Spec, *, init_image: str) -> Object:
     return {
         **pod_security.pod(
             cr,
@@ -82,16 +94,30 @@ def _pod(cr: Object, spec: Spec) -> Object:
             grace_seconds=spec.shutdown_seconds,
             pull_secrets=spec.pull_secrets,
         ),
-        "initContainers": [_initdb(spec)],
+        "initContainers": [_install(spec, init_image), _initdb(spec)],
         "containers": [_postgres(spec)],
         "volumes": [
             {"name": "data", **volume.source(cr, spec)},
             {"name": "config", "configMap": {"name": config_name(cr)}},
             {"name": "superuser", "secret": {"secretName": superuser_name(cr), "defaultMode": 0o440}},
+            {"name": "program", "emptyDir": {}},
             {"name": "tmp", "emptyDir": {}},
             {"name": "sockets", "emptyDir": {}},
             {"name": "shm", "emptyDir": {"medium": "Memory"}},
         ],
+    }
+
+
+def _install(spec: Spec, image: str) -> Object:
+    return {
+        "name": "install",
+        **pod_security.image(image),
+        "command": INSTALL,
+        # The server's, as in each container: with others, no Pod would be of the class Guaranteed.
+        "resources": spec.resources,
+        "securityContext": pod_security.CONTAINER,
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [{"name": "program", "mountPath": PROGRAM_MOUNT}],
     }
 
 
@@ -107,6 +133,7 @@ def _initdb(spec: Spec) -> Object:
             {"name": "data", "mountPath": MOUNT},
             {"name": "config", "mountPath": CONFIG, "readOnly": True},
             {"name": "superuser", "mountPath": SUPERUSER_FILES, "readOnly": True},
+            {"name": "program", "mountPath": PROGRAM_MOUNT, "readOnly": True},
             {"name": "tmp", "mountPath": "/tmp"},
             {"name": "shm", "mountPath": "/dev/shm"},
         ],
@@ -137,6 +164,7 @@ def _postgres(spec: Spec) -> Object:
             {"name": "data", "mountPath": MOUNT},
             {"name": "config", "mountPath": CONFIG, "readOnly": True},
             {"name": "superuser", "mountPath": SUPERUSER_FILES, "readOnly": True},
+            {"name": "program", "mountPath": PROGRAM_MOUNT, "readOnly": True},
             {"name": "tmp", "mountPath": "/tmp"},
             {"name": "sockets", "mountPath": SOCKETS},
             {"name": "shm", "mountPath": "/dev/shm"},

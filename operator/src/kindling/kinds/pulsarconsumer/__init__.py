@@ -1,7 +1,7 @@
-"""PulsarConsumer: so many consumers of one topic, each printing and acknowledging what comes.
+"""PulsarConsumer: so many consumers of one topic, each handling or printing, and acknowledging, what comes.
 
 This file connects the modules of the package: `spec` reads the resource, `workload` builds the
-Deployment, `ambassador` brings the local broker into a Pod, `status` reports.
+Deployment, `handler` brings users' code or service into it, `ambassador` the local broker, `status` reports.
 """
 
 from __future__ import annotations
@@ -10,8 +10,17 @@ from collections.abc import Sequence
 
 from kindling.kinds.base import Child, Kind, Observed, Problem, StatusReport, SyncResult, WatchedObject
 from kindling.kinds.network import policy
-from kindling.kinds.pulsarconsumer import spec, status, workload
-from kindling.kube.resources import DEPLOYMENT, NETWORK_POLICY, POD, SECRET, Object, Ref, ResourceType
+from kindling.kinds.pulsarconsumer import handler, spec, status, workload
+from kindling.kube.resources import (
+    CONFIG_MAP,
+    DEPLOYMENT,
+    NETWORK_POLICY,
+    POD,
+    SECRET,
+    Object,
+    Ref,
+    ResourceType,
+)
 
 
 class PulsarConsumer(Kind):
@@ -21,7 +30,7 @@ class PulsarConsumer(Kind):
 
     type = ResourceType("pulsar.pulsarconsumer.krvarma.com", "v1", "PulsarConsumer", "pulsarconsumers")
     children = (NETWORK_POLICY, DEPLOYMENT, POD)
-    watches = (SECRET,)
+    watches = (SECRET, CONFIG_MAP)
 
     def __init__(self, *, image: str, local_broker: str = "", pull_secrets: Sequence[str] = ()) -> None:
         self._image = image
@@ -29,14 +38,22 @@ class PulsarConsumer(Kind):
         self._local_broker = local_broker
 
     def watched_objects(self, cr: Object) -> Sequence[WatchedObject]:
-        return [WatchedObject(SECRET, name, cr["metadata"]["namespace"]) for name in self.secrets(cr)]
+        namespace = cr["metadata"]["namespace"]
+        return [
+            *(WatchedObject(SECRET, name, namespace) for name in self.secrets(cr)),
+            *(WatchedObject(CONFIG_MAP, name, namespace) for name in self.config_maps(cr)),
+        ]
 
     def secrets(self, cr: Object) -> Sequence[str]:
         token = spec.token_of(cr)
         return [token.secret] if token is not None else []
 
+    def config_maps(self, cr: Object) -> Sequence[str]:
+        code = handler.code_of(cr)
+        return [code.config_map] if code is not None else []
+
     def validate(self, cr: Object, observed: Observed) -> Problem | None:
-        return spec.validate(cr, observed)
+        return spec.validate(cr, observed) or handler.validate(cr, observed)
 
     def desired(self, cr: Object, observed: Observed) -> list[Child]:
         wanted = spec.read(cr, default_image=self._image, pull_secrets=self._pull_secrets)

@@ -35,6 +35,9 @@ NEXT_STEPS = {
     reasons.SUBSCRIPTION_BUSY: "Stop the other consumers of the subscription, who hold it alone or with "
     "another type, or fix spec.subscriptionName or spec.subscriptionType.",
     reasons.INVALID_SETTING: "Fix the setting that the consumer names.",
+    reasons.HANDLER_FAILING: "Fix the handler, or what it uses: the consumer's log has each failure.",
+    reasons.HANDLER_UNAVAILABLE: "Fix what spec.handler names: the code in the ConfigMap, or the service at "
+    "the URL; consumers that run go on.",
 }
 """What to do about each reason that a consumer may leave in its termination message, `REASON: WORDS`."""
 
@@ -139,7 +142,7 @@ def _fault(
         if said := _termination_problem(pod):
             return said
     for pod in unready:
-        if problem := pods.pod_problem(pod, now=observed.now):
+        if problem := pods.pod_problem(pod, now=observed.now, placed_by=cr):
             return problem
     if any((_running_seconds(pod, observed) or 0.0) >= CONNECT_GRACE_SECONDS for pod in unready):
         return Problem(reason=reasons.BROKER_UNREACHABLE, message=_unreachable(cr, local_broker=local_broker))

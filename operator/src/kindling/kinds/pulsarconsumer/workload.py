@@ -6,10 +6,10 @@ any user, and acknowledge what it has handled when it is sent SIGTERM.
 
 from __future__ import annotations
 
-from kindling.kinds import pod_security
+from kindling.kinds import pod_security, pod_template
 from kindling.kinds.base import Child, Observed
 from kindling.kinds.metadata import child_metadata, labels_of, selector_of
-from kindling.kinds.pulsarconsumer import ambassador
+from kindling.kinds.pulsarconsumer import ambassador, handler
 from kindling.kinds.pulsarconsumer.spec import Spec
 from kindling.kinds.rollout import rollout
 from kindling.kube.resources import DEPLOYMENT, Object, Ref, ResourceType
@@ -38,6 +38,22 @@ def build(
     """`own_image` is what the ambassadors run, whatever the consumers do."""
     selector = {"matchLabels": selector_of(type, cr)}
     sidecars = ambassador.containers(spec.server, local_broker=local_broker, image=own_image)
+    template = {
+        "metadata": {"labels": labels_of(type, cr)},
+        "spec": {
+            **pod_security.pod(
+                cr,
+                uid=UID,
+                volumes=True,
+                grace_seconds=GRACE_SECONDS,
+                pull_secrets=spec.pull_secrets,
+            ),
+            "topologySpreadConstraints": pod_security.spread(selector),
+            "initContainers": sidecars,
+            "containers": [_consumer(cr, spec, observed)],
+            "volumes": [*_volumes(spec), *handler.volumes(cr)],
+        },
+    }
     return Child(
         type=DEPLOYMENT,
         body={
@@ -47,22 +63,7 @@ def build(
                 **({"progressDeadlineSeconds": spec.deadline} if spec.deadline else {}),
                 "selector": selector,
                 "strategy": _strategy(spec, observed.objects.get(workload_ref(cr))),
-                "template": {
-                    "metadata": {"labels": labels_of(type, cr)},
-                    "spec": {
-                        **pod_security.pod(
-                            cr,
-                            uid=UID,
-                            volumes=True,
-                            grace_seconds=GRACE_SECONDS,
-                            pull_secrets=spec.pull_secrets,
-                        ),
-                        "topologySpreadConstraints": pod_security.spread(selector),
-                        "initContainers": sidecars,
-                        "containers": [_consumer(spec)],
-                        "volumes": _volumes(spec),
-                    },
-                },
+                "template": pod_template.applied(type, cr, template),
             },
         },
     )
@@ -93,7 +94,7 @@ def _type_of(known: Object | None) -> str | None:
     return None
 
 
-def _consumer(spec: Spec) -> Object:
+def _consumer(cr: Object, spec: Spec, observed: Observed) -> Object:
     variables = {
         "PULSAR_SERVER": spec.server,
         "PULSAR_TOPIC": spec.topic,
@@ -103,11 +104,13 @@ def _consumer(spec: Spec) -> Object:
     }
     if spec.token is not None:
         variables["PULSAR_TOKEN_FILE"] = f"{TOKEN_FILES}/{TOKEN_FILE}"
+    variables |= handler.variables(cr, observed)
     # Kubernetes puts variables' values in place of $(NAME), and makes $$ one $.
     env = [{"name": name, "value": value.replace("$", "$$")} for name, value in variables.items()]
     mounts: list[Object] = [{"name": "tmp", "mountPath": "/tmp"}]
     if spec.token is not None:
         mounts.append({"name": "token", "mountPath": TOKEN_FILES, "readOnly": True})
+    mounts += handler.mounts(cr)
     return {
         "name": CONTAINER,
         **pod_security.image(spec.image),

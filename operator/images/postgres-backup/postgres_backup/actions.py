@@ -1,0 +1,216 @@
+"""The three actions. Each returns what a successful run says, and raises `Failed` for any other."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from psycopg import sql
+
+from postgres_backup import checks, programs, recovery, store, wal
+from postgres_backup.engine import BackupSet, Engine, Repository
+from postgres_backup.outcome import CHECKSUM_FAILED, ENGINE_FAILED, INVALID_REQUEST, Failed, rfc3339
+from postgres_backup.pgbackrest import PgBackRest
+from postgres_backup.request import CONFIG, SUPERUSER, SUPERUSER_PASSWORD, EngineConfig, Request, Store
+from postgres_backup.server import Server
+
+PGDATA = recovery.VOLUME / "pgdata"
+END_OF_WAL = "the end of its WAL"
+RESULT = recovery.VOLUME / "restore.json"
+"""Beside the data directory: what a restore said that has its data in place, in case nobody read it."""
+
+# A throwaway: what a crash would lose is made again.
+THROWAWAY = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+
+
+def full_is_due(repository: Repository | None, *, every: int | None, now: float) -> bool:
+    """Whether an incremental backup is to be a full one: there is none yet, or the newest is too old.
+
+    Runs of a schedule begin a little early or late: a twentieth of the time, or an hour, is not waited for.
+    """
+    fulls = [each for each in repository.sets if each.full] if repository else []
+    if not fulls:
+        return True
+    return every is not None and now - fulls[-1].started >= every - min(every / 20, 3600)
+
+
+def backup(request: Request) -> dict[str, Any]:
+    """Ask the store, make the place ready, make a backup, let retention delete."""
+    deadline = programs.Deadline(request.seconds)
+    store.preflight(Store.load(), write=True)
+    engine: Engine = PgBackRest(deadline)
+    programs.progress("backup")
+    engine.prepare()
+    full = request.full or full_is_due(engine.info(), every=request.full_every, now=time.time())
+    engine.backup(full=full, uid=request.uid)
+    try:
+        engine.expire()
+        expired = True
+    except Failed:
+        expired = False
+    repository = engine.info()
+    if not repository.sets:
+        raise Failed(
+            ENGINE_FAILED, "the backup was made and is not there: see whether something deletes in the store"
+        )
+    made = repository.sets[-1]
+    facts = {**backup_facts(made, repository), "expired": expired}
+    if made.page_errors:
+        raise Failed(
+            CHECKSUM_FAILED,
+            f"the backup {made.label} has pages with a wrong checksum: the server's volume is damaged; "
+            "restore an older backup beside, and compare",
+            facts=facts,
+        )
+    return {"message": f"the {facts['type']} backup {made.label} is stored", **facts}
+
+
+def backup_facts(made: BackupSet, repository: Repository) -> dict[str, Any]:
+    """What is said of a backup, and of what is kept with it."""
+    fulls = [each for each in repository.sets if each.full]
+    return {
+        "type": "full" if made.full else "incremental",
+        "label": made.label,
+        "beginLSN": wal.text(made.begin_lsn),
+        "endLSN": wal.text(made.end_lsn),
+        "beginWal": made.begin_wal,
+        "endWal": made.end_wal,
+        "databaseBytes": made.database_bytes,
+        "storedBytes": made.stored_bytes,
+        "databaseErrors": made.page_errors,
+        "first": rfc3339((fulls or [made])[0].stopped),
+        "backups": len(repository.sets),
+        "timeline": made.timeline,
+        "systemIdentifier": repository.system_identifier,
+    }
+
+
+def verify(request: Request) -> dict[str, Any]:
+    """Restore the newest backup and all WAL since, compare how far it came, and check what there is."""
+    deadline, begun = programs.Deadline(request.seconds), time.monotonic()
+    store.preflight(Store.load(), write=False)
+    engine: Engine = PgBackRest(deadline)
+    server = Server(recovery.PARTIAL, deadline)
+    done: list[str] = []
+    try:
+        recovered = recovery.recover(
+            engine, server, request, settings=THROWAWAY, database=EngineConfig.load(CONFIG).database
+        )
+        checking = time.monotonic()
+        programs.progress("check")
+        facts = _recovery_facts(recovered)
+        try:
+            if request.amcheck != "Off":
+                checks.amcheck(deadline, heap=request.amcheck == "Heap")
+                done.append("amcheck")
+            if request.queries:
+                checks.queries(server, request.queries, seconds=request.query_seconds)
+                done.append("queries")
+            server.stop()
+            checks.pages(recovery.PARTIAL, deadline)
+            done.insert(0, "pages")
+        except Failed as failed:
+            raise Failed(failed.reason, failed.message, facts={**facts, "checks": done}) from None
+    finally:
+        server.kill()
+    return {
+        "message": f"the backup {recovered.chosen.label} and all WAL since were restored and checked",
+        **facts,
+        "archivedLSN": wal.text(recovered.archived.end),
+        "checks": done,
+        "seconds": _seconds(recovered, begun, check=time.monotonic() - checking),
+    }
+
+
+def restore(request: Request) -> dict[str, Any]:
+    """Beside, then renamed: under `PGDATA` there is never anything but a whole database."""
+    digest = hashlib.sha256(repr((request.target, request.label, request.timeline)).encode()).hexdigest()
+    if PGDATA.exists():
+        return _done_before(digest)
+    deadline, begun = programs.Deadline(request.seconds), time.monotonic()
+    store.preflight(Store.load(), write=False)
+    engine: Engine = PgBackRest(deadline)
+    server = Server(recovery.PARTIAL, deadline)
+    try:
+        recovered = recovery.recover(
+            engine, server, request, settings={}, database=EngineConfig.load(CONFIG).database
+        )
+        _set_password(server)
+        server.stop()
+    finally:
+        server.kill()
+    said = {
+        "message": f"the backup {recovered.chosen.label} was restored, up to {request.target or END_OF_WAL}",
+        **_recovery_facts(recovered),
+        "systemIdentifier": recovered.reached.identifier,
+        "timeline": recovered.reached.timeline,
+        "seconds": _seconds(recovered, begun),
+    }
+    _write(RESULT, json.dumps({"request": digest, "said": said}))
+    recovery.PARTIAL.rename(PGDATA)
+    _sync(recovery.VOLUME)
+    return said
+
+
+def _done_before(digest: str) -> dict[str, Any]:
+    """A run that was ended after its last step, and before its result was read."""
+    with suppress(OSError, ValueError, KeyError):
+        kept = json.loads(RESULT.read_text())
+        if kept["request"] == digest:
+            said: dict[str, Any] = kept["said"]
+            return said
+    raise Failed(INVALID_REQUEST, "the volume has a database already: restore into a new one")
+
+
+def _set_password(server: Server) -> None:
+    """That of the Postgresql which takes this over. The server gets a verifier, never the password."""
+    if not SUPERUSER_PASSWORD.exists():
+        return
+    password = SUPERUSER_PASSWORD.read_bytes()
+    with server.connect() as connection:
+        verifier = connection.pgconn.encrypt_password(password, SUPERUSER.encode(), b"scram-sha-256").decode()
+        connection.execute(
+            sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(SUPERUSER), sql.Literal(verifier))
+        )
+
+
+def _recovery_facts(recovered: recovery.Recovered) -> dict[str, Any]:
+    reached = recovered.reached
+    return {
+        "label": recovered.chosen.label,
+        "reachedLSN": wal.text(reached.lsn),
+        "reachedTime": None if reached.time is None else rfc3339(reached.time),
+        "bytes": recovered.chosen.database_bytes,
+    }
+
+
+def _seconds(recovered: recovery.Recovered, begun: float, **more: float) -> Mapping[str, float]:
+    parts = {"download": recovered.download, "replay": recovered.replay, **more}
+    return {name: round(value, 1) for name, value in {**parts, "total": time.monotonic() - begun}.items()}
+
+
+def _write(file: Path, text: str) -> None:
+    """Whole or not at all."""
+    new = file.with_suffix(".new")
+    with new.open("w") as out:
+        out.write(text)
+        out.flush()
+        os.fsync(out.fileno())
+    new.rename(file)
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+ACTIONS = {"backup": backup, "verify": verify, "restore": restore}

@@ -1,0 +1,67 @@
+"""The port of what stores backups and WAL, so that another engine can take pgBackRest's place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class BackupSet:
+    """One backup that is complete. `started` and `stopped` are seconds since the epoch.
+
+    `stored_bytes` is what it added to the store; `page_errors`: pages had a wrong checksum while it was made.
+    """
+
+    label: str
+    full: bool
+    started: int
+    stopped: int
+    begin_lsn: int
+    end_lsn: int
+    begin_wal: str
+    end_wal: str
+    database_bytes: int
+    stored_bytes: int
+    page_errors: bool
+
+    @property
+    def timeline(self) -> int:
+        return int(self.end_wal[:8], 16)
+
+
+@dataclass(frozen=True)
+class Repository:
+    """What is stored of one database, the oldest first; `wal_folder` is where the engine has its WAL."""
+
+    sets: tuple[BackupSet, ...]
+    system_identifier: str
+    wal_folder: str
+
+
+class Engine(Protocol):
+    """Each raises `Failed` with a reason of the closed list, and calls its programs with a time limit."""
+
+    def prepare(self) -> None:
+        """Make the place ready for a first backup; does nothing where it is."""
+
+    def backup(self, *, full: bool, uid: str) -> None: ...
+
+    def expire(self) -> None:
+        """Delete what retention no longer asks for."""
+
+    def info(self) -> Repository: ...
+
+    def segments(self, repository: Repository, *, since: str) -> Sequence[str]:
+        """The names of the WAL segments in the store, from the one named on, of every timeline."""
+
+    def restore(self, label: str, *, into: Path, timeline: int) -> None:
+        """Put the files of a backup into an empty directory, with nothing said of how to recover."""
+
+    def restore_command(self, directory: Path) -> str:
+        """For PostgreSQL's parameter of that name."""
+
+    def fetch(self, segment: str, *, to: Path, directory: Path) -> bool:
+        """Get one segment, as PostgreSQL would have; False where the store has none of that name."""

@@ -1,0 +1,163 @@
+"""What a verify and a restore have in common: files from the store, recovered up to a target, and judged."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from postgres_backup import judging, programs, targets, wal
+from postgres_backup.engine import BackupSet, Engine, Repository
+from postgres_backup.outcome import STORE_UNREACHABLE, TARGET_NOT_REACHED, Failed
+from postgres_backup.request import Request
+from postgres_backup.server import SCRATCH, Ended, Reached, Server
+
+VOLUME = Path("/var/lib/postgresql/data")
+PARTIAL = VOLUME / "pgdata.partial"
+GAP_SECONDS, GAP_SEGMENTS = 15.0, 16
+"""How long a gap may last, and how far from the end: sent side by side, a later segment can be first."""
+_REPORT_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """`archived` is the last segment in the store when it began. Seconds are by the monotonic clock."""
+
+    chosen: BackupSet
+    reached: Reached
+    archived: wal.Segment
+    download: float
+    replay: float
+
+
+def recover(
+    engine: Engine,
+    server: Server,
+    request: Request,
+    *,
+    settings: Mapping[str, str],
+    database: str = "",
+) -> Recovered:
+    """Into `PARTIAL`, which is made again; the server is left running, and takes writes.
+
+    Raises `Failed` where the target, or without one the end of what is archived, is not reached.
+    """
+    repository = engine.info()
+    chosen = targets.choose(repository.sets, request.target, label=request.label)
+    # The source's own: the newest there is may be that of a clone which wrote into its source's archive.
+    timeline = request.timeline or repository.sets[-1].timeline
+    stored = _archived(engine, repository, chosen, timeline=timeline, to_the_end=request.target is None)
+
+    shutil.rmtree(PARTIAL, ignore_errors=True)
+    PARTIAL.mkdir(mode=0o700)
+    begun = time.monotonic()
+    with _telling(PARTIAL, of=chosen.database_bytes):
+        engine.restore(chosen.label, into=PARTIAL, timeline=timeline)
+    downloaded = time.monotonic()
+
+    server.start(
+        {
+            **request.settings,
+            **settings,
+            **targets.settings(request.target),
+            "restore_command": engine.restore_command(PARTIAL),
+            "recovery_target_timeline": str(timeline),
+        }
+    )
+    first = wal.Segment.of(chosen.begin_wal)
+    try:
+        reached = server.wait_promoted(first=first, last=stored.last)
+    except Ended as ended:
+        failed = judging.ended(ended.log, request.target, database=database)
+        programs.note(f"server: {_last_lines(ended.log)}", secrets=())
+        if failed.reason == TARGET_NOT_REACHED and stored.missing is not None:
+            failed = judging.gap(stored.missing)
+        raise failed from None
+    recovered = Recovered(chosen, reached, stored.last, downloaded - begun, time.monotonic() - downloaded)
+    if request.target is None and not wal.reaches(reached.lsn, stored.last):
+        raise _short(engine, server.log, recovered, database=database)
+    return recovered
+
+
+def _archived(
+    engine: Engine, repository: Repository, chosen: BackupSet, *, timeline: int, to_the_end: bool
+) -> wal.Archived:
+    """What there is of WAL; a gap that matters for the target is a failure before anything is downloaded."""
+    needed = wal.Segment.of(chosen.end_wal)
+    end = time.monotonic() + GAP_SECONDS
+    while True:
+        names = engine.segments(repository, since=chosen.begin_wal)
+        stored = wal.archived(names, begin=chosen.begin_wal, timeline=timeline)
+        if stored is None:
+            raise judging.gap(wal.Segment.of(chosen.begin_wal))
+        missing = stored.missing
+        if missing is None and stored.last.number < needed.number:
+            missing = wal.Segment(stored.last.number + 1, timeline)
+        if missing is None:
+            return stored
+        # A backup is complete only with all of its own WAL: there is nothing to wait for.
+        of_backup = missing.number <= needed.number
+        if not of_backup and not to_the_end:
+            return stored
+        far = stored.last.number - missing.number > GAP_SEGMENTS
+        if of_backup or far or time.monotonic() > end:
+            raise judging.gap(missing)
+        time.sleep(3)
+
+
+def _short(engine: Engine, log: str, recovered: Recovered, *, database: str) -> Failed:
+    """Why it ended early: PostgreSQL takes any failure to fetch for the end. Asked again, the store says."""
+    reached = recovered.reached.lsn
+    following = wal.Segment(reached // wal.SEGMENT_BYTES, recovered.archived.timeline)
+    short = judging.short(reached, recovered.archived)
+    try:
+        there = engine.fetch(following.name, to=SCRATCH / following.name, directory=PARTIAL)
+    except Failed as failed:
+        return Failed(failed.reason, f"{failed.message} (WAL segment {following.name})", facts=short.facts)
+    if there and "ERROR: [" in log:
+        return Failed(
+            STORE_UNREACHABLE,
+            f"the store failed while the WAL segment {following.name} was fetched, and answers again: "
+            "the next run starts from the beginning",
+            facts=short.facts,
+        )
+    return short
+
+
+@contextmanager
+def _telling(directory: Path, *, of: int) -> Iterator[None]:
+    """Meanwhile report how much is downloaded."""
+    over = threading.Event()
+
+    def report() -> None:
+        while not over.wait(_REPORT_SECONDS):
+            programs.progress("download", bytes=min(_size(directory), of), of=of)
+
+    thread = threading.Thread(target=report, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _size(directory: Path) -> int:
+    total = 0
+    for file in directory.rglob("*"):
+        try:
+            total += file.lstat().st_size if not file.is_dir() else 0
+        except OSError:
+            continue
+    return total
+
+
+def _last_lines(log: str) -> str:
+    """What it ended with, without the answers to our questions whether it is up."""
+    words = ("FATAL", "PANIC", "ERROR")
+    lines = [line for line in log.splitlines() if "the database system is " not in line]
+    return " | ".join(line for line in lines[-30:] if any(word in line for word in words))

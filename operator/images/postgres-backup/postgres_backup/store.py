@@ -1,0 +1,76 @@
+"""The object store, asked before the engine is: a refusal there has one code, and comes within seconds."""
+
+from __future__ import annotations
+
+import warnings
+
+import botocore.session
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from postgres_backup import codes
+from postgres_backup.outcome import INVALID_REQUEST, Failed
+from postgres_backup.request import Store
+
+CONNECT_SECONDS = 5
+READ_SECONDS = 10
+PROBE = "kindling.preflight"
+
+
+def preflight(store: Store, *, write: bool) -> None:
+    """List below the prefix with a signed request; to `write`, put and delete a small object too.
+
+    :raises Failed: by what the store answers.
+    """
+    key = f"{store.path}/{PROBE}"
+    try:
+        client = _client(store)
+        client.list_objects_v2(Bucket=store.bucket, Prefix=f"{store.path}/", MaxKeys=1)
+        if write:
+            client.put_object(Bucket=store.bucket, Key=key, Body=b"kindling")
+            client.delete_object(Bucket=store.bucket, Key=key)
+    except ClientError as error:
+        code = str(error.response.get("Error", {}).get("Code", ""))
+        status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+        raise Failed(*codes.meaning(code, status=status)) from None
+    except BotoCoreError as error:
+        raise Failed(*_of(error)) from None
+    except ValueError:
+        # botocore's own for an endpoint that is no URL.
+        raise Failed(INVALID_REQUEST, "endpointURL is none: write it as https://HOST:PORT") from None
+
+
+def _of(error: BotoCoreError) -> tuple[str, str]:
+    """By the first of its classes that has a meaning."""
+    for each in type(error).__mro__:
+        if each.__name__ in codes.MEANINGS:
+            return codes.MEANINGS[each.__name__]
+    return (
+        INVALID_REQUEST,
+        f"the store cannot be asked ({type(error).__name__}): check targetURL, endpointURL, region",
+    )
+
+
+def _client(store: Store):  # type: ignore[no-untyped-def]  # it is made when it is asked for
+    # Nothing of the machine's own configuration counts: neither its files nor the cloud's metadata service.
+    session = botocore.session.Session(session_vars={"config_file": (None, None, "/dev/null", None)})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return session.create_client(
+            "s3",
+            region_name=store.region,
+            endpoint_url=store.endpoint or None,
+            aws_access_key_id=store.access_key,
+            aws_secret_access_key=store.secret_key,
+            verify=store.ca,
+            config=Config(
+                connect_timeout=CONNECT_SECONDS,
+                read_timeout=READ_SECONDS,
+                retries={"total_max_attempts": 2, "mode": "standard"},
+                signature_version="s3v4",
+                s3={"addressing_style": "path" if store.endpoint else "auto"},
+                # Other stores than the cloud's do not know the checksums that it takes by default.
+                request_checksum_calculation="when_required",
+                response_checksum_validation="when_required",
+            ),
+        )

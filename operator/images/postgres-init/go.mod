@@ -1,0 +1,3 @@
+module kindling.dev/postgres-init
+
+go 1.24

@@ -1,0 +1,109 @@
+// Postgres-init is what the Pod of a Postgresql runs besides PostgreSQL's own programs. It is static, and
+// runs in any image that has these: an init container copies it into a volume of the Pod.
+//
+//	postgres-init install   copies the program itself
+//	postgres-init initdb    makes the data directory, and puts the parameters in place
+//	postgres-init started   the startup probe: sets the superuser's password once the server is ready
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "postgres-init:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	if len(args) == 0 {
+		return errors.New("name one of install, initdb, started")
+	}
+	flags := flag.NewFlagSet("postgres-init "+args[0], flag.ExitOnError)
+	switch args[0] {
+	case "install":
+		target := flags.String("to", "", "the file that the program is copied to")
+		return parsed(flags, args[1:], func() error { return install(*target) })
+	case "initdb":
+		var in files
+		flags.StringVar(&in.data, "data", "", "the data directory; the directory that it is in is the volume")
+		flags.StringVar(&in.config, "config", "", "the directory with the parameters and the system identifier")
+		flags.StringVar(&in.trial, "trial", "", "the directory that parameters are tried in")
+		user := flags.String("username", "", "the superuser")
+		password := flags.String("password-file", "", "the file with the superuser's password")
+		return parsed(flags, args[1:], func() error { return initdb(in, *user, *password) })
+	case "started":
+		var of server
+		flags.StringVar(&of.sockets, "sockets", "", "the directory of the server's socket")
+		flags.StringVar(&of.port, "port", "", "the server's port")
+		flags.StringVar(&of.user, "username", "", "the superuser")
+		flags.StringVar(&of.password, "password-file", "", "the file with the superuser's password")
+		return parsed(flags, args[1:], func() error { return started(of) })
+	}
+	return fmt.Errorf("%q is none of install, initdb, started", args[0])
+}
+
+// Parsed calls what is to be done once each flag has a value.
+func parsed(flags *flag.FlagSet, args []string, do func() error) error {
+	_ = flags.Parse(args)
+	if flags.NArg() > 0 {
+		return fmt.Errorf("%q: only flags are understood", flags.Arg(0))
+	}
+	var err error
+	flags.VisitAll(func(each *flag.Flag) {
+		if each.Value.String() == "" {
+			err = fmt.Errorf("give --%s, %s", each.Name, each.Usage)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return do()
+}
+
+func install(target string) error {
+	program, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		return err
+	}
+	return replace(target, program, 0o555)
+}
+
+// Replace gives the file this content all at once: whenever it is killed, or the machine ends, the file is the
+// one before or the new one.
+func replace(path string, content []byte, mode os.FileMode) error {
+	beside := path + ".new"
+	_ = os.Remove(beside) // of a run that was killed
+	err := write(beside, content, mode)
+	if err == nil {
+		err = os.Rename(beside, path)
+	}
+	if err != nil {
+		_ = os.Remove(beside)
+		return err
+	}
+	return sync(filepath.Dir(path))
+}
+
+func write(path string, content []byte, mode os.FileMode) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content)
+	return errors.Join(err, file.Sync(), file.Close())
+}
+
+func sync(directory string) error {
+	opened, err := os.Open(directory)
+	if err != nil {
+		return err
+	}
+	return errors.Join(opened.Sync(), opened.Close())
+}

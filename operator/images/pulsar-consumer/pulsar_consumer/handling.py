@@ -1,0 +1,108 @@
+"""The receive loop of a consumer that has a handler: takes messages as long as they fit."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from pulsar_consumer.failing import Failing
+from pulsar_consumer.handler import Handler
+from pulsar_consumer.health import Health
+from pulsar_consumer.http_handler import HttpHandler
+from pulsar_consumer.outbox import Outbox
+from pulsar_consumer.python_handler import PythonHandler
+from pulsar_consumer.receiving import REST_MILLISECONDS, TURN_MILLISECONDS, batch_of, next_message
+from pulsar_consumer.settings import Consumer, Handling, Python
+from pulsar_consumer.work import LEAST_HELD, Work
+
+DRAIN_SECONDS = 20.0
+"""How long a stop waits for handlers to end; the Pod is killed after 30."""
+
+OVERDUE_SECONDS = 30.0
+"""How long a call may go on after its time-out, which an async function and HTTP keep, before a restart."""
+
+
+class HandlingLoop:
+    """The handler, and what it takes to hand it messages from one client after the other."""
+
+    def __init__(self, settings: Consumer, handling: Handling) -> None:
+        """:raises HandlerUnavailable: when there is no such handler."""
+        self._settings, self._handling, self._outbox = settings, handling, Outbox()
+        self._handler = self._load()
+        self._failing = Failing(handling.marker)
+        self.prefetch = max(LEAST_HELD, handling.concurrency)
+
+    def connect(self, client: Any) -> None:
+        """Send by this client from now on.
+
+        :raises Hopeless, PulsarException: when the broker takes no messages for a topic.
+        """
+        topics = {
+            "spec.output.topic": self._handling.output_topic,
+            "spec.deadLetter.topic": self._handling.dead_letter_topic,
+        }
+        self._outbox.connect(client, {field: topic for field, topic in topics.items() if topic})
+
+    def receive(self, consumer: Any, *, stop: threading.Event, health: Health) -> None:
+        """Handle messages until asked to stop, and then the rest of a batch that is begun.
+
+        :raises PulsarException: when the broker fails; what is not acknowledged comes again.
+        :raises HandlerFailing: when the handler fails on every message, the first time.
+        """
+        work = Work(
+            self._handling,
+            self._handler,
+            consumer,
+            subscription=self._settings.subscription,
+            send=self._outbox.send,
+            lane_of=lanes(self._settings.subscription_type),
+            failing=self._failing,
+        )
+        health.watch(lambda: consumer.is_connected() and self._outbox.is_connected())
+        limit = OVERDUE_SECONDS + self._handling.handler.timeout_seconds
+        health.watch_handler(work.slowest_seconds, limit, failing=lambda: self._failing.marked)
+        batch: tuple[object, ...] | None = None
+        try:
+            while not stop.is_set() and work.failure is None:
+                health.turn()
+                self._failing.check()
+                if not work.wait_for_capacity(TURN_MILLISECONDS / 1000):
+                    continue
+                message = next_message(consumer, milliseconds=TURN_MILLISECONDS)
+                if message is not None:
+                    work.take(message)
+                    batch = batch_of(message)
+            while batch is not None and work.failure is None and work.wait_for_capacity(1.0):
+                message = next_message(consumer, milliseconds=REST_MILLISECONDS)
+                if message is None or batch_of(message) != batch:
+                    break
+                work.take(message)
+            if work.failure is None:
+                work.drain(DRAIN_SECONDS)
+        finally:
+            work.stop()
+        if work.failure is not None:
+            raise work.failure
+
+    def _load(self) -> Handler:
+        found = self._handling.handler
+        if isinstance(found, Python):
+            return PythonHandler(
+                found,
+                topic=self._settings.broker.topic,
+                output_topic=self._handling.output_topic,
+                publish=self._outbox.send,
+            )
+        return HttpHandler(found)
+
+
+def lanes(subscription_type: str) -> Callable[[Any], Hashable]:
+    """What must be handled in order: messages of a key, all messages, or none, as the subscription has it."""
+    if subscription_type == "Shared":
+        numbers = itertools.count()
+        return lambda message: next(numbers)
+    if subscription_type == "Key_Shared":
+        return lambda message: message.ordering_key() or message.partition_key()
+    return lambda message: None

@@ -1,0 +1,168 @@
+"""A handler that is a service: each message is POSTed as a CloudEvent 1.0 in binary mode; the status decides.
+
+2xx: handled, and a body is the output. 429 and 503 with Retry-After: not now. 408, other 5xx and time-outs:
+retried. Other 4xx: dead letters. Redirections are not followed.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import socket
+import ssl
+import threading
+import time
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from pulsar_consumer.handler import Delayed, Failed, Handled, HandlerUnavailable, Rejected, Verdict, id_of
+from pulsar_consumer.settings import Http
+
+TYPE = "dev.kindling.pulsar.message"
+LARGEST_BODY = 5 * 1024 * 1024
+LONGEST_DELAY_SECONDS = 3600.0
+WAIT_SECONDS = 10.0
+_POLL_SECONDS = 0.5
+_EXTENSION = re.compile(r"[a-z0-9]{1,20}")
+# The attributes of CloudEvents themselves, and one of ours.
+_TAKEN = {"id", "source", "specversion", "type", "subject", "time", "data", "datacontenttype", "dataschema"}
+_TAKEN |= {"pulsarproperties"}
+# As the binding to HTTP says: printable ASCII but for space, quotation mark and percent sign.
+_SAFE = "".join(char for char in map(chr, range(0x21, 0x7F)) if char not in '"%')
+
+
+def headers_of(message: Any) -> dict[str, str]:
+    """The message's attributes as headers. A property that can be an extension is one, `traceparent` also a
+    header; the rest are one extension, `pulsarproperties`, as JSON.
+    """
+    properties = dict(message.properties() or {})
+    content_type = properties.pop("content-type", "") or "application/octet-stream"
+    moment = message.event_timestamp() or message.publish_timestamp()
+    attributes = {
+        "specversion": "1.0",
+        "id": id_of(message),
+        "source": message.topic_name(),
+        "type": TYPE,
+        "time": datetime.fromtimestamp(moment / 1000, UTC).isoformat(timespec="milliseconds"),
+    }
+    if key := message.partition_key():
+        attributes["subject"] = key
+    rest: dict[str, str] = {}
+    for name, value in sorted(properties.items()):
+        fits = _EXTENSION.fullmatch(name) and name not in _TAKEN
+        (attributes if fits else rest)[name] = value
+    if rest:
+        attributes["pulsarproperties"] = json.dumps(rest, ensure_ascii=False, separators=(",", ":"))
+    found = {f"ce-{name}": quote(value, safe=_SAFE) for name, value in attributes.items()}
+    found["Content-Type"] = quote(content_type, safe=_SAFE + " ")
+    if "traceparent" in properties:
+        found["traceparent"] = found["ce-traceparent"]
+    return found
+
+
+def verdict_of(status: int, reason: str, *, retry_after: str | None, body: bytes, now: datetime) -> Verdict:
+    """What the answer means for the message."""
+    words = f"HTTP {status} {reason}".rstrip()
+    if 200 <= status < 300:
+        return Handled(body or None)
+    if status in (429, 503) and (seconds := _seconds(retry_after, now=now)) is not None:
+        return Delayed(seconds, words)
+    if 400 <= status < 500 and status not in (408, 429):
+        return Rejected(words)
+    return Failed(words)
+
+
+def _seconds(retry_after: str | None, *, now: datetime) -> float | None:
+    """Of a Retry-After header, a number of seconds or a date; an hour at most."""
+    text = (retry_after or "").strip()
+    try:
+        seconds = float(text) if text.isascii() and text.isdigit() else _until(text, now)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return min(max(0.0, seconds), LONGEST_DELAY_SECONDS)
+
+
+def _until(text: str, now: datetime) -> float:
+    when = parsedate_to_datetime(text)
+    return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() - now.timestamp()
+
+
+class HttpHandler:
+    """One connection for each thread, kept open."""
+
+    def __init__(self, settings: Http, *, wait_seconds: float = WAIT_SECONDS) -> None:
+        """:raises HandlerUnavailable: when nobody listens at the address."""
+        address = urlsplit(settings.url)
+        self._secure = address.scheme == "https"
+        self._host = address.hostname or ""
+        self._port = address.port or (443 if self._secure else 80)
+        self._path = address.path or "/"
+        self._timeout = settings.timeout_seconds
+        self._context = ssl.create_default_context() if self._secure else None
+        self._local = threading.local()
+        self._await_listener(f"{address.scheme}://{address.netloc}", wait_seconds)
+
+    def __call__(self, message: Any) -> Verdict:
+        known = getattr(self._local, "connection", None) is not None
+        try:
+            return self._post(message)
+        except (ConnectionError, http.client.BadStatusLine) as error:
+            if not known:
+                return Failed(_words(error))
+        except (OSError, http.client.HTTPException) as error:
+            return Failed(_words(error))
+        # A connection that was kept open may have been closed meanwhile: once more, by a new one.
+        try:
+            return self._post(message)
+        except (OSError, http.client.HTTPException) as error:
+            return Failed(_words(error))
+
+    def _post(self, message: Any) -> Verdict:
+        connection = getattr(self._local, "connection", None) or self._connect()
+        self._local.connection = None
+        try:
+            connection.request("POST", self._path, body=message.data(), headers=headers_of(message))
+            answer = connection.getresponse()
+            body = answer.read(LARGEST_BODY + 1)
+            if len(body) > LARGEST_BODY:
+                connection.close()
+                return Failed(f"HTTP {answer.status} with more than {LARGEST_BODY} bytes")
+        except BaseException:
+            connection.close()
+            raise
+        if answer.will_close:
+            connection.close()
+        else:
+            self._local.connection = connection
+        return verdict_of(
+            answer.status,
+            answer.reason,
+            retry_after=answer.getheader("Retry-After"),
+            body=body,
+            now=datetime.now(UTC),
+        )
+
+    def _connect(self) -> http.client.HTTPConnection:
+        if self._context is not None:
+            return http.client.HTTPSConnection(
+                self._host, self._port, timeout=self._timeout, context=self._context
+            )
+        return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
+
+    def _await_listener(self, where: str, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                socket.create_connection((self._host, self._port), timeout=2).close()
+                return
+            except OSError as error:
+                if time.monotonic() >= deadline:
+                    raise HandlerUnavailable(f"nobody answers at {where}: {_words(error)}") from None
+            time.sleep(_POLL_SECONDS)
+
+
+def _words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".rstrip(": ")

@@ -1,0 +1,236 @@
+"""Messages being handled: so many at once, each until it is handled, given up, or given back.
+
+A message is acknowledged after its handler has ended and the broker has its output, or it as a dead letter.
+What waits for another try stays in memory, unacknowledged: the broker gives it out again if this process
+ends. Messages of one lane are handled one after the other, so that a retry does not break their order.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pulsar
+
+from pulsar_consumer.failing import Failing
+from pulsar_consumer.handler import Delayed, Failed, Handled, Handler, Rejected, Verdict, id_of
+from pulsar_consumer.outbox import Send
+from pulsar_consumer.settings import Handling
+
+LEAST_HELD = 10
+"""Messages that are taken at the least; each may have 5 MB."""
+
+REJECTED, FAILED = "Rejected", "MaxDeliveries"
+"""Why a message is a dead letter."""
+
+log = logging.getLogger("pulsar_consumer")
+
+
+class Acknowledges(Protocol):
+    """A consumer, as far as it is needed here."""
+
+    def acknowledge(self, message: Any) -> None: ...
+
+
+@dataclass(eq=False)
+class _Item:
+    """A message that was taken: how often its handler was called, and how often that failed."""
+
+    message: Any
+    lane: Hashable
+    deliveries: int = 0
+    failures: int = 0
+
+
+class Work:
+    """`take` messages; threads of its own handle them.
+
+    `failure` is what the broker failed with: then nothing more is handled.
+    """
+
+    def __init__(
+        self,
+        handling: Handling,
+        handler: Handler,
+        consumer: Acknowledges,
+        *,
+        subscription: str,
+        send: Send,
+        lane_of: Callable[[Any], Hashable],
+        failing: Failing,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._handling, self._handler, self._consumer, self._send = handling, handler, consumer, send
+        self._subscription, self._lane_of, self._clock = subscription, lane_of, clock
+        self._failing = failing
+        self._most = max(LEAST_HELD, 2 * handling.concurrency)
+        self._changed = threading.Condition()
+        self._lanes: dict[Hashable, deque[_Item]] = {}
+        self._ready: deque[_Item] = deque()
+        self._later: list[tuple[float, int, _Item]] = []
+        self._numbers = itertools.count()
+        self._held = 0
+        self._began: dict[_Item, float] = {}
+        self._stopped = self._draining = False
+        self.failure: Exception | None = None
+        for number in range(handling.concurrency):
+            threading.Thread(target=self._run, name=f"handler-{number}", daemon=True).start()
+
+    def wait_for_capacity(self, seconds: float) -> bool:
+        """Whether another message may be taken, at once or within so many seconds."""
+        with self._changed:
+            return self._changed.wait_for(
+                lambda: self._held < self._most or self._stopped, timeout=seconds
+            ) and not (self._stopped)
+
+    def take(self, message: Any) -> None:
+        item = _Item(message, self._lane_of(message))
+        with self._changed:
+            self._held += 1
+            lane = self._lanes.setdefault(item.lane, deque())
+            lane.append(item)
+            if len(lane) == 1:
+                self._ready.append(item)
+                self._changed.notify_all()
+
+    def slowest_seconds(self) -> float:
+        """For how long the longest of the calls that are under way has taken."""
+        with self._changed:
+            return max((self._clock() - began for began in self._began.values()), default=0.0)
+
+    def drain(self, seconds: float) -> None:
+        """Handle what was taken, without waiting for what is to be retried later; then stop."""
+        with self._changed:
+            self._draining = True
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._stopped or not (self._ready or self._began), timeout=seconds)
+        self.stop()
+
+    def stop(self) -> None:
+        """Handle nothing more; calls that are under way end as they may."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        while (item := self._next()) is not None:
+            try:
+                self._settle(item, self._handled(item))
+            except Exception as error:  # noqa: BLE001 - raised again by whoever takes messages
+                with self._changed:
+                    self.failure = self.failure or error
+                self.stop()
+            finally:
+                with self._changed:
+                    del self._began[item]
+                    self._changed.notify_all()
+
+    def _next(self) -> _Item | None:
+        """The next message that is due; None at the end."""
+        with self._changed:
+            while not self._stopped:
+                now = self._clock()
+                while self._later and self._later[0][0] <= now and not self._draining:
+                    self._ready.append(heapq.heappop(self._later)[2])
+                if self._ready:
+                    item = self._ready.popleft()
+                    self._began[item] = now
+                    return item
+                wait = self._later[0][0] - now if self._later and not self._draining else None
+                self._changed.wait(timeout=wait)
+            return None
+
+    def _handled(self, item: _Item) -> Verdict:
+        item.deliveries += 1
+        return self._handler(item.message)
+
+    def _settle(self, item: _Item, verdict: Verdict) -> None:
+        """:raises PulsarException: when the broker has not taken what had to be sent."""
+        if isinstance(verdict, Handled):
+            verdict = self._finish(item, verdict)
+            if isinstance(verdict, Handled):
+                self._failing.success()
+                return
+        if isinstance(verdict, Failed | Rejected):
+            item.failures += 1
+            self._failing.failure(id_of(item.message), verdict.error)
+        id, again = id_of(item.message), ""
+        given_up = isinstance(verdict, Rejected) or item.failures >= self._handling.max_deliveries
+        if given_up and self._handling.dead_letter_topic and not isinstance(verdict, Delayed):
+            why = REJECTED if isinstance(verdict, Rejected) else FAILED
+            self._bury(item, why, verdict.error)
+            self._consumer.acknowledge(item.message)
+            self._release(item)
+            again = f"it is a dead letter now ({why})"
+        else:
+            seconds = (
+                verdict.seconds
+                if isinstance(verdict, Delayed)
+                else self._handling.backoff_seconds(item.failures)
+            )
+            with self._changed:
+                heapq.heappush(self._later, (self._clock() + seconds, next(self._numbers), item))
+            again = f"again in {seconds:g} s"
+        log.warning("message %s, delivery %d: %s; %s", id, item.deliveries, verdict.error, again)
+
+    def _finish(self, item: _Item, verdict: Handled) -> Verdict:
+        """Send the output, and acknowledge; an output that no broker takes is the handler's failure."""
+        message, topic = item.message, self._handling.output_topic
+        if topic and verdict.output is not None:
+            properties = {
+                **(message.properties() or {}),
+                "REAL_TOPIC": message.topic_name(),
+                "ORIGIN_MESSAGE_ID": id_of(message),
+            }
+            try:
+                self._send(topic, verdict.output, _arguments(message, properties))
+            except pulsar.MessageTooBig:
+                return Failed(f"an output of {len(verdict.output)} bytes is too big for the broker")
+        self._consumer.acknowledge(message)
+        self._release(item)
+        return verdict
+
+    def _bury(self, item: _Item, why: str, error: str) -> None:
+        """The first three as Pulsar's own clients name them."""
+        message = item.message
+        properties = {
+            **(message.properties() or {}),
+            "REAL_TOPIC": message.topic_name(),
+            "REAL_SUBSCRIPTION": self._subscription,
+            "ORIGIN_MESSAGE_ID": id_of(message),
+            "DEAD_LETTER_REASON": why,
+            "DEAD_LETTER_ERROR": error,
+            "DEAD_LETTER_DELIVERIES": str(item.deliveries),
+        }
+        content = None if message.has_null_value() else message.data()
+        self._send(self._handling.dead_letter_topic, content, _arguments(message, properties))
+
+    def _release(self, item: _Item) -> None:
+        with self._changed:
+            self._held -= 1
+            lane = self._lanes[item.lane]
+            lane.popleft()
+            if lane:
+                self._ready.append(lane[0])
+            else:
+                del self._lanes[item.lane]
+            self._changed.notify_all()
+
+
+def _arguments(message: Any, properties: dict[str, str]) -> dict[str, Any]:
+    """What a message made of another one has of it."""
+    found: dict[str, Any] = {"properties": properties}
+    if key := message.partition_key():
+        found["partition_key"] = key
+    if key := message.ordering_key():
+        found["ordering_key"] = key
+    if moment := message.event_timestamp():
+        found["event_timestamp"] = moment
+    return found

@@ -1,0 +1,22 @@
+"""The entry, also of the zip file; written so that an older Python can read it and say what it lacks."""
+
+import sys
+
+OLDEST = (3, 11)
+
+
+def main():  # type: () -> int
+    if sys.version_info < OLDEST:
+        sys.stderr.write(
+            "error: kubectl-kindling needs Python %d.%d or later\n" % OLDEST  # noqa: UP031
+            + "  why: python3 is Python %d.%d\n" % sys.version_info[:2]  # noqa: UP031
+            + "  remedy: put a newer python3 first on PATH.\n"
+        )
+        return 3
+    from kubectl_kindling.cli import run
+
+    return run(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

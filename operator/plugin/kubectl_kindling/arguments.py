@@ -1,0 +1,156 @@
+"""The arguments of the command line and the help that explains them. Pure: from arguments to a `Command`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+PROGRAM = "kubectl kindling"
+OPERATOR_NAMESPACE = "kindling-system"
+GLOBAL = ("context", "namespace", "kubeconfig")
+TAIL = 100
+
+_ABOUT = """\
+Shows how Kindling's resources are, and does the few things that a person does by hand. It reaches the
+cluster by kubectl alone, with your rights.
+"""
+_NOTES = """\
+KIND is a kind, a plural or a short name: postgresql/mydb, pge/mydb, postgresqls.database.db.example.com/mydb.
+
+exit status: 0 fine, 1 not Ready, 2 usage error, 3 it could not be done (no cluster, no right, no such
+resource), 130 interrupted; `psql` ends with the status of psql
+"""
+
+
+@dataclass(frozen=True)
+class Command:
+    """What was asked for. `target` is KIND/NAME, or NAME where the command says the kind; empty for all.
+
+    `options` are kubectl's own, for the cluster; `rest` are psql's arguments.
+    """
+
+    name: str
+    target: str = ""
+    options: tuple[str, ...] = ()
+    json: bool = False
+    everywhere: bool = False
+    follow: bool = False
+    since: str = ""
+    tail: int | None = None
+    yes: bool = False
+    output_file: str = ""
+    operator_namespace: str = OPERATOR_NAMESPACE
+    rest: tuple[str, ...] = ()
+
+
+def parse(args: Sequence[str]) -> Command:
+    """Raises `SystemExit`, as argparse does, with status 2 on a usage error and 0 after `--help`."""
+    own, rest = _split(list(args))
+    found = vars(_parser().parse_args(own))
+    options = tuple(f"--{name}={value}" for name in GLOBAL if (value := found.pop(name, None)))
+    if rest and found["name"] != "psql":
+        _parser().error(f"`{found['name']}` takes nothing after `--`")
+    found["json"] = found.pop("output", "") == "json"
+    return Command(**found, options=options, rest=tuple(rest))
+
+
+def _split(args: list[str]) -> tuple[list[str], list[str]]:
+    """What comes before `--`, and what comes after it."""
+    if "--" not in args:
+        return args, []
+    place = args.index("--")
+    return args[:place], args[place + 1 :]
+
+
+def _parser() -> argparse.ArgumentParser:
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(
+        prog=PROGRAM, description=_ABOUT, epilog=_NOTES, formatter_class=raw, allow_abbrev=False
+    )
+    _add_global(parser)
+    commands = parser.add_subparsers(dest="name", metavar="COMMAND", required=True)
+
+    def add(name: str, text: str, description: str = "") -> argparse.ArgumentParser:
+        sub = commands.add_parser(
+            name, help=text, description=description or f"{text}.", formatter_class=raw, allow_abbrev=False
+        )
+        _add_global(sub)
+        return sub
+
+    def add_json(sub: argparse.ArgumentParser) -> None:
+        sub.add_argument("-o", "--output", choices=("json",), default="", help="as JSON, for programs")
+
+    def add_yes(sub: argparse.ArgumentParser) -> None:
+        sub.add_argument("--yes", action="store_true", help="do not ask")
+
+    sub = add("status", "Show one resource on a screen, or all of a namespace, the unready first")
+    sub.add_argument("target", nargs="?", default="", metavar="KIND/NAME", help="left out: all of them")
+    sub.add_argument(
+        "-A", "--all-namespaces", dest="everywhere", action="store_true", help="of every namespace"
+    )
+    add_json(sub)
+
+    sub = add("logs", "Print the logs of all Pods of a resource, each line with its Pod and container")
+    sub.add_argument("target", metavar="KIND/NAME")
+    sub.add_argument("-f", "--follow", action="store_true", help="go on until Ctrl-C")
+    sub.add_argument("--since", default="", metavar="DURATION", help="only what is newer than 5s, 2m or 3h")
+    sub.add_argument(
+        "--tail",
+        type=int,
+        metavar="LINES",
+        help=f"so many of each container, -1 for all; {TAIL} without --since, all with it",
+    )
+
+    sub = add("psql", "Open psql in the Pod of a Postgresql, logged in as its default user", _PSQL)
+    sub.usage = f"{PROGRAM} psql NAME [options] [-- ARGS ...]"
+    sub.add_argument("target", metavar="NAME")
+
+    sub = add("restart", "Restart the server of a Postgresql, with all changes that wait for a restart")
+    sub.add_argument("target", metavar="NAME")
+    add_yes(sub)
+    sub = add("hibernate", "Stop the server of a Postgresql and keep its data (spec.hibernate)")
+    sub.add_argument("target", metavar="NAME")
+    add_yes(sub)
+    sub = add("wake", "Start the server of a hibernated Postgresql again (spec.hibernate)")
+    sub.add_argument("target", metavar="NAME")
+    sub = add("backup", "Start a run of a Backup now, beside its schedule")
+    sub.add_argument("target", metavar="NAME")
+
+    sub = add("report", "Write a bundle for a ticket, without anything secret", _REPORT)
+    sub.add_argument("target", metavar="KIND/NAME")
+    sub.add_argument("--file", dest="output_file", default="", metavar="FILE", help="where to; default: here")
+    _add_operator(sub)
+    sub = add("version", "Show the versions of this plugin, kubectl, the cluster, the operator and the kinds")
+    _add_operator(sub)
+    add_json(sub)
+    return parser
+
+
+_PSQL = """\
+Runs psql in the Pod of the server, logged in as the default user. ARGS are psql's own. The password is read
+from the binding Secret and given to psql where it asks for it: it is on no command line and in no output.
+"""
+_REPORT = """\
+Writes a tar.gz with the resource, its children, their Events, the operator's log lines about it, and
+versions. Of Secrets and ConfigMaps it has names, keys and sizes, never content; variables of containers have
+no values.
+"""
+
+
+def _add_global(parser: argparse.ArgumentParser) -> None:
+    """kubectl's options for the cluster, which may come before and after the command."""
+    hidden: dict[str, Any] = {"default": argparse.SUPPRESS}
+    parser.add_argument("--context", metavar="NAME", help="kubectl's context", **hidden)
+    parser.add_argument("-n", "--namespace", metavar="NAME", help="default: that of the context", **hidden)
+    parser.add_argument("--kubeconfig", metavar="FILE", help="kubectl's configuration", **hidden)
+
+
+def _add_operator(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--operator-namespace",
+        default=OPERATOR_NAMESPACE,
+        metavar="NAME",
+        help=f"where the operator runs; default: {OPERATOR_NAMESPACE}",
+    )

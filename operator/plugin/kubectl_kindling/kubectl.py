@@ -1,0 +1,112 @@
+"""The one place that starts a program: kubectl, by an argument list, with a timeout where it answers."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kubectl_kindling import failures
+from kubectl_kindling.errors import INTERRUPTED, PluginError
+
+Object = dict[str, Any]
+
+PROGRAM = "kubectl"
+REQUEST_SECONDS = 20
+SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Output:
+    """How kubectl ended, and what it wrote."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+class Kubectl:
+    """`options` are those that say which cluster and as whom; they go before each command."""
+
+    def __init__(self, options: Sequence[str] = ()) -> None:
+        self._options = list(options)
+
+    def argv(self, *words: str) -> list[str]:
+        """The whole argument list. Raises `PluginError` where there is no kubectl."""
+        program = shutil.which(PROGRAM)
+        if program is None:
+            raise PluginError(
+                "there is no kubectl on PATH",
+                why="this plugin reaches a cluster by kubectl alone",
+                remedy="install kubectl, or put its folder on PATH.",
+            )
+        return [program, *self._options, *words]
+
+    def ask(self, *words: str, seconds: float | None = None) -> Output:
+        """Run it to its end; the caller looks at the status. Raises `PluginError` on a timeout."""
+        argv, seconds = self.argv(*words), SECONDS if seconds is None else seconds
+        try:
+            done = subprocess.run(
+                argv,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                encoding="utf-8",
+                errors="replace",
+                timeout=seconds,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise PluginError(
+                f"`{failures.shown(words)}` did not end within {seconds:.0f} s",
+                why="the cluster, or the way to it, is slow or does not answer",
+                remedy="run it again; `kubectl get --raw /readyz` says whether the API server is well.",
+            ) from None
+        return Output(done.returncode, done.stdout, done.stderr)
+
+    def text(self, *words: str) -> str:
+        """What it prints; raises `PluginError` with its own words if it fails."""
+        done = self.ask(*words)
+        if done.status != 0:
+            raise failures.error_of(words, done.status, done.stderr)
+        return done.stdout
+
+    def get(self, *words: str) -> Output:
+        """`kubectl get … -o json`: of several types, those that may be read are in the output."""
+        return self.ask("get", *words, "-o", "json", f"--request-timeout={REQUEST_SECONDS}s")
+
+    def foreground(self, *words: str) -> int:
+        """Run it on this terminal until it ends, or Ctrl-C ends it; returns its status."""
+        return wait(subprocess.Popen(self.argv(*words)))
+
+
+def items_of(found: Output) -> list[Object]:
+    """The objects that `get` printed, of a list or one by itself; none where it printed nothing."""
+    try:
+        loaded: Any = json.loads(found.stdout)
+    except ValueError:
+        return []
+    if not isinstance(loaded, dict):
+        return []
+    if str(loaded.get("kind", "")).endswith("List") and isinstance(loaded.get("items"), list):
+        return list(loaded["items"])
+    return [loaded]
+
+
+def wait(process: subprocess.Popen[bytes]) -> int:
+    """Its exit status as a shell has it; Ctrl-C is its own to handle, a second one ends it."""
+    interrupted = False
+    while True:
+        try:
+            status = process.wait()
+        except KeyboardInterrupt:
+            if interrupted:
+                process.kill()
+            interrupted = True
+            continue
+        if interrupted or status == -signal.SIGINT:
+            return INTERRUPTED
+        return 128 - status if status < 0 else status

@@ -1,0 +1,142 @@
+"""What a Backup finds: its database, whose data it is, what opens the store, and what stands in the way."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from kindling.kinds import reasons
+from kindling.kinds.backup import archive, repository
+from kindling.kinds.backup import spec as specs
+from kindling.kinds.backup.archive import Facts
+from kindling.kinds.backup.repository import Repository
+from kindling.kinds.backup.spec import Spec
+from kindling.kinds.base import Observed, Problem
+from kindling.kinds.conditions import find_condition, is_current
+from kindling.kinds.metadata import INSTANCE_LABEL, KIND_LABEL
+from kindling.kinds.postgresql import archiver, identity
+from kindling.kinds.postgresql import parameters as database_parameters
+from kindling.kinds.postgresql import spec as databases
+from kindling.kube.resources import SECRET, Object, Ref, ResourceType
+
+
+@dataclass(frozen=True, kw_only=True)
+class Situation:
+    """`refusal`: what only an edit can change. `wait`: what may end by itself. `inputs` is a digest of which
+    versions of the user's Secrets there are.
+    """
+
+    namespace: str
+    spec: Spec
+    database: Object | None
+    identifier: str | None
+    repository: Repository | None
+    facts: Facts | None
+    refusal: Problem | None
+    wait: Problem | None
+    inputs: str
+
+    @property
+    def may_run(self) -> bool:
+        """Whether a run can be begun: the server archives, and serves pgBackRest."""
+        clear = self.refusal is None and self.wait is None and self.repository is not None
+        return clear and not self.spec.suspended and self.facts is not None and self.facts.mode == "on"
+
+
+def read(type: ResourceType, cr: Object, observed: Observed) -> Situation:
+    spec, namespace = specs.read(cr), cr["metadata"]["namespace"]
+    database = observed.watched.get(Ref(spec.database_type, namespace, spec.database))
+    identifier = _identifier(database) or _known(cr)
+    found = None
+    if identifier:
+        path = repository.path(spec, namespace=namespace, identifier=identifier)
+        found = repository.read(spec, observed, namespace=namespace, path=path)
+    return Situation(
+        namespace=namespace,
+        spec=spec,
+        database=database,
+        identifier=identifier,
+        repository=found,
+        facts=archive.facts(cr, database, observed),
+        refusal=_refusal(type, cr, spec, database, observed),
+        wait=repository.problem(spec, observed, namespace=namespace) or _not_ready(cr, spec, database),
+        inputs=_inputs(cr, spec, observed),
+    )
+
+
+def _identifier(database: Object | None) -> str | None:
+    found = str(((database or {}).get("status") or {}).get("systemIdentifier") or "")
+    return found if identity.FORM.fullmatch(found) else None
+
+
+def _known(cr: Object) -> str | None:
+    """Whose data was backed up last, for a database that is gone."""
+    found = ((cr.get("status") or {}).get("database") or {}).get("systemIdentifier")
+    return str(found) if found and identity.FORM.fullmatch(str(found)) else None
+
+
+def _refusal(
+    type: ResourceType, cr: Object, spec: Spec, database: Object | None, observed: Observed
+) -> Problem | None:
+    namespace, name = cr["metadata"]["namespace"], spec.database
+    field = f"spec.databaseRef.name {name!r}"
+    if database is None:
+        return Problem(
+            reason=reasons.DATABASE_NOT_FOUND,
+            message=f"{field}: there is no such Postgresql of group {spec.database_type.group} in "
+            f"namespace {namespace}. Create it; backups in the store are kept.",
+        )
+    wants = database.get("spec") or {}
+    if databases.is_ephemeral(database):
+        return Problem(
+            reason=reasons.DATABASE_UNSUITABLE,
+            message=f"{field}: its spec.storage.ephemeral is true, so its data is meant to go with its Pod. "
+            "Back up a Postgresql that has a volume.",
+        )
+    if wants.get("image"):
+        return Problem(
+            reason=reasons.IMAGE_WITHOUT_PGBACKREST,
+            message=f"{field}: its spec.image is {wants['image']!r}, and a backup needs the pgBackRest of "
+            "the operator's image. Remove spec.image from the Postgresql, or delete this Backup.",
+        )
+    if database_parameters.read(database).get("wal_level", "").lower() == "minimal":
+        return Problem(
+            reason=reasons.DATABASE_UNSUITABLE,
+            message=f"{field}: its spec.parameters.wal_level is 'minimal', with which no log is archived. "
+            "Remove it from the Postgresql.",
+        )
+    taken = observed.watched.get(Ref(SECRET, namespace, archiver.secret_name(database)))
+    labels = ((taken or {}).get("metadata") or {}).get("labels") or {}
+    other = labels.get(INSTANCE_LABEL)
+    if labels.get(KIND_LABEL) == type.group_kind and other != cr["metadata"]["name"]:
+        return Problem(
+            reason=reasons.BACKUP_CONFLICT,
+            message=f"{field} is backed up by Backup {other!r} already. Delete one of the two.",
+        )
+    return None
+
+
+def _not_ready(cr: Object, spec: Spec, database: Object | None) -> Problem | None:
+    if database is None:
+        return None
+    status = database.get("status") or {}
+    ready = find_condition(status, "Ready")
+    if _identifier(database) is None or ready.get("status") != "True" or not is_current(database):
+        return Problem(
+            reason=reasons.DATABASE_NOT_READY,
+            message=f"Postgresql {spec.database} is not Ready ({ready.get('reason') or 'not seen yet'}): "
+            f"wait, or see its conditions (`kubectl describe postgresqls.{spec.database_type.group} "
+            f"{spec.database} -n {cr['metadata']['namespace']}`).",
+            transient=True,
+        )
+    return None
+
+
+def _inputs(cr: Object, spec: Spec, observed: Observed) -> str:
+    names = dict.fromkeys(named.name for named in specs.references(spec))
+    versions = []
+    for name in names:
+        meta = observed.objects.get(Ref(SECRET, cr["metadata"]["namespace"], name), {}).get("metadata") or {}
+        versions.append((name, str(meta.get("uid")), str(meta.get("resourceVersion"))))
+    versions.append((spec.store.url, str(spec.store.endpoint), spec.store.region))
+    return hashlib.sha256(repr(versions).encode()).hexdigest()[:16]

@@ -1,0 +1,303 @@
+"""Reading a Backup's spec: defaults, where the store is, and what only we can refuse.
+
+The CRD refuses most of it at the door as well; this holds for what was stored before its rules were there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+
+from kindling.kinds import reasons
+from kindling.kinds.base import Problem
+from kindling.kube.resources import Object, ResourceType
+
+GROUP = "database.technotuesday.io"
+GROUPS = (GROUP, "database.db.example.com")
+"""The groups of Postgresql, the default first."""
+
+FULL, INCREMENTAL = "full", "incremental"
+NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
+DURATION = re.compile(r"([1-9][0-9]{0,3})([mhdw])")
+_SECONDS = {"m": 60, "h": 3600, "d": 86400, "w": 604800}
+DEFAULT_REGION = "us-east-1"
+DEFAULT_MAX_AGE = 35 * 86400
+DEFAULT_FULLS = 2
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://")
+_TARGET = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])((?:/[A-Za-z0-9!_.*()-]+)*)/?")
+_ENDPOINT = re.compile(r"https?://[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?")
+
+
+class Reference(NamedTuple):
+    """A key of a Secret, and the field that names it."""
+
+    field: str
+    name: str
+    key: str
+
+
+class Store(NamedTuple):
+    """Where backups go; `host` without a scheme."""
+
+    url: str
+    bucket: str
+    prefix: str
+    endpoint: str | None
+    host: str
+    port: int
+    tls: bool
+    region: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verify:
+    """What a verify run checks, and when; `max_age` in seconds."""
+
+    schedule: str | None
+    amcheck: str
+    queries: Sequence[Mapping[str, str]]
+    max_age: int
+    size: str | None
+    storage_class: str | None
+    resources: Object | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Access:
+    """A store, and the Secrets that open it; `field` is the one of the resource that all of it is in."""
+
+    field: str
+    store: Store
+    credentials: str
+    ca: Reference | None
+    passphrase: Reference | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spec(Access):
+    """A spec with its defaults; `retention` as pgBackRest has it."""
+
+    database: str
+    database_type: ResourceType
+    kind: str
+    full_every: int | None
+    schedule: str | None
+    time_zone: str
+    suspended: bool
+    immediate: bool
+    retention: tuple[str, int]
+    verify: Verify | None
+
+
+ACCESS_KEY, SECRET_KEY = "accessKeyId", "secretAccessKey"
+"""The keys of the Secret that spec.credentialsSecretRef names."""
+
+
+def database_type(group: str) -> ResourceType:
+    return ResourceType(group, "v1", "Postgresql", "postgresqls")
+
+
+DATABASE_TYPES = tuple(map(database_type, GROUPS))
+
+
+def read(cr: Object) -> Spec:
+    """Total over what the CRD admits."""
+    spec = cr.get("spec") or {}
+    reference, verify, retention = (spec.get(name) or {} for name in ("databaseRef", "verify", "retention"))
+    full_every = _seconds(spec.get("fullEvery"))
+    incremental = spec.get("type") == INCREMENTAL
+    return Spec(
+        **vars(access(spec, field="spec")),
+        database=str(reference.get("name") or ""),
+        database_type=database_type(str(reference.get("group") or GROUP)),
+        kind=INCREMENTAL if incremental else FULL,
+        full_every=full_every if incremental else None,
+        schedule=spec.get("schedule"),
+        time_zone=str(spec.get("timeZone") or "Etc/UTC"),
+        suspended=spec.get("suspend") is True,
+        immediate=spec.get("immediate") is not False,
+        retention=("time", max(1, (_seconds(retention["window"]) or 0) // 86400))
+        if retention.get("window")
+        else ("count", int(retention.get("full") or DEFAULT_FULLS)),
+        verify=_verify(verify) if spec.get("verify") is not None else None,
+    )
+
+
+def access(given: Object, *, field: str) -> Access:
+    """Reads `targetURL`, `endpointURL`, `region`, `credentialsSecretRef`, `caSecretRef` and `encryption`."""
+    encryption = given.get("encryption") or {}
+    return Access(
+        field=field,
+        store=_store(given),
+        credentials=str((given.get("credentialsSecretRef") or {}).get("name") or ""),
+        ca=_reference(f"{field}.caSecretRef", given.get("caSecretRef"), key="ca.crt"),
+        passphrase=_reference(
+            f"{field}.encryption.passphraseSecretRef",
+            encryption.get("passphraseSecretRef"),
+            key="passphrase",
+        ),
+    )
+
+
+def validate(cr: Object) -> Problem | None:
+    """The first thing that cannot work, with field, value and remedy."""
+    spec, name = cr.get("spec") or {}, cr["metadata"]["name"]
+    message = None
+    if NAME.fullmatch(name) is None:
+        message = (
+            f"metadata.name {name!r} must be at most 40 of a-z, 0-9 and '-', starting with a letter: its "
+            "runs bear it. Create the resource under another name."
+        )
+    message = message or wrong_store(spec, field="spec") or _own_secret(cr) or _wrong_times(spec)
+    return Problem(reason=reasons.INVALID_SPEC, message=message) if message else None
+
+
+def wrong_store(given: Object, *, field: str) -> str | None:
+    """What is wrong with the store's URL or address."""
+    url, endpoint = str(given.get("targetURL") or ""), given.get("endpointURL")
+    scheme = _SCHEME.match(url)
+    if scheme is None or scheme[1] != "s3":
+        return (
+            f"{field}.targetURL {url!r} is not of a store that is supported: use s3://BUCKET/PREFIX; other "
+            f"stores that speak S3 have their address in {field}.endpointURL."
+        )
+    if _TARGET.fullmatch(url) is None or "/." in url:
+        return (
+            f"{field}.targetURL {url!r} is no bucket with a prefix: use s3://BUCKET/PREFIX, with letters, "
+            "digits and hyphens."
+        )
+    if endpoint is not None and (
+        _ENDPOINT.fullmatch(str(endpoint)) is None or not 0 < _store(given).port < 65536
+    ):
+        return (
+            f"{field}.endpointURL {endpoint!r} is no address of a store: use https://HOST or "
+            "https://HOST:PORT."
+        )
+    return None
+
+
+class OwnSecrets(NamedTuple):
+    """The Secrets that are made: of the key pair, of backup runs, of verify runs, of the archiver."""
+
+    pair: str
+    backup: str
+    verify: str
+    archive: str
+
+
+def own_secrets(cr: Object) -> OwnSecrets:
+    name, database = cr["metadata"]["name"], ((cr.get("spec") or {}).get("databaseRef") or {}).get("name")
+    return OwnSecrets(f"{name}-tls", f"{name}-backup", f"{name}-verify", f"{database or ''}-archive")
+
+
+def _own_secret(cr: Object) -> str | None:
+    for named in references(read(cr)):
+        if named.name in own_secrets(cr):
+            return (
+                f"{named.field}.name {named.name!r} names a Secret that is made from this resource: refer "
+                "to one of your own."
+            )
+    return None
+
+
+def _wrong_times(spec: Object) -> str | None:
+    verify = spec.get("verify") or {}
+    zone = spec.get("timeZone")
+    for field, schedule in (
+        ("spec.schedule", spec.get("schedule")),
+        ("spec.verify.schedule", verify.get("schedule")),
+    ):
+        try:
+            if schedule is not None and next_time(str(schedule), "UTC", datetime(2000, 1, 1)) is None:
+                raise ValueError("no such day ever comes")
+        except ValueError as error:
+            return (
+                f"{field} {schedule!r} is no schedule ({error}): write minute, hour, day of month, month and "
+                "day of week, `0 3 * * 0` for Sundays at three."
+            )
+    try:
+        ZoneInfo(str(zone or "UTC"))
+    except (ValueError, OSError, KeyError):
+        return (
+            f"spec.timeZone {zone!r} is not known: use a name of the tz database, Europe/Berlin for one, or "
+            "leave it out for UTC."
+        )
+    return None
+
+
+def next_time(schedule: str, zone: str, now: datetime) -> datetime | None:
+    """When it comes next.
+
+    :raises ValueError: for what is no schedule, or no zone.
+    """
+    if len(schedule.split()) != 5:
+        raise ValueError("five fields are needed")
+    try:
+        local = now.astimezone(ZoneInfo(zone)) if now.tzinfo is not None else now
+        found: datetime | None = next(CronSim(schedule, local), None)
+    except (CronSimError, OSError, KeyError) as error:
+        raise ValueError(str(error)) from None
+    return found
+
+
+def references(given: Access) -> list[Reference]:
+    """The keys of Secrets that must be there."""
+    field = f"{given.field}.credentialsSecretRef"
+    found = [Reference(field, given.credentials, key) for key in (ACCESS_KEY, SECRET_KEY)]
+    return found + [each for each in (given.ca, given.passphrase) if each is not None]
+
+
+def _reference(field: str, given: Object | None, *, key: str) -> Reference | None:
+    name = (given or {}).get("name")
+    return Reference(field, str(name), str((given or {}).get("key") or key)) if name else None
+
+
+def _store(spec: Object) -> Store:
+    url, endpoint = str(spec.get("targetURL") or ""), spec.get("endpointURL")
+    region = str(spec.get("region") or DEFAULT_REGION)
+    found = _TARGET.fullmatch(url)
+    bucket, prefix = (found[1], found[2]) if found else ("", "")
+    try:
+        parts = urlsplit(str(endpoint or f"https://s3.{region}.amazonaws.com"))
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        parts, host, port = urlsplit("https:"), "", 65536
+    tls = parts.scheme != "http"
+    return Store(
+        url=url.rstrip("/"),
+        bucket=bucket,
+        prefix=prefix.rstrip("/"),
+        endpoint=str(endpoint) if endpoint else None,
+        host=host,
+        port=port or (443 if tls else 80),
+        tls=tls,
+        region=region,
+    )
+
+
+def _verify(given: Object) -> Verify:
+    storage = given.get("storage") or {}
+    return Verify(
+        schedule=given.get("schedule"),
+        amcheck=str(given.get("amcheck") or "Heap"),
+        queries=[
+            {name: str(query.get(name) or "") for name in ("database", "sql", "expect")}
+            for query in given.get("queries") or ()
+        ],
+        max_age=_seconds(given.get("maxAge")) or DEFAULT_MAX_AGE,
+        size=storage.get("size"),
+        storage_class=storage.get("storageClassName"),
+        resources=given.get("resources"),
+    )
+
+
+def _seconds(given: object) -> int | None:
+    found = DURATION.fullmatch(str(given or ""))
+    return int(found[1]) * _SECONDS[found[2]] if found else None

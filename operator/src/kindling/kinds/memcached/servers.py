@@ -1,0 +1,68 @@
+"""The ConfigMap NAME-servers: where the ready caches are, as applications, other tools and memcached read it.
+
+Its keys are those of servicebinding.io as far as they go. It is no Secret, for nothing in it is secret.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from kindling.kinds.base import Child, Observed
+from kindling.kinds.memcached.observation import Endpoint
+from kindling.kinds.memcached.spec import Spec
+from kindling.kinds.metadata import child_metadata
+from kindling.kube.resources import CONFIG_MAP, Object, Ref, ResourceType
+
+PROXY = """\
+-- For `memcached -o proxy_config=FILE`: each key on one of the caches, which are read again on SIGHUP.
+function mcp_config_pools()
+  return mcp.pool({{
+{backends}
+  }})
+end
+
+function mcp_config_routes(pool)
+  local route = mcp.funcgen_new()
+  local handle = route:new_handle(pool)
+  route:ready({{ f = function(context)
+    return function(request) return context:enqueue_and_wait(request, handle) end
+  end }})
+  mcp.attach(mcp.CMD_ANY_STORAGE, route)
+end
+"""
+
+
+def name_of(cr: Object) -> str:
+    return f"{cr['metadata']['name']}-servers"
+
+
+def build(
+    type: ResourceType, cr: Object, spec: Spec, endpoints: Sequence[Endpoint], observed: Observed
+) -> list[Child]:
+    """Made with the first cache that is ready. While none is, it stays as it is.
+
+    So whoever mounts it starts once there is a cache, and never reads an empty list.
+    """
+    meta = cr["metadata"]
+    metadata = child_metadata(type, cr, name=name_of(cr))
+    if endpoints:
+        return [Child(type=CONFIG_MAP, body={"metadata": metadata, "data": _data(cr, spec, endpoints)})]
+    known = Ref(CONFIG_MAP, meta["namespace"], name_of(cr)) in observed.objects
+    return [Child(type=CONFIG_MAP, body={"metadata": metadata}, frozen=True)] if known else []
+
+
+def _data(cr: Object, spec: Spec, endpoints: Sequence[Endpoint]) -> dict[str, str]:
+    listed = [{"host": endpoint.host, "port": endpoint.port} for endpoint in endpoints]
+    backends = [
+        f'    mcp.backend("{endpoint.text}", "{endpoint.host}", {endpoint.port}),' for endpoint in endpoints
+    ]
+    return {
+        "type": "memcached",
+        "provider": "kindling",
+        "host": f"{cr['metadata']['name']}.{cr['metadata']['namespace']}.svc",
+        "port": str(spec.port),
+        "servers": "".join(f"{endpoint.text}\n" for endpoint in endpoints),
+        "servers.json": json.dumps(listed),
+        "proxy.lua": PROXY.format(backends="\n".join(backends)),
+    }

@@ -1,0 +1,103 @@
+"""What each cache says of itself: `stats`, asked of every ready Pod, and the figures made of the answers.
+
+Only what is asked and what is made of it: `kindling.prober` asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+
+from kindling.kinds.base import ExternalResult, Observed, Probe
+from kindling.kinds.memcached import observation
+from kindling.kinds.memcached.spec import Spec
+from kindling.kube.resources import Object, ResourceType
+
+HITS, MISSES, EVICTIONS, ITEMS, BYTES = COUNTERS = (
+    "get_hits",
+    "get_misses",
+    "evictions",
+    "curr_items",
+    "bytes",
+)
+"""The lines of `stats` that are read."""
+MOST = 2**53 - 1
+"""Of any figure: what every reader of JSON reads as it is written."""
+LONGEST_MESSAGE = 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatsRequest:
+    """memcached's `stats`. The facts of a result are COUNTERS, each a number of 0 to MOST."""
+
+    namespace: str
+    host: str
+    port: int
+    pod: str = ""
+
+
+def probes(type: ResourceType, cr: Object, spec: Spec, observed: Observed) -> dict[str, Probe]:
+    """By the Pod's name. A container that has restarted counts from 0, so it is asked at once."""
+    if not spec.statistics:
+        return {}
+    return {
+        pod["metadata"]["name"]: Probe(
+            cache_key=_key(pod, endpoint),
+            request=StatsRequest(
+                namespace=cr["metadata"]["namespace"],
+                host=endpoint.host,
+                port=endpoint.port,
+                pod=pod["metadata"]["name"],
+            ),
+            background=True,
+        )
+        for pod, endpoint in observation.ready(type, cr, observed)
+    }
+
+
+def statistics(type: ResourceType, cr: Object, spec: Spec, observed: Observed) -> Object | None:
+    """status.statistics; the last one stays until every ready cache has answered or failed to.
+
+    Then a new leader, or a new Pod, does not make it go and come back.
+    """
+    asked = probes(type, cr, spec, observed)
+    if not asked:
+        return None
+    results = {name: observed.result(name, probe.cache_key) for name, probe in asked.items()}
+    if any(result is None for result in results.values()):
+        known: Object | None = (cr.get("status") or {}).get("statistics")
+        return known
+    return _made({name: result for name, result in results.items() if result is not None})
+
+
+def _made(results: Mapping[str, ExternalResult]) -> Object:
+    """`results` by the Pods' names, in their order."""
+    said = [result.facts for result in results.values() if result.ok]
+    total = {name: min(MOST, sum(facts.get(name, 0) for facts in said)) for name in COUNTERS}
+    made: Object = {"servers": len(said)}
+    if said:
+        made |= {
+            "items": rounded(total[ITEMS]),
+            "bytes": rounded(total[BYTES]),
+            "evictions": rounded(total[EVICTIONS]),
+        }
+    if gets := total[HITS] + total[MISSES]:
+        made["hitRatioPercent"] = 100 * total[HITS] // gets
+    failures = [result.message for result in results.values() if not result.ok]
+    if failures:
+        made["message"] = failures[0][:LONGEST_MESSAGE]
+    return made
+
+
+def rounded(count: int) -> int:
+    """Its first two digits, for each other value is a write: 1,234,567 is 1,200,000."""
+    unit: int = 10 ** max(0, len(str(count)) - 2)
+    return count // unit * unit
+
+
+def _key(pod: Object, endpoint: observation.Endpoint) -> Hashable:
+    starts = tuple(
+        (item.get("name"), item.get("restartCount"), item.get("containerID"))
+        for item in pod["status"].get("containerStatuses") or ()
+    )
+    return pod["metadata"].get("uid"), endpoint, starts

@@ -1,0 +1,124 @@
+"""Continuous archiving: what a server has beside it once a Backup has made the Secret NAME-archive.
+
+A second container that serves pgBackRest to the Backup's runs, and the parameters with which PostgreSQL hands
+each segment of its log to pgBackRest. Without that Secret, nothing of it is in any child.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kindling.kinds import pod_security
+from kindling.kinds.base import Child, Observed
+from kindling.kinds.metadata import INSTANCE_LABEL, KIND_LABEL
+from kindling.kinds.postgresql.initdb import MOUNT
+from kindling.kinds.postgresql.started import SOCKETS
+from kindling.kube.resources import SECRET, Object, Ref
+
+BACKUP = "backup.database.technotuesday.io"
+"""The kind whose resources make the Secret."""
+
+STORE_PORT = "kindling.dev/store-port"
+"""Annotation of the Secret: the port of the store, which the server is let out to."""
+
+NAME = "archiver"
+FILES = "/etc/kindling/archive"
+CONFIG_FILE = "pgbackrest.conf"
+PORT = 8432
+STANZA = "main"
+TIMEOUT_SECONDS = 45
+"""How long a segment is written to before it is handed over, so that with its upload it is no minute."""
+
+PARAMETERS: Mapping[str, str] = {
+    "archive_command": f"pgbackrest --config={FILES}/{CONFIG_FILE} --stanza={STANZA} archive-push %p",
+    "archive_mode": "on",
+    "archive_timeout": f"{TIMEOUT_SECONDS}s",
+}
+DNS_PORT = 53
+INIT = ["tini", "--"]
+"""Process 1 of the server's container.
+
+pgBackRest uploads in a process that outlives `archive_command`. As process 1, PostgreSQL would be its parent,
+and take its exit status, for any error of the store, for the crash of one of its own processes: it would drop
+all sessions, and recover.
+"""
+
+
+class Archiver(NamedTuple):
+    """The Backup that archives this server, and the port of its store."""
+
+    backup: str
+    store_port: int
+
+
+def secret_name(cr: Object) -> str:
+    return f"{cr['metadata']['name']}-archive"
+
+
+def find(cr: Object, observed: Observed) -> Archiver | None:
+    """None for a Secret that no Backup owns: anybody may make one of that name."""
+    found = observed.watched.get(Ref(SECRET, cr["metadata"]["namespace"], secret_name(cr)))
+    meta = (found or {}).get("metadata") or {}
+    labels = meta.get("labels") or {}
+    port = str((meta.get("annotations") or {}).get(STORE_PORT) or "")
+    if labels.get(KIND_LABEL) != BACKUP or not labels.get(INSTANCE_LABEL) or "deletionTimestamp" in meta:
+        return None
+    if not port.isdecimal() or not 0 < int(port) < 65536 or (cr.get("spec") or {}).get("image"):
+        return None  # another image need not have pgBackRest
+    return Archiver(backup=labels[INSTANCE_LABEL], store_port=int(port))
+
+
+def parameters(archiver: Archiver | None) -> dict[str, str]:
+    return dict(PARAMETERS) if archiver is not None else {}
+
+
+def pod(spec: Object, cr: Object) -> Object:
+    """The Pod's spec with the archiver in it: its container, its files, and those for `archive_command`."""
+    server, *others = spec["containers"]
+    files = {"name": "archive", "mountPath": FILES, "readOnly": True}
+    archiver = {
+        "name": NAME,
+        "image": server["image"],
+        "imagePullPolicy": server["imagePullPolicy"],
+        "command": ["pgbackrest", f"--config={FILES}/{CONFIG_FILE}", "server"],
+        "ports": [{"name": NAME, "containerPort": PORT, "protocol": "TCP"}],
+        "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "512Mi"}},
+        "securityContext": pod_security.CONTAINER,
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [
+            {"name": "data", "mountPath": MOUNT},
+            files,
+            {"name": "tmp", "mountPath": "/tmp"},
+            {"name": "sockets", "mountPath": SOCKETS},
+        ],
+    }
+    server = {
+        **server,
+        "command": [*INIT, *server["command"]],
+        "volumeMounts": [*server["volumeMounts"], files],
+    }
+    source = {"name": "archive", "secret": {"secretName": secret_name(cr), "defaultMode": 0o440}}
+    return {
+        **spec,
+        "containers": [server, archiver, *others],
+        "volumes": [*spec["volumes"], source],
+    }
+
+
+def service(child: Child) -> Child:
+    """The Service with the archiver's port."""
+    port = {"name": NAME, "port": PORT, "targetPort": NAME, "protocol": "TCP"}
+    spec = child.body["spec"]
+    return Child(type=child.type, body={**child.body, "spec": {**spec, "ports": [*spec["ports"], port]}})
+
+
+def network(child: Child, archiver: Archiver) -> Child:
+    """The NetworkPolicy that lets the Backup's runs in, and the log out to the store."""
+    runs = {"podSelector": {"matchLabels": {INSTANCE_LABEL: archiver.backup, KIND_LABEL: BACKUP}}}
+    ingress = {"from": [runs], "ports": [{"port": PORT, "protocol": "TCP"}]}
+    names = {"ports": [{"port": DNS_PORT, "protocol": protocol} for protocol in ("UDP", "TCP")]}
+    store = {"ports": [{"port": archiver.store_port, "protocol": "TCP"}]}
+    spec = child.body["spec"]
+    opened = {**spec, "ingress": [*spec["ingress"], ingress], "egress": [names, store]}
+    return Child(type=child.type, body={**child.body, "spec": opened})

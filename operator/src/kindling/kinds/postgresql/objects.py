@@ -1,0 +1,302 @@
+"""The roles and databases of the spec on the server: what is asked for, and what the status says of each.
+
+They are a member of their own beside `login.SERVER`, whose action comes first. `kindling.prober.objects`
+carries it out: there one query reads all of them, and only what differs costs a statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+from kindling.kinds import reasons
+from kindling.kinds.base import ExternalAction, ExternalResult, Observed, Probe, Problem
+from kindling.kinds.postgresql import databases, login, roles
+from kindling.kinds.postgresql.login import Login
+from kindling.kinds.postgresql.observation import find_pod, is_stopped
+from kindling.kinds.postgresql.spec import user_of
+from kindling.kube.resources import SECRET, Object, Ref
+
+OBJECTS = "objects"
+"""The member: all roles and databases of the spec."""
+COMPARED_SECONDS = 600.0
+"""How old an answer may be before the server is compared with the spec again."""
+MORE_SECONDS, RETRY_SECONDS = 0.2, 60.0
+"""When the rest of a long list follows, and when what the server rejected is retried."""
+LONGEST_MESSAGE = 300
+"""Characters of what the server says of one item."""
+MOST_DROPPED = 200
+"""Of each list at once; with the 200 of the spec, the status has as many entries as the CRD admits."""
+LONGEST_ENTRY_MESSAGE = 1024
+"""What the CRD admits as a message in an entry of the status."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Objects:
+    """Make these roles and databases so, as `superuser`, and drop those that have left the spec.
+
+    A role is a mapping of `name`, `login`, `member_of`, `connection_limit` and `password` (None: as it is); a
+    database one of the fields of `databases.Database` with its `made` and `contents`, and `look`: its
+    extensions are not known, so they are to be read. What the operator has not made is left as it is, and so
+    is data of another system identifier. Without `apply` nothing is changed, only compared.
+    """
+
+    host: str
+    port: int
+    namespace: str
+    pod: str
+    superuser: str
+    superuser_password: str | None = field(repr=False)
+    identifier: str | None
+    default_user: str
+    roles: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
+    databases: tuple[Mapping[str, Any], ...] = ()
+    drop_roles: tuple[str, ...] = ()
+    drop_databases: tuple[str, ...] = ()
+    apply: bool = True
+    cache_key: Hashable
+    check: ClassVar[bool] = False
+
+
+def desired(cr: Object, observed: Observed, server: Login | None) -> Objects | None:
+    """None where nothing is wanted of roles and databases, or the server cannot be asked yet."""
+    listed, made = roles.read(cr), databases.read(cr)
+    dropped = {what: dropped_of(cr, what) for what in ("roles", "databases")}
+    pod = find_pod(cr, observed)
+    if server is None or pod is None or not (listed or made or any(dropped.values())):
+        return None
+    usable = [role for role in listed if roles.problem(role, cr, observed) is None]
+    passwords = {role.name: roles.password_of(role, cr, observed) for role in usable if role.login}
+    # A login whose Secret is not made yet waits for it.
+    usable = [role for role in usable if not role.login or passwords[role.name]]
+    prints = tuple(login.fingerprint(passwords.get(role.name) or "") for role in usable)
+    return Objects(
+        host=server.host,
+        port=server.port,
+        namespace=server.namespace,
+        pod=server.pod,
+        superuser=server.superuser,
+        superuser_password=server.superuser_password,
+        identifier=server.identifier,
+        default_user=server.user,
+        roles=tuple(
+            {
+                "name": role.name,
+                "login": role.login,
+                "member_of": list(role.member_of),
+                "connection_limit": role.connection_limit,
+                "password": passwords.get(role.name),
+            }
+            for role in usable
+        ),
+        databases=tuple(_wanted(database, cr) for database in made),
+        drop_roles=tuple(dropped["roles"]),
+        drop_databases=tuple(dropped["databases"]),
+        apply=server.provision,
+        cache_key=(
+            cr["metadata"]["uid"],
+            pod["metadata"]["uid"],
+            login.starts(pod),
+            server.provision,
+            tuple(usable),
+            prints,
+            made,
+            tuple(sorted(dropped["roles"])),
+            tuple(sorted(dropped["databases"])),
+        ),
+    )
+
+
+def _wanted(database: databases.Database, cr: Object) -> dict[str, Any]:
+    known = {
+        item.get("name") for item in _known(cr, "databases").get(database.name, {}).get("extensions") or ()
+    }
+    return {
+        "name": database.name,
+        "owner": database.owner,
+        "encoding": database.encoding,
+        "collation": database.collation,
+        "icu_locale": database.icu_locale,
+        "extensions": [list(pair) for pair in database.extensions],
+        "schemas": [list(pair) for pair in database.schemas],
+        "made": database.made,
+        "contents": database.contents,
+        "look": not {name for name, _ in database.extensions} <= known,
+    }
+
+
+def dropped_of(cr: Object, what: str) -> list[str]:
+    """The names of those that the spec had with `reclaimPolicy: Delete` and has no more, by the status.
+
+    At most MOST_DROPPED: what is cut off stays on the server, which is the safe side.
+    """
+    present = {item["name"] for item in (cr.get("spec") or {}).get(what) or ()}
+    left = [
+        name
+        for name, item in _known(cr, what).items()
+        if item.get("reclaimPolicy") == "Delete"
+        and name not in present
+        and name != user_of(cr)
+        and not roles.reserved(name)
+    ]
+    return left[:MOST_DROPPED]
+
+
+def probes(wanted: Objects | None, observed: Observed) -> dict[str, Probe]:
+    """None that is repeated: the answer is kept, and a paused resource is compared once."""
+    if wanted is None or (wanted.apply and not _is_applied(wanted, observed)):
+        return {}
+    return {OBJECTS: Probe(cache_key=wanted.cache_key, request=replace(wanted, apply=False), once=True)}
+
+
+def external_actions(wanted: Objects | None, observed: Observed) -> list[ExternalAction]:
+    """`apply`, until all is as wanted, and once its answer is old."""
+    if wanted is None or not wanted.apply or _is_applied(wanted, observed):
+        return []
+    return [ExternalAction(name="apply", member=OBJECTS, cache_key=wanted.cache_key, request=wanted)]
+
+
+def _is_applied(wanted: Objects, observed: Observed) -> bool:
+    known = observed.results.get(OBJECTS)
+    if known is None or known.cache_key != wanted.cache_key or not known.result.ok:
+        return False
+    return (observed.now - known.at).total_seconds() < COMPARED_SECONDS
+
+
+def applied_roles(wanted: Objects | None, observed: Observed) -> set[str]:
+    """The roles that the server is known to have as they are wanted, with their passwords."""
+    result = observed.result(OBJECTS, wanted.cache_key) if wanted is not None else None
+    if wanted is None or result is None or not (result.ok or "roles" in result.facts):
+        return set()
+    return {role["name"] for role in wanted.roles} - set(_facts(result, "roles"))
+
+
+def status(cr: Object, observed: Observed, result: ExternalResult | None) -> Object:
+    """status.roles and status.databases, each left out where it is empty."""
+    found: Object = {}
+    # While nobody can be asked, what was said before holds for what was not edited, and of a stopped server.
+    current = (cr.get("status") or {}).get("observedGeneration") == cr["metadata"].get("generation")
+    holds = current or is_stopped(cr, observed)
+    listed = [
+        _entry(
+            cr,
+            "roles",
+            role.name,
+            result,
+            delete=role.delete,
+            problem=roles.problem(role, cr, observed),
+            holds=holds,
+        )
+        | _binding(cr, observed, role)
+        for role in roles.read(cr)
+    ]
+    made = [
+        _entry(cr, "databases", database.name, result, delete=database.delete, holds=holds)
+        | _extensions(cr, database, result)
+        for database in databases.read(cr)
+    ]
+    for what, items in (("roles", listed), ("databases", made)):
+        left = [] if _answered(result) and result is not None and result.ok else dropped_of(cr, what)
+        gone = [
+            _entry(cr, what, name, result, delete=True, holds=holds)
+            for name in left
+            if not _answered(result) or name in _facts(result, what)
+        ]
+        if items or gone:
+            found[what] = [*items, *gone]
+    return found
+
+
+def _entry(
+    cr: Object,
+    what: str,
+    name: str,
+    result: ExternalResult | None,
+    *,
+    delete: bool,
+    holds: bool,
+    problem: Problem | None = None,
+) -> Object:
+    known = _known(cr, what).get(name) or {}
+    reason, message = reasons.RECONCILING, ""
+    if problem is not None:
+        reason, message = problem.reason, problem.message
+    elif _answered(result):
+        reason, message = _facts(result, what).get(name) or (reasons.APPLIED, "")
+    elif holds and known.get("reason"):
+        reason, message = str(known["reason"]), str(known.get("message") or "")
+    entry: Object = {
+        "name": name,
+        "ready": reason == reasons.APPLIED,
+        "reason": reason,
+        "reclaimPolicy": "Delete" if delete else "Retain",
+    }
+    return {**entry, "message": message[:LONGEST_ENTRY_MESSAGE]} if message else entry
+
+
+def _binding(cr: Object, observed: Observed, role: roles.Role) -> Object:
+    name = roles.secret_name(cr, role)
+    there = role.login and Ref(SECRET, cr["metadata"]["namespace"], name) in observed.objects
+    return {"binding": {"name": name}} if there else {}
+
+
+def _extensions(cr: Object, database: databases.Database, result: ExternalResult | None) -> Object:
+    """The versions that the server has, as it last said."""
+    known = _known(cr, "databases").get(database.name) or {}
+    versions = {item.get("name"): item.get("version") for item in known.get("extensions") or ()}
+    versions |= dict((result.facts.get("extensions") or {}).get(database.name) or {}) if result else {}
+    found = [
+        {"name": name, "version": versions[name]} for name, _ in database.extensions if versions.get(name)
+    ]
+    return {"extensions": found} if found else {}
+
+
+def fault(cr: Object, observed: Observed, result: ExternalResult | None) -> Problem | None:
+    """The first item that is not as wanted, for Ready; the status has them all."""
+    for role in roles.read(cr):
+        if (problem := roles.problem(role, cr, observed)) is not None:
+            return problem
+    if result is None or result.ok or result.reason in (reasons.RECONCILING, reasons.PAUSED):
+        return None
+    return Problem(reason=result.reason, message=result.message)
+
+
+UNSETTLED = {
+    reasons.RECONCILING: "Roles and databases are made as the spec has them; wait.",
+    reasons.PAUSED: (
+        "Roles or databases on the server differ from the spec, and spec.paused keeps them so: set "
+        "spec.paused to false to reconcile them."
+    ),
+}
+"""What is said where nothing is wrong and not all is as wanted, by its reason."""
+
+
+def wants(cr: Object) -> bool:
+    """Whether the spec has any role or database, or one is to be dropped."""
+    spec = cr.get("spec") or {}
+    listed = spec.get("roles") or spec.get("databases")
+    return bool(listed or dropped_of(cr, "roles") or dropped_of(cr, "databases"))
+
+
+def retry_seconds(result: ExternalResult) -> float | None:
+    """When to go on with a long list, or to retry what the server rejected; None: neither."""
+    said = [reason for what in ("roles", "databases") for reason, _ in _facts(result, what).values()]
+    if reasons.RECONCILING in said:
+        return MORE_SECONDS
+    return RETRY_SECONDS if said else None
+
+
+def _answered(result: ExternalResult | None) -> bool:
+    """Whether the server has said how each item is: only then those that are not named are as wanted."""
+    return result is not None and (result.ok or "roles" in result.facts or "databases" in result.facts)
+
+
+def _facts(result: ExternalResult | None, what: str) -> Mapping[str, Any]:
+    """Reason and message of each item that is not as wanted."""
+    found: Mapping[str, Any] = (result.facts.get(what) or {}) if result is not None else {}
+    return found
+
+
+def _known(cr: Object, what: str) -> dict[str, Object]:
+    return {item["name"]: item for item in (cr.get("status") or {}).get(what) or () if item.get("name")}

@@ -1,0 +1,174 @@
+"""spec.roles: read, checked as far as that needs no server, their passwords and the Secret of each login.
+
+The Secret NAME-role-ROLE is to a role what NAME-binding is to the default user. A Secret whose role has left
+the spec is kept with the resource: the role may be kept too, and with it whoever logs in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from kindling.kinds import reasons
+from kindling.kinds.base import Child, Observed, Problem
+from kindling.kinds.metadata import child_metadata
+from kindling.kinds.postgresql import databases, secrets
+from kindling.kinds.postgresql.password import DEFAULT_KEY, Reference, problem_of
+from kindling.kinds.postgresql.spec import RESERVED, user_of
+from kindling.kube.resources import SECRET, Object, Ref, ResourceType
+
+UNLIMITED = -1
+POWERFUL = ("pg_execute_server_program", "pg_read_server_files", "pg_write_server_files")
+"""PostgreSQL's own roles whose members run commands in the Pod, or read and write its files."""
+NO_GROUPS = frozenset({*RESERVED, *POWERFUL, "pg_database_owner"})
+"""Of what nobody is made a member: the CRD has the same."""
+LONGEST_NAME = 63
+
+
+@dataclass(frozen=True, kw_only=True)
+class Role:
+    """One item. `connection_limit` may be UNLIMITED; `delete`: it is dropped once it leaves the spec."""
+
+    name: str
+    login: bool
+    member_of: tuple[str, ...]
+    connection_limit: int
+    reference: Reference | None
+    delete: bool
+
+    @property
+    def path(self) -> str:
+        return f"spec.roles[{self.name}]"
+
+
+def read(cr: Object) -> tuple[Role, ...]:
+    """In the order of the spec."""
+    return tuple(map(_read, (cr.get("spec") or {}).get("roles") or ()))
+
+
+def _read(item: Object) -> Role:
+    given, limit = item.get("passwordSecretRef") or {}, item.get("connectionLimit")
+    reference = Reference(given["name"], given.get("key") or DEFAULT_KEY) if given.get("name") else None
+    login = item.get("login") is True
+    return Role(
+        name=str(item["name"]),
+        login=login,
+        member_of=tuple(str(name) for name in item.get("memberOf") or ()),
+        connection_limit=UNLIMITED if limit is None else int(limit),
+        reference=reference if login else None,
+        delete=item.get("reclaimPolicy") == "Delete",
+    )
+
+
+def secret_name(cr: Object, role: Role) -> str:
+    """A role's name has letters, digits and underscores, which a Secret's name has not."""
+    return f"{_prefix(cr)}{role.name.replace('_', '-')}"
+
+
+def _prefix(cr: Object) -> str:
+    return f"{cr['metadata']['name']}-role-"
+
+
+def secret_names(cr: Object) -> list[str]:
+    """The Secrets whose content is needed: those referred to, and those that have been made."""
+    logins = [role for role in read(cr) if role.login]
+    named = [role.reference.name for role in logins if role.reference is not None]
+    return [*named, *(secret_name(cr, role) for role in logins)]
+
+
+def password_of(role: Role, cr: Object, observed: Observed) -> str | None:
+    """That of the Secret referred to, else the one in the role's own Secret, else None: not made yet."""
+    namespace, named = cr["metadata"]["namespace"], role.reference
+    if named is not None:
+        return observed.secret(namespace=namespace, name=named.name).get(named.key) or None
+    return observed.secret(namespace=namespace, name=secret_name(cr, role)).get("password") or None
+
+
+def problem(role: Role, cr: Object, observed: Observed) -> Problem | None:
+    """Why the Secret that the role refers to gives no password."""
+    if role.reference is None:
+        return None
+    namespace = cr["metadata"]["namespace"]
+    return problem_of(role.reference, observed, namespace=namespace, path=f"{role.path}.passwordSecretRef")
+
+
+def validate(cr: Object) -> Problem | None:
+    """The first item that cannot work, with field, value and remedy."""
+    name, user = cr["metadata"]["name"], user_of(cr)
+    made = {f"{name}-binding", f"{name}-superuser", f"{name}-superuser-ephemeral"}
+    message = None
+    for role in read(cr):
+        groups = [group for group in role.member_of if group in NO_GROUPS or group == role.name]
+        secret = role.reference.name if role.reference is not None else ""
+        if reserved(role.name):
+            message = f"{role.path}: PostgreSQL or Kindling keeps that name to itself: use another."
+        elif role.name == user:
+            message = (
+                f"{role.path} is the default user, whom spec.defaultUser makes: leave it out of the list."
+            )
+        elif groups:
+            message = (
+                f"{role.path}.memberOf {groups[0]!r} would give the role more than this resource may give: "
+                "leave it out."
+            )
+        elif secret in made or secret.startswith(_prefix(cr)):
+            message = (
+                f"{role.path}.passwordSecretRef.name {secret!r} names a Secret that is made from this "
+                "resource: refer to one of your own, or leave it out to have a password made."
+            )
+        if message:
+            return Problem(reason=reasons.INVALID_SPEC, message=message)
+    return None
+
+
+def reserved(name: str) -> bool:
+    """Whether no role or database of the spec may have this name."""
+    return name in RESERVED or name.startswith("pg_") or len(name.encode()) > LONGEST_NAME or "\0" in name
+
+
+def children(type: ResourceType, cr: Object, observed: Observed, *, applied: Collection[str]) -> list[Child]:
+    """A Secret for each role that logs in. `applied` are the roles that the server has as they are wanted.
+
+    The server gets a new password first: until it has it, applications go on with what they have.
+    """
+    made = []
+    for role in read(cr):
+        if not role.login:
+            continue
+        name = secret_name(cr, role)
+        bound = observed.secret(namespace=cr["metadata"]["namespace"], name=name).get("password")
+        usable = problem(role, cr, observed) is None
+        wanted = password_of(role, cr, observed) if usable else None
+        if role.reference is None:
+            wanted = wanted or observed.password(f"role {role.name}")
+        password = wanted if wanted and (role.name in applied or not bound) else bound
+        if password:
+            made.append(
+                secrets.binding(
+                    type, cr, user=role.name, password=password, name=name, database=database_of(role, cr)
+                )
+            )
+    return [*made, *_kept(type, cr, observed, but={child.ref for child in made})]
+
+
+def database_of(role: Role, cr: Object) -> str:
+    """Where its Secret leads: the first database that it owns, or a role that it is a member of does."""
+    listed = databases.read(cr)
+    for owners in ((role.name,), role.member_of):
+        for database in listed:
+            if database.owner in owners:
+                return database.name
+    return user_of(cr)
+
+
+def _kept(type: ResourceType, cr: Object, observed: Observed, *, but: Collection[Ref]) -> Sequence[Child]:
+    found = []
+    for ref, obj in observed.objects.items():
+        if ref.type != SECRET or not ref.name.startswith(_prefix(cr)) or ref in but:
+            continue
+        owners = obj["metadata"].get("ownerReferences") or ()
+        ours = any(owner.get("uid") == cr["metadata"]["uid"] for owner in owners)
+        if ours and "deletionTimestamp" not in obj["metadata"]:
+            metadata = child_metadata(type, cr, name=ref.name)
+            found.append(Child(type=SECRET, create_only=True, body={"metadata": metadata, "data": {}}))
+    return found

@@ -1,0 +1,119 @@
+"""What a PulsarConsumer does with its messages besides printing: `spec.handler`, and what a Pod needs for it.
+
+The consumer's image has the other half: `pulsar_consumer/settings.py` reads the variables, and
+`pulsar_consumer/python_handler.py` computes the same hash of the files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kindling.kinds import reasons
+from kindling.kinds.base import Observed, Problem
+from kindling.kube.resources import CONFIG_MAP, Object, Ref
+
+FILES = "/etc/kindling/handler"
+VOLUME = "handler"
+DEFAULT_PATH = "/"
+
+
+class Code(NamedTuple):
+    """Where users' Python is: a ConfigMap of the resource's namespace, and the key of its module.
+
+    `key` empty: every key is a file of that name, and the module's is `file`.
+    """
+
+    config_map: str
+    key: str
+    file: str
+
+
+def handler_of(cr: Object) -> Object:
+    found: Object = (cr.get("spec") or {}).get("handler") or {}
+    return found
+
+
+def code_of(cr: Object) -> Code | None:
+    """None for a handler that is not Python, or for none."""
+    python = handler_of(cr).get("python") or {}
+    reference = python.get("configMapRef") or {}
+    if not reference.get("name"):
+        return None
+    module = str(python.get("handler", "")).partition(":")[0]
+    return Code(str(reference["name"]), str(reference.get("key") or ""), f"{module}.py")
+
+
+def files_of(code: Code, observed: Observed, *, namespace: str) -> dict[str, bytes]:
+    """The files as the Pods have them, by name; empty where a ConfigMap or its key is missing."""
+    found = observed.config_map(namespace=namespace, name=code.config_map)
+    if not code.key:
+        return found
+    return {code.file: found[code.key]} if code.key in found else {}
+
+
+def digest(files: Mapping[str, bytes]) -> str:
+    """A hash of files by their names; a consumer computes the same of what it has."""
+    found = hashlib.sha256()
+    for name in sorted(files):
+        for part in (name.encode(), files[name]):
+            found.update(len(part).to_bytes(8, "big") + part)
+    return found.hexdigest()[:32]
+
+
+def validate(cr: Object, observed: Observed) -> Problem | None:
+    """Without its code a consumer could not start; those that run have theirs and go on."""
+    code, namespace = code_of(cr), cr["metadata"]["namespace"]
+    if code is None or code.file in files_of(code, observed, namespace=namespace):
+        return None
+    config_map = f"ConfigMap {code.config_map!r} of spec.handler.python.configMapRef"
+    if Ref(CONFIG_MAP, namespace, code.config_map) not in observed.objects:
+        wrong = f"{config_map} is not in namespace {namespace!r}: create it"
+    else:
+        wrong = f"{config_map} has no key {code.key or code.file!r}: put the code there"
+    return Problem(reason=reasons.CONFIG_MAP_NOT_FOUND, message=f"{wrong}, or refer to another one.")
+
+
+def variables(cr: Object, observed: Observed) -> dict[str, str]:
+    """The consumers' settings for it; none where they print."""
+    spec, handler = cr.get("spec") or {}, handler_of(cr)
+    python, http = handler.get("python") or {}, handler.get("http") or {}
+    found: dict[str, str] = {}
+    if (code := code_of(cr)) is not None:
+        files = files_of(code, observed, namespace=cr["metadata"]["namespace"])
+        found["PULSAR_HANDLER_PYTHON"] = str(python.get("handler", ""))
+        found["PULSAR_HANDLER_HASH"] = digest(files)
+    elif http.get("url"):
+        found["PULSAR_HANDLER_URL"] = str(http["url"]).rstrip("/") + str(http.get("path") or DEFAULT_PATH)
+    else:
+        return {}
+    retry = spec.get("retry") or {}
+    backoff = retry.get("backoff") or {}
+    asked = {
+        "PULSAR_HANDLER_TIMEOUT_SECONDS": (python or http).get("timeoutSeconds"),
+        "PULSAR_HANDLER_CONCURRENCY": (python or http).get("concurrency"),
+        "PULSAR_OUTPUT_TOPIC": (spec.get("output") or {}).get("topic"),
+        "PULSAR_DEAD_LETTER_TOPIC": (spec.get("deadLetter") or {}).get("topic"),
+        "PULSAR_RETRY_MAX_DELIVERIES": retry.get("maxDeliveries"),
+        "PULSAR_RETRY_INITIAL_SECONDS": backoff.get("initialSeconds"),
+        "PULSAR_RETRY_FACTOR": backoff.get("factor"),
+        "PULSAR_RETRY_MAX_SECONDS": backoff.get("maxSeconds"),
+    }
+    return {**found, **{name: str(value) for name, value in asked.items() if value is not None}}
+
+
+def mounts(cr: Object) -> list[Object]:
+    if code_of(cr) is None:
+        return []
+    return [{"name": VOLUME, "mountPath": FILES, "readOnly": True}]
+
+
+def volumes(cr: Object) -> list[Object]:
+    code = code_of(cr)
+    if code is None:
+        return []
+    source: Object = {"name": code.config_map, "defaultMode": 0o440}
+    if code.key:
+        source["items"] = [{"key": code.key, "path": code.file}]
+    return [{"name": VOLUME, "configMap": source}]

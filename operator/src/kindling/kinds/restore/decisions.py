@@ -1,0 +1,116 @@
+"""What a Restore keeps on record: that it was begun, what became of it, and that it is never done again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from kindling.kinds import reasons
+from kindling.kinds.backup import results
+from kindling.kinds.backup.archive import moment
+from kindling.kinds.backup.results import FAILED, RUNNING, SUCCEEDED
+from kindling.kinds.base import Observed
+from kindling.kinds.conditions import rfc3339
+from kindling.kinds.restore.situation import Situation, default_user
+from kindling.kube.resources import JOB, Object, Ref
+
+RESTORING, RESTORED, COMPLETED, GAVE_UP = "Restoring", "Restored", "Completed", "Failed"
+"""The phases. In RESTORED the data is there, and the Postgresql is about to be made."""
+
+DURABLE = (
+    "phase", "attempt", "source", "startedAt", "stoppedAt", "backupId", "reachedLSN", "reachedTime",
+    "restoreDuration", "failure",
+)  # fmt: skip
+# Another attempt has the same outcome.
+_FINAL = frozenset({
+    reasons.TARGET_NOT_REACHED, reasons.TARGET_TOO_EARLY, reasons.REPOSITORY_OF_ANOTHER_DATABASE,
+    reasons.IMAGE_WITHOUT_PGBACKREST, reasons.WAL_GAP,
+})  # fmt: skip
+RETRY_SECONDS, MOST_RETRY_SECONDS, MOST_DOUBLINGS = 30.0, 1800.0, 10
+
+
+def phase_of(cr: Object) -> str | None:
+    found: str | None = (cr.get("status") or {}).get("phase")
+    return found
+
+
+def job_name(cr: Object, attempt: int) -> str:
+    return f"{cr['metadata']['name']}-restore-{attempt}"
+
+
+def decide(cr: Object, observed: Observed, situation: Situation) -> dict[str, Any]:
+    """The new values of what changes; None removes a field."""
+    phase, now = phase_of(cr), rfc3339(observed.now)
+    if phase is None:
+        if situation.problem is not None:
+            return {}
+        source: Object = {
+            "systemIdentifier": situation.data["systemIdentifier"],
+            "defaultUser": default_user(situation.data),
+            **{
+                name: situation.data[name]
+                for name in ("size", "timeline", "settings")
+                if name in situation.data
+            },
+        }
+        return {"phase": RESTORING, "attempt": 1, "source": source, "startedAt": now}
+    if phase == RESTORED and situation.made:
+        return {"phase": COMPLETED}
+    if phase != RESTORING:
+        return {}
+    attempt = attempt_of(cr)
+    if has_failed(cr):
+        return {"attempt": attempt + 1} if wait(cr, observed) <= 0 else {}
+    entry = _ended(cr, observed, attempt)
+    return {} if entry is None else _outcome(entry, attempt)
+
+
+def _outcome(entry: Object, attempt: int) -> dict[str, Any]:
+    if entry["phase"] == SUCCEEDED:
+        found: Object = {name: entry.get(name) for name in ("backupId", "reachedLSN", "reachedTime")}
+        duration = {"restoreDuration": entry.get("seconds")}
+        return {"phase": RESTORED, "stoppedAt": entry["stoppedAt"], "failure": None, **found, **duration}
+    failure = {name: entry[name] for name in ("reason", "message")}
+    failure |= {"attempt": attempt, "at": entry["stoppedAt"]}
+    if entry["reason"] in _FINAL:
+        return {"phase": GAVE_UP, "stoppedAt": entry["stoppedAt"], "failure": failure}
+    return {"failure": failure}
+
+
+def attempt_of(cr: Object) -> int:
+    """The number of the attempt that it is at, from 1 on."""
+    return int((cr.get("status") or {}).get("attempt") or 1)
+
+
+def has_failed(cr: Object) -> bool:
+    """Whether the attempt that it is at is over, and there is to be another."""
+    return ((cr.get("status") or {}).get("failure") or {}).get("attempt") == attempt_of(cr)
+
+
+def wait(cr: Object, observed: Observed) -> float:
+    """The seconds until the next attempt."""
+    failure = (cr.get("status") or {}).get("failure") or {}
+    stopped = moment(failure.get("at"))
+    if stopped is None:
+        return 0.0
+    doublings = min(int(failure.get("attempt") or 1) - 1, MOST_DOUBLINGS)
+    pause = min(RETRY_SECONDS * 2**doublings, MOST_RETRY_SECONDS)
+    return (stopped + timedelta(seconds=pause) - observed.now).total_seconds()
+
+
+def _ended(cr: Object, observed: Observed, attempt: int) -> Object | None:
+    """What became of the Job of this attempt; None while that is not known, or it is not made yet."""
+    name = job_name(cr, attempt)
+    job = observed.objects.get(Ref(JOB, cr["metadata"]["namespace"], name))
+    if job is None or name not in results.jobs(cr, observed) or results.ended(job) is None:
+        return None
+    entry = results.run(name, job, observed)
+    if entry["phase"] == RUNNING:
+        return None
+    said: Mapping[str, Any] = results.result(results.pod_of(name, observed), action="restore") or {}
+    if entry["phase"] == SUCCEEDED:
+        entry["seconds"] = results.seconds(said)
+    elif entry["phase"] == FAILED:
+        entry.setdefault("message", "See the log of its Pod.")
+    return entry

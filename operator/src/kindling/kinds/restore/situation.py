@@ -1,0 +1,117 @@
+"""What a Restore finds: the Backup, the moments that it leads to, and what stands in the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kindling.kinds import reasons
+from kindling.kinds.backup import repository
+from kindling.kinds.backup import spec as backups
+from kindling.kinds.backup.archive import moment
+from kindling.kinds.backup.repository import Repository
+from kindling.kinds.base import Observed, Problem
+from kindling.kinds.metadata import MADE_BY
+from kindling.kinds.postgresql import identity
+from kindling.kinds.postgresql import spec as databases
+from kindling.kinds.restore import spec as specs
+from kindling.kinds.restore.spec import Spec
+from kindling.kube.resources import SECRET, Object, Ref, ResourceType
+
+BACKUP = ResourceType(backups.GROUP, "v1", "Backup", "backups")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Situation:
+    """`problem`: why nothing is begun. `data` is what is known of the database: its identifier and user, of a
+    Backup also size, timeline and settings. `repository` opens a source that is no Backup, where its Secrets
+    are there. `made`: the Postgresql is there, made by this resource.
+    """
+
+    spec: Spec
+    data: Object
+    repository: Repository | None
+    problem: Problem | None
+    made: bool
+
+
+def read(cr: Object, observed: Observed) -> Situation:
+    spec, namespace = specs.read(cr), cr["metadata"]["namespace"]
+    found = observed.watched.get(Ref(spec.database_type, namespace, spec.database))
+    made = found is not None and _maker(found) == cr["metadata"]["uid"]
+    status: Object = {}
+    opened = None
+    if spec.repository is not None:
+        data: Object = {
+            "systemIdentifier": specs.identifier(spec.repository),
+            "defaultUser": spec.default_user,
+        }
+        path = spec.repository.store.prefix
+        opened = repository.read(spec.repository, observed, namespace=namespace, path=path)
+        problem = repository.problem(spec.repository, observed, namespace=namespace)
+    else:
+        backup = observed.watched.get(Ref(BACKUP, namespace, spec.backup))
+        status = (backup or {}).get("status") or {}
+        data = status.get("database") or {}
+        problem = _no_backup(cr, spec, backup, observed=observed)
+    if problem is None and found is not None and not made:
+        problem = Problem(
+            reason=reasons.TARGET_EXISTS,
+            message=f"spec.databaseRef.name {spec.database!r}: a Postgresql of that name exists already; "
+            "nothing was changed. Create the Restore with another name, or delete that Postgresql.",
+        )
+    problem = problem or _out_of_reach(spec, status)
+    return Situation(spec=spec, data=data, repository=opened, problem=problem, made=made)
+
+
+def default_user(data: Object) -> str:
+    return str(data.get("defaultUser") or databases.DEFAULT_USER)
+
+
+def _maker(obj: Object) -> str | None:
+    found: str | None = (obj["metadata"].get("annotations") or {}).get(MADE_BY)
+    return found
+
+
+def _no_backup(cr: Object, spec: Spec, backup: Object | None, *, observed: Observed) -> Problem | None:
+    namespace = cr["metadata"]["namespace"]
+    field = f"spec.source.backupRef.name {spec.backup!r}"
+    if backup is None:
+        return Problem(
+            reason=reasons.BACKUP_NOT_FOUND,
+            message=f"{field}: there is no Backup of that name in namespace {namespace}. Create it, with the "
+            "targetURL of the backups.",
+        )
+    status = backup.get("status") or {}
+    identifier = str((status.get("database") or {}).get("systemIdentifier") or "")
+    opens = Ref(SECRET, namespace, specs.files_secret(cr)) in observed.watched
+    if identity.FORM.fullmatch(identifier) is None or not status.get("lastSuccessfulBackupTime") or not opens:
+        return Problem(
+            reason=reasons.BACKUP_NOT_FOUND,
+            message=f"{field} has no backup yet: wait for its first one, which begins the restore.",
+            transient=True,
+        )
+    return None
+
+
+def _out_of_reach(spec: Spec, status: Object) -> Problem | None:
+    """A time that no backup leads to, with both limits."""
+    first, last = status.get("firstRecoverabilityPoint"), status.get("latestRestorableTime")
+    wanted, earliest, latest = moment(spec.time), moment(first), moment(last)
+    if wanted is None:
+        return None
+    limits = (
+        f"The Backup leads to any moment from {first or 'its first backup'} to {last or 'its last backup'}"
+    )
+    field = f"spec.recoveryTarget.targetTime {spec.time!r}"
+    if earliest is not None and wanted < earliest:
+        return Problem(
+            reason=reasons.TARGET_TOO_EARLY,
+            message=f"{field} is before the oldest backup. {limits}; nothing was changed.",
+        )
+    if latest is not None and wanted > latest:
+        return Problem(
+            reason=reasons.TARGET_NOT_REACHED,
+            message=f"{field} is not in the archive yet. {limits}; nothing was changed. It begins by itself "
+            "once the archive has that moment.",
+        )
+    return None

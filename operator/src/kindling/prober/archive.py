@@ -1,0 +1,81 @@
+"""How far a PostgreSQL server's archive is: one login of the superuser, one question."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import psycopg
+
+from kindling.kinds import reasons
+from kindling.kinds.backup.archive import SETTINGS, ArchiveRequest
+from kindling.kinds.base import ExternalResult
+from kindling.prober.postgres import FAILURES
+from kindling.prober.sessions import (
+    CONNECT_SECONDS,
+    Address,
+    LoginRejected,
+    UnsafeAuthentication,
+    fetch,
+    session,
+    summary,
+)
+
+# A segment's status file keeps the time at which the segment was full, when `.ready` becomes `.done`. Of a
+# segment that is gone by now, its upload was at the latest when the server says.
+_STATE = """
+WITH status AS (SELECT name, modification FROM pg_ls_archive_statusdir()),
+     ready AS (SELECT min(modification) AS oldest, count(*) AS waiting FROM status WHERE name LIKE '%.ready'),
+     archiver AS (SELECT last_archived_wal AS wal, last_archived_time AS at FROM pg_stat_archiver)
+SELECT current_setting('archive_mode'), clock_timestamp(), pg_current_wal_lsn()::text,
+       (SELECT timeline_id FROM pg_control_checkpoint()),
+       (SELECT waiting FROM ready),
+       CASE WHEN (SELECT at FROM archiver) IS NULL THEN NULL ELSE least(
+           (SELECT at FROM archiver),
+           (SELECT modification FROM status, archiver WHERE name = left(wal, 24) || '.done'),
+           (SELECT oldest FROM ready)
+       ) END
+"""
+_SETTINGS = "SELECT name, setting FROM pg_settings WHERE name = ANY(string_to_array(%s, ','))"
+
+
+def ask(address: Address, request: ArchiveRequest) -> ExternalResult:
+    """Never raises for what a server may answer."""
+    try:
+        with session(
+            address, user=request.user, password=request.password, database="template1", quiet=True
+        ) as connection:
+            ((mode, now, lsn, timeline, waiting, until),) = fetch(connection, _STATE)
+            settings = dict(fetch(connection, _SETTINGS, ",".join(SETTINGS)))
+    except UnsafeAuthentication:
+        return _failed(request, "it requested another authentication than SCRAM-SHA-256")
+    except TimeoutError:
+        return _failed(request, f"no answer within {CONNECT_SECONDS:g} s", reason=reasons.NOT_RESPONDING)
+    except FAILURES as error:
+        said = (
+            summary(error) if isinstance(error, (psycopg.Error, LoginRejected, OSError)) else "an odd answer"
+        )
+        return _failed(request, said)
+    facts = {
+        "mode": mode,
+        "now": _text(now),
+        "lsn": lsn,
+        "timeline": timeline,
+        "waiting": waiting,
+        "archived_until": _text(until),
+        "settings": settings,
+    }
+    return ExternalResult(ok=True, facts={"archive": facts})
+
+
+def _text(moment: Any) -> str | None:
+    return moment.isoformat() if isinstance(moment, datetime) else None
+
+
+def _failed(request: ArchiveRequest, why: str, *, reason: str = reasons.LOGIN_FAILED) -> ExternalResult:
+    return ExternalResult(
+        ok=False,
+        reason=reason,
+        message=f"The server at {request.host}:{request.port} does not say how far its archive is: {why}. It "
+        f"is asked again; see `kubectl describe pod {request.pod} -n {request.namespace}`.",
+    )

@@ -1,0 +1,132 @@
+"""What a Restore says, compared with its run's own words, and with the database that it made."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from tests.cluster.claims.backup import cell, duration, moment, results, server
+from tests.cluster.claims.contract import COMMON, Claim, Evidence, KindClaims, Reported
+from tests.cluster.stack import Environment
+
+
+def gather(environment: Environment, resource: dict[str, Any]) -> Evidence:
+    """Of one that is done, whose Postgresql is there."""
+    meta, into = resource["metadata"], resource["spec"]["databaseRef"]
+    group = into.get("group", "database.technotuesday.io")
+    (run,) = results(environment, resource).values()
+    there = bool(environment.get(f"postgresqls.{group}", into["name"], "-n", meta["namespace"]))
+    identifier = "SELECT system_identifier FROM pg_control_system()"
+    done = str(run["ok"] and there)
+    return Evidence(
+        conditions={
+            "Ready": done,
+            "Available": str(run["ok"]),
+            "Progressing": "False",
+            "Degraded": str(not run["ok"]),
+        },
+        facts={
+            "run": run,
+            "identifier": server(environment, into["name"], meta["namespace"], identifier),
+            "database": _database(environment, resource),
+        },
+    )
+
+
+def _database(environment: Environment, resource: dict[str, Any]) -> dict[str, Any]:
+    """What the Backup knows of the database; of a repository alone, the user that the Restore names."""
+    spec = resource["spec"]
+    if "targetURL" in spec["source"]:
+        return {"defaultUser": spec.get("postgresql", {}).get("defaultUser", "postgres")}
+    name, namespace = spec["source"]["backupRef"]["name"], resource["metadata"]["namespace"]
+    backup = environment.get("backups.database.technotuesday.io", name, "-n", namespace)
+    known: dict[str, Any] = backup["status"]["database"]
+    return known
+
+
+def _said(field: str, name: str) -> Claim:
+    def claim(reported: Reported) -> None:
+        assert reported.status[field] == reported.facts["run"][name]
+
+    return claim
+
+
+def _time(reported: Reported) -> None:
+    if reported.facts["run"].get("reachedTime"):
+        assert moment(reported.status["reachedTime"]) == moment(reported.facts["run"]["reachedTime"])
+
+
+def _phase(reported: Reported) -> None:
+    assert reported.status["phase"] == ("Completed" if reported.facts["run"]["ok"] else "Failed")
+
+
+def _attempt(reported: Reported) -> None:
+    meta = reported.resource["metadata"]
+    reported.environment.get(
+        "job", f"{meta['name']}-restore-{reported.status['attempt']}", "-n", meta["namespace"]
+    )
+
+
+def _began(reported: Reported) -> None:
+    assert moment(reported.status["startedAt"]) <= moment(reported.facts["run"]["startedAt"])
+
+
+def _ended(reported: Reported) -> None:
+    assert moment(reported.status["stoppedAt"]) == moment(reported.facts["run"]["stoppedAt"])
+
+
+def _identifier(reported: Reported) -> None:
+    assert reported.status["source"]["systemIdentifier"] == reported.facts["identifier"]
+
+
+def _of_backup(field: str) -> Claim:
+    def claim(reported: Reported) -> None:
+        assert reported.status["source"].get(field) == reported.facts["database"].get(field)
+
+    return claim
+
+
+def _failure(field: str) -> Claim:
+    """Of one that failed before it succeeded nothing is left."""
+
+    def claim(reported: Reported) -> None:
+        failure = reported.status.get("failure")
+        assert (failure is None) == reported.facts["run"]["ok"]
+        if failure is not None:
+            expected = {**reported.facts["run"], "attempt": reported.status["attempt"]}
+            assert (
+                failure[field] == expected[field]
+                if field != "at"
+                else moment(failure["at"]) < datetime.now(UTC)
+            )
+
+    return claim
+
+
+CLAIMS = KindClaims(
+    gather=gather,
+    claims={
+        **COMMON,
+        "status.phase": _phase,
+        "status.attempt": _attempt,
+        "status.source.systemIdentifier": _identifier,
+        **{
+            f"status.source.{field}": _of_backup(field)
+            for field in ("defaultUser", "size", "timeline", "settings")
+        },
+        "status.startedAt": _began,
+        "status.stoppedAt": _ended,
+        "status.backupId": _said("backupId", "label"),
+        "status.reachedLSN": _said("reachedLSN", "reachedLSN"),
+        "status.reachedTime": _time,
+        **{
+            f"status.restoreDuration.{name}": duration(name, "run")
+            for name in ("download", "replay", "total")
+        },
+        **{f"status.failure.{field}": _failure(field) for field in ("reason", "message", "attempt", "at")},
+        "column Backup": cell("BACKUP", "spec", "source", "backupRef", "name"),
+        "column Database": cell("DATABASE", "spec", "databaseRef", "name"),
+        "column Phase": cell("PHASE", "status", "phase"),
+        "column Reached": cell("REACHED", "status", "reachedTime"),
+    },
+)

@@ -1,0 +1,403 @@
+"""Backup and Restore against a real S3 server: backups, any moment restored, proofs, a wrong key.
+
+The store is VersityGW on this machine, over TLS with an authority of its own, which the Pods reach by the
+address that this machine has in the nodes' network.
+"""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import json
+import re
+import socket
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.bootstrap.toolchain import Toolchain
+from tests.apiserver.support.controlplane import background
+from tests.cluster.claims.backup import server
+from tests.cluster.stack import STACK, Environment, within
+from tests.cluster.test_claims import hold
+
+DATABASE = "postgresqls.database.technotuesday.io"
+BACKUP, RESTORE = "backups.database.technotuesday.io", "restores.database.technotuesday.io"
+USER, KEY, WRONG = "kindling", "canary-store-key", "canary-wrong-key"
+PASSPHRASE = "canary passphrase"
+BUCKET = "backups"
+NAME, DENIED = "saved", "denied"
+COUNT = "SELECT count(*) FROM kept"
+NOW = """SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')"""
+SECONDS = 420.0
+CHECKPOINTER = "SELECT backend_start FROM pg_stat_activity WHERE backend_type = 'checkpointer'"
+"""Since when the server has run without dropping all of its processes."""
+PSQL = ("psql", "--no-psqlrc", "-U", "kindling", "-d", "postgres", "-Atc")
+SLEEP = "SELECT pg_sleep(900)"
+END_SLEEP = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(900)'"
+
+
+@dataclass(frozen=True)
+class Store:
+    url: str
+    certificate: str
+    folder: Path
+
+
+def own_address(environment: Environment) -> str:
+    """The address of this machine that the nodes' network leads to."""
+    (node, *_) = environment.get("nodes")["items"]
+    address = next(each["address"] for each in node["status"]["addresses"] if each["type"] == "InternalIP")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((address, 9))
+        return str(probe.getsockname()[0])
+
+
+def certify(folder: Path, address: str) -> str:
+    """A certificate for this address, which is its own authority; returns it in PEM."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import NameOID
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "store")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=2))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))]), critical=False
+        )
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = made.public_bytes(serialization.Encoding.PEM).decode()
+    (folder / "tls.crt").write_text(pem)
+    (folder / "tls.key").write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+    )
+    return pem
+
+
+@pytest.fixture(scope="module")
+def store(environment: Environment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    folder = tmp_path_factory.mktemp("store")
+    address = own_address(environment)
+    pem = certify(folder, address)
+    data, marks = folder / "data", folder / "marks"
+    for made in (data / BUCKET, marks):
+        made.mkdir(parents=True)
+    with socket.socket() as probe:
+        probe.bind((address, 0))
+        port = probe.getsockname()[1]
+    # At all addresses: this one is gone while the stack's cluster is.
+    words: list[str | Path] = [
+        Toolchain().ensure("versitygw"), "--port", f":{port}", "--access", USER, "--secret", KEY,
+        "--cert", folder / "tls.crt", "--key", folder / "tls.key", "--quiet",
+        "posix", "--sidecar", marks, data,
+    ]  # fmt: skip
+    with background(words, log=folder / "log") as running:
+
+        def answers() -> bool:
+            assert running.process.poll() is None, (folder / "log").read_text()
+            with socket.socket() as tried:
+                return tried.connect_ex((address, port)) == 0
+
+        within(30, answers)
+        yield Store(url=f"https://{address}:{port}", certificate=pem, folder=data / BUCKET)
+
+
+def secret(environment: Environment, name: str, *, namespace: str = "default", **values: str) -> None:
+    metadata = {"name": name, "namespace": namespace}
+    environment.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": values})
+
+
+def store_secrets(environment: Environment, store: Store, *, namespace: str = "default") -> None:
+    """All that opens the store."""
+    secret(environment, "store-keys", namespace=namespace, accessKeyId=USER, secretAccessKey=KEY)
+    secret(environment, "store-ca", namespace=namespace, **{"ca.crt": store.certificate})
+    secret(environment, "store-passphrase", namespace=namespace, passphrase=PASSPHRASE)
+
+
+def ready(environment: Environment, kind: str, name: str) -> tuple[str, str]:
+    status = environment.get(kind, name).get("status", {})
+    found = [one for one in status.get("conditions", ()) if one["type"] == "Ready"]
+    return (found[0]["status"], found[0]["reason"]) if found else ("", "")
+
+
+def until(
+    environment: Environment,
+    kind: str,
+    name: str,
+    true: Callable[[dict[str, Any]], bool],
+    *,
+    namespace: str = "default",
+) -> None:
+    """Until the status is so; else the test fails with it."""
+    words = (kind, name, "-n", namespace)
+    try:
+        within(SECONDS, lambda: true(environment.get(*words).get("status", {})))
+    except AssertionError:
+        status = environment.get(*words).get("status", {})
+        raise AssertionError(json.dumps(status, indent=1)) from None
+
+
+def condition(status: dict[str, Any], type: str) -> tuple[str, str]:
+    found = [one for one in status.get("conditions", ()) if one["type"] == type]
+    return (found[0]["status"], found[0]["reason"]) if found else ("", "")
+
+
+def opens(store: Store, *, keys: str = "store-keys") -> dict[str, Any]:
+    """The fields by which a Backup or a Restore opens the store."""
+    return {
+        "endpointURL": store.url,
+        "credentialsSecretRef": {"name": keys},
+        "caSecretRef": {"name": "store-ca"},
+        "encryption": {"passphraseSecretRef": {"name": "store-passphrase"}},
+    }
+
+
+def archived(environment: Environment) -> str:
+    """Wait until all that was committed is in the store; returns the database's system identifier."""
+    moment = server(environment, NAME, "default", NOW)
+    server(environment, NAME, "default", "SELECT pg_switch_wal()")
+    until(environment, BACKUP, NAME, lambda status: status["latestRestorableTime"] > moment)
+    return str(environment.get(DATABASE, NAME)["status"]["systemIdentifier"])
+
+
+def rescue(environment: Environment, store: Store, identifier: str, *, namespace: str) -> None:
+    """The Restore `rescue`, from the store alone, and its database Ready."""
+    store_secrets(environment, store, namespace=namespace)
+    target = f"s3://{BUCKET}/tests/default/{NAME}/{identifier}"
+    environment.apply(
+        {
+            "apiVersion": "database.technotuesday.io/v1",
+            "kind": "Restore",
+            "metadata": {"name": "rescue", "namespace": namespace},
+            "spec": {"source": {"targetURL": target, **opens(store)}, "databaseRef": {"name": NAME}},
+        }
+    )
+    over = ("Completed", "Failed")
+    until(environment, RESTORE, "rescue", lambda is_: is_.get("phase") in over, namespace=namespace)
+    environment.wait_ready(f"{DATABASE}/{NAME}", "-n", namespace, seconds=180)
+
+
+def backed_up(environment: Environment, store: Store, name: str, *, keys: str, **spec: Any) -> None:
+    """A database with rows, and its Backup."""
+    environment.apply(
+        {
+            "apiVersion": "database.technotuesday.io/v1",
+            "kind": "Postgresql",
+            "metadata": {"name": name},
+            "spec": {"storage": {"size": "1Gi"}},
+        }
+    )
+    environment.wait_ready(f"{DATABASE}/{name}", seconds=180)
+    environment.psql(name, "create table kept as select generate_series(1, 1000) as id")
+    environment.apply(
+        {
+            "apiVersion": "database.technotuesday.io/v1",
+            "kind": "Backup",
+            "metadata": {"name": name},
+            "spec": {
+                "databaseRef": {"name": name},
+                "type": "incremental",
+                "fullEvery": "7d",
+                "schedule": "0 3 1 1 *",
+                "targetURL": f"s3://{BUCKET}/tests",
+                **opens(store, keys=keys),
+                **spec,
+            },
+        }
+    )
+    until(environment, BACKUP, name, lambda status: condition(status, "Ready") == ("True", "Succeeded"))
+
+
+@pytest.fixture(scope="module")
+def denied(environment: Environment, store: Store) -> Iterator[Future[None]]:
+    """What `wrong_key` comes to: it waits for minutes, so it goes on beside the other tests."""
+    store_secrets(environment, store)
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        yield pool.submit(wrong_key, environment, store)
+    environment.kubectl("delete", BACKUP, DENIED, "--ignore-not-found", "--wait=false")
+    environment.kubectl("delete", DATABASE, DENIED, "--ignore-not-found", "--wait=false")
+
+
+@pytest.fixture(scope="module")
+def saved(environment: Environment, store: Store, denied: Future[None]) -> Iterator[Store]:
+    """A database with rows, and its Backup, proven."""
+    queries = [{"database": "postgres", "sql": COUNT, "expect": "1000"}]
+    backed_up(environment, store, NAME, keys="store-keys", verify={"queries": queries})
+    yield store
+    environment.kubectl("delete", RESTORE, "--all", "--wait=false")
+    environment.kubectl("delete", BACKUP, NAME, "--ignore-not-found", "--wait=false")
+    # The stack's sample is of this kind too.
+    environment.kubectl("delete", DATABASE, NAME, "before", "--ignore-not-found", "--wait=false")
+
+
+def test_the_first_backup_is_full_and_proven_and_each_claim_holds(
+    environment: Environment, saved: Store
+) -> None:
+    status = environment.get(BACKUP, NAME)["status"]
+    (first,) = (run for run in status["runs"] if run["action"] == "backup")
+    assert first["type"] == "full"
+    assert status["verified"]["checks"]
+    assert status["dataLossWindow"] in ("1m", "2m")
+    assert list(saved.folder.rglob("backup.info"))
+    hold(environment, BACKUP, NAME)
+
+
+def test_neither_key_nor_passphrase_is_anywhere_but_in_secrets(
+    environment: Environment, saved: Store
+) -> None:
+    for kind in ("pods", "jobs", "cronjobs", "configmaps", "events", BACKUP, "statefulsets"):
+        text = environment.kubectl("get", kind, "-o", "yaml")
+        assert KEY not in text, kind
+        assert PASSPHRASE not in text, kind
+    log = environment.kubectl("logs", "-n", "kindling-system", "deployment/kindling-operator", "--tail=-1")
+    assert KEY not in log
+    assert PASSPHRASE not in log
+
+
+def test_two_moments_are_distinguished_and_a_later_run_is_incremental(
+    environment: Environment, saved: Store
+) -> None:
+    environment.psql(NAME, "create table moments (word text)")
+    environment.psql(NAME, "insert into moments values ('before')")
+    moment = environment.psql(NAME, NOW)
+    assert re.fullmatch(r"[0-9-]+T[0-9:.]+Z", moment)
+    time.sleep(0.05)
+    environment.psql(NAME, "insert into moments values ('after')")
+    environment.kubectl("create", "job", f"{NAME}-by-hand", f"--from=cronjob/{NAME}")
+    until(
+        environment,
+        BACKUP,
+        NAME,
+        lambda status: any(
+            run["name"] == f"{NAME}-by-hand" and run["phase"] != "Running" for run in status.get("runs", ())
+        ),
+    )
+    runs = {run["name"]: run for run in environment.get(BACKUP, NAME)["status"]["runs"]}
+    assert runs[f"{NAME}-by-hand"]["phase"] == "Succeeded", runs
+    assert runs[f"{NAME}-by-hand"]["type"] == "incremental"
+    until(environment, BACKUP, NAME, lambda status: status["latestRestorableTime"] > moment)
+    environment.apply(
+        {
+            "apiVersion": "database.technotuesday.io/v1",
+            "kind": "Restore",
+            "metadata": {"name": "before"},
+            "spec": {
+                "source": {"backupRef": {"name": NAME}},
+                "recoveryTarget": {"targetTime": moment},
+                "databaseRef": {"name": "before"},
+            },
+        }
+    )
+    until(environment, RESTORE, "before", lambda status: status.get("phase") in ("Completed", "Failed"))
+    assert ready(environment, RESTORE, "before") == ("True", "Restored")
+    environment.wait_ready(f"{DATABASE}/before", seconds=180)
+    assert environment.psql("before", "select string_agg(word, ',') from moments") == "before"
+    assert environment.psql("before", "select count(*) from kept") == "1000"
+    assert environment.psql("before", "show archive_mode") == "off"
+    hold(environment, RESTORE, "before")
+
+
+def test_a_namespace_that_has_nothing_gets_the_database_from_the_store_alone(
+    environment: Environment, saved: Store
+) -> None:
+    """As after a lost cluster: no Backup leads there, and nobody has the database's Secrets."""
+    namespace, login = "rescued", "SELECT rolpassword FROM pg_authid WHERE rolname = 'reader'"
+    server(environment, NAME, "default", "CREATE ROLE reader LOGIN PASSWORD 'canary-reader'")
+    identifier = archived(environment)
+    environment.kubectl("create", "namespace", namespace)
+    try:
+        rescue(environment, saved, identifier, namespace=namespace)
+        assert server(environment, NAME, namespace, COUNT) == "1000"
+        assert server(environment, NAME, namespace, login) == server(environment, NAME, "default", login)
+        assert "data" not in environment.get("secret", "rescue-restore", "-n", namespace)
+        for kind in ("pods", "jobs", "configmaps", "events", RESTORE):
+            text = environment.kubectl("get", kind, "-n", namespace, "-o", "yaml")
+            assert KEY not in text, kind
+            assert PASSPHRASE not in text, kind
+        hold(environment, RESTORE, "rescue", namespace)
+    finally:
+        environment.kubectl("delete", "namespace", namespace, "--wait=false")
+
+
+def test_a_time_out_of_reach_is_refused_with_both_limits(environment: Environment, saved: Store) -> None:
+    environment.apply(
+        {
+            "apiVersion": "database.technotuesday.io/v1",
+            "kind": "Restore",
+            "metadata": {"name": "long-ago"},
+            "spec": {
+                "source": {"backupRef": {"name": NAME}},
+                "recoveryTarget": {"targetTime": "2001-01-01T00:00:00Z"},
+                "databaseRef": {"name": "long-ago"},
+            },
+        }
+    )
+    within(60, lambda: ready(environment, RESTORE, "long-ago") == ("False", "TargetTooEarly"))
+    assert environment.kubectl("get", "pvc", "long-ago-data", "--ignore-not-found") == ""
+
+
+def wrong_key(environment: Environment, store: Store) -> None:
+    """A store that takes its key back, and gets a good one again."""
+    secret(environment, "denied-keys", accessKeyId=USER, secretAccessKey=KEY)
+    backed_up(environment, store, DENIED, keys="denied-keys")
+    since = server(environment, DENIED, "default", CHECKPOINTER)
+    session = environment.start("exec", f"{DENIED}-0", "-c", "postgres", "--", *PSQL, SLEEP)
+    secret(environment, "denied-keys", accessKeyId=USER, secretAccessKey=WRONG)
+    environment.psql(DENIED, "create table waiting as select generate_series(1, 200000) as id")
+    until(environment, BACKUP, DENIED, lambda status: condition(status, "Archiving")[1] == "ArchivingBehind")
+    environment.kubectl("create", "job", f"{DENIED}-refused", f"--from=cronjob/{DENIED}")
+    until(environment, BACKUP, DENIED, lambda status: condition(status, "Ready")[1] == "AccessDenied")
+    assert environment.psql(DENIED, "select count(*) from waiting") == "200000"
+    assert session.poll() is None, session.communicate()
+    assert server(environment, DENIED, "default", END_SLEEP) == "t"
+    out, err = session.communicate(timeout=60)
+    assert "canceling statement due to user request" in out + err, "no session ended for another reason"
+    assert server(environment, DENIED, "default", CHECKPOINTER) == since, "the server recovered from a crash"
+    secret(environment, "denied-keys", accessKeyId=USER, secretAccessKey=KEY)
+    until(environment, BACKUP, DENIED, lambda status: condition(status, "Ready") == ("True", "Succeeded"))
+
+
+def test_a_database_without_a_backup_has_nothing_of_it(environment: Environment, saved: Store) -> None:
+    workload = environment.get("statefulset", "postgresql-sample")["spec"]["template"]["spec"]
+    assert [each["name"] for each in workload["containers"]] == ["postgres"]
+    assert environment.get("networkpolicy", "postgresql-sample")["spec"].get("egress", []) == []
+    assert environment.psql("postgresql-sample", "show archive_mode") == "off"
+
+
+def test_a_wrong_key_is_said_and_what_waited_is_uploaded_once_it_is_fixed(denied: Future[None]) -> None:
+    denied.result(timeout=3 * SECONDS)
+
+
+@pytest.mark.thorough
+def test_a_cluster_is_lost_and_its_database_comes_back_into_another(
+    environment: Environment, saved: Store, denied: Future[None]
+) -> None:
+    """All that is left is the store, its keys and the passphrase."""
+    denied.exception(timeout=3 * SECONDS)
+    server(environment, NAME, "default", "CREATE TABLE last_words AS SELECT 'kept' AS word")
+    identifier = archived(environment)
+    environment.ok("destroy", STACK)
+    environment.ok("up", STACK)
+    assert saved.url.startswith(f"https://{own_address(environment)}:")
+    rescue(environment, saved, identifier, namespace="default")
+    assert ready(environment, RESTORE, "rescue") == ("True", "Restored")
+    assert environment.psql(NAME, "select word from last_words") == "kept"
+    assert environment.psql(NAME, COUNT.lower()) == "1000"

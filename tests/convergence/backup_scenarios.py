@@ -1,0 +1,180 @@
+"""Scenarios of the kinds that work with a store: a Backup of a database, and a Restore into another one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kindling.kinds.backup.runs import BACKUP as RUN
+from kindling.kube.resources import CONFIG_MAP, CRON_JOB, JOB, NETWORK_POLICY, SECRET, Ref
+
+from tests.apiserver.support.apiclient import Json
+from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster, path
+from tests.apiserver.support.kinds import BACKUP, POSTGRESQL, RESTORE
+from tests.convergence import database
+from tests.convergence.backup_runs import KEYS, RIGHT, WRONG, keys
+from tests.convergence.scenario import FIRST, NAME, WORD, Act, Scenario, delete, edit, secret
+
+DATABASE, CLONE, SOURCE = "db", "clone", "nightly"
+"""The database, the one that is restored, and the Backup that it is restored from."""
+_DATABASE, _BACKUP, _RESTORE = (KINDS_BY_NAME[kind.id] for kind in (POSTGRESQL, BACKUP, RESTORE))
+STORE: Json = {
+    "endpointURL": "https://store.invalid:7070",
+    "credentialsSecretRef": {"name": KEYS},
+}
+
+
+def scenarios() -> Iterator[Scenario]:
+    yield from _of_backups()
+    yield from _of_restores()
+
+
+def _of_backups() -> Iterator[Scenario]:
+    def scenario(what: str, act: Act, *, secret_key: str = RIGHT, creates: bool = False) -> Scenario:
+        return Scenario(
+            name=f"Backup {what}",
+            kind=_BACKUP,
+            act=act,
+            spec=_backup,
+            before=_with_database(secret_key),
+            creates=creates,
+            password=FIRST,
+            beside=((_DATABASE.type, DATABASE),),
+            once=True,
+        )
+
+    yield scenario("created", _create_backup(NAME), creates=True)
+    yield scenario("run repeated", _create_backup(NAME), secret_key=WRONG, creates=True)
+    yield scenario("schedule", edit({"schedule": "30 4 * * 0"}))
+    yield scenario("suspended", edit({"suspend": True}))
+    yield scenario("verified", edit({"verify": {}}))
+    yield scenario("scheduled run", _scheduled_run)
+    yield scenario("job deleted", _delete_job)
+    yield scenario("children deleted", _delete_some_children)
+    yield scenario("deleted", delete)
+
+
+def _of_restores() -> Iterator[Scenario]:
+    def create(cluster: Cluster, ref: Ref) -> None:
+        cluster.create(_RESTORE, ref.namespace, ref.name, _of_backup(ref.namespace))
+
+    def create_of_store(cluster: Cluster, ref: Ref) -> None:
+        cluster.create(_RESTORE, ref.namespace, ref.name, _of_store(ref.namespace))
+
+    clone = (_DATABASE.type, CLONE)
+    beside = (clone, (_DATABASE.type, DATABASE), (_BACKUP.type, SOURCE))
+    for what, act, creates in (("created", create, True), ("deleted", delete, False)):
+        yield Scenario(
+            name=f"Restore {what}",
+            kind=_RESTORE,
+            act=act,
+            spec=_of_backup,
+            before=_with_backup,
+            creates=creates,
+            password=FIRST,
+            beside=beside,
+            once=True,
+        )
+    yield Scenario(
+        name="Restore of a store",
+        kind=_RESTORE,
+        act=create_of_store,
+        spec=_of_store,
+        before=_with_keys(RIGHT),
+        creates=True,
+        password=FIRST,
+        beside=(clone,),
+        once=True,
+    )
+
+
+def _backup(namespace: str) -> Json:
+    return {
+        **STORE,
+        "databaseRef": {"name": DATABASE},
+        "targetURL": "s3://bucket/prefix",
+        "schedule": "0 3 * * *",
+    }
+
+
+def _of_backup(namespace: str) -> Json:
+    return {
+        "source": {"backupRef": {"name": SOURCE}},
+        "databaseRef": {"name": CLONE},
+        "postgresql": {"passwordSecretRef": {"name": WORD}},
+    }
+
+
+def _of_store(namespace: str) -> Json:
+    """The data of the one server that all have."""
+    target = f"s3://bucket/prefix/{namespace}/{DATABASE}/{database.identifier()}"
+    return {
+        "source": {**STORE, "targetURL": target},
+        "databaseRef": {"name": CLONE},
+        "postgresql": {"defaultUser": namespace, "passwordSecretRef": {"name": WORD}},
+    }
+
+
+def _with_keys(secret_key: str) -> Act:
+    """The store's keys, and the password of the databases, which have one user in one server."""
+
+    def make(cluster: Cluster, ref: Ref) -> None:
+        secret(FIRST)(cluster, ref)
+        body = {"metadata": {"name": KEYS}, "stringData": keys(secret_key)}
+        cluster.api.create(SECRET.path(namespace=ref.namespace), body).accepted()
+
+    return make
+
+
+def _with_database(secret_key: str) -> Act:
+    def make(cluster: Cluster, ref: Ref) -> None:
+        _with_keys(secret_key)(cluster, ref)
+        spec = {"defaultUser": ref.namespace, "passwordSecretRef": {"name": WORD}}
+        cluster.create(_DATABASE, ref.namespace, DATABASE, spec)
+
+    return make
+
+
+def _with_backup(cluster: Cluster, ref: Ref) -> None:
+    _with_database(RIGHT)(cluster, ref)
+    _create_backup(SOURCE)(cluster, ref)
+
+
+def _create_backup(name: str) -> Act:
+    def create(cluster: Cluster, ref: Ref) -> None:
+        cluster.create(_BACKUP, ref.namespace, name, _backup(ref.namespace))
+
+    return create
+
+
+def _scheduled_run(cluster: Cluster, ref: Ref) -> None:
+    """The Job that the CronJob controller makes when it is time."""
+    cron = cluster.get(Ref(CRON_JOB, ref.namespace, ref.name))
+    assert cron is not None
+    template = cron["spec"]["jobTemplate"]
+    owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": ref.name, "uid": cron["metadata"]["uid"]}
+    metadata = {
+        **template["metadata"],
+        "name": f"{ref.name}-29400000",
+        "ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}],
+    }
+    body = {"metadata": metadata, "spec": template["spec"]}
+    cluster.api.create(JOB.path(namespace=ref.namespace), body).accepted()
+
+
+def _delete_job(cluster: Cluster, ref: Ref) -> None:
+    """As a time to live would, or a user who tidies up."""
+    job = path(Ref(JOB, ref.namespace, f"{ref.name}-now-1"))
+    cluster.api.request("DELETE", job, query={"propagationPolicy": "Background"}).accepted()
+
+
+def _delete_some_children(cluster: Cluster, ref: Ref) -> None:
+    """Those without which a new run would differ. The archiver's files stay: when they come and go, the
+    server is restarted, or is not if that is quick.
+    """
+    for type, name in (
+        (SECRET, f"{ref.name}-{RUN}"),
+        (CONFIG_MAP, f"{ref.name}-{RUN}"),
+        (NETWORK_POLICY, f"{ref.name}-{RUN}"),
+        (CRON_JOB, ref.name),
+    ):
+        cluster.delete(Ref(type, ref.namespace, name))

@@ -1,0 +1,181 @@
+"""The receive loop with a handler: whole batches at a stop, no acknowledgement without output, readiness."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pulsar
+import pytest
+from pulsar_consumer.client import Hopeless
+from pulsar_consumer.handling import HandlingLoop
+from pulsar_consumer.health import Health
+from pulsar_consumer.python_handler import digest
+from pulsar_consumer.settings import Consumer
+
+from tests.unit.consumer.messages import Message
+
+LEAST = {
+    "PULSAR_SERVER": "pulsar://localhost:6650",
+    "PULSAR_TOPIC": "t",
+    "PULSAR_SUBSCRIPTION_NAME": "s",
+    "PULSAR_HANDLER_PYTHON": "orders:handle",
+}
+
+
+@dataclass
+class Producer:
+    """Of one topic: connected or not, and what it sent."""
+
+    connected: bool = True
+    failure: Exception | None = None
+    sent: list[bytes | None] = field(default_factory=list)
+
+    def is_connected(self) -> bool:
+        return self.connected
+
+    def send(self, content: bytes | None, **arguments: Any) -> None:
+        if self.failure is not None:
+            raise self.failure
+        self.sent.append(content)
+
+
+@dataclass
+class Client:
+    """Makes a producer of each topic, unless it refuses."""
+
+    refusal: Exception | None = None
+    producers: dict[str, Producer] = field(default_factory=dict)
+
+    def create_producer(self, topic: str, *, block_if_queue_full: bool) -> Producer:
+        if self.refusal is not None:
+            raise self.refusal
+        assert topic not in self.producers
+        return self.producers.setdefault(topic, Producer())
+
+
+@dataclass
+class Subscription:
+    """Gives out what waits; a stop comes once so many are acknowledged."""
+
+    waiting: list[Message]
+    stop_after: int
+    stop: threading.Event = field(default_factory=threading.Event)
+    acknowledged: list[Message] = field(default_factory=list)
+
+    def receive(self, *, timeout_millis: int) -> Message:
+        assert timeout_millis <= 1000
+        if not self.waiting:
+            self.stop.wait(timeout_millis / 1000)
+            raise pulsar.Timeout
+        return self.waiting.pop(0)
+
+    def acknowledge(self, message: Message) -> None:
+        self.acknowledged.append(message)
+        if len(self.acknowledged) >= self.stop_after:
+            self.stop.set()
+
+    def is_connected(self) -> bool:
+        return True
+
+
+Make = Callable[..., HandlingLoop]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Make]:
+    known, path = set(sys.modules), list(sys.path)
+
+    def make(code: str = "def handle(message): return message.data()", **env: str) -> HandlingLoop:
+        (tmp_path / "files").mkdir()
+        (tmp_path / "files" / "orders.py").write_text(code)
+        places = {
+            "PULSAR_HANDLER_HASH": digest({"orders.py": code.encode()}),
+            "PULSAR_HANDLER_FILES": str(tmp_path / "files"),
+            "PULSAR_HANDLER_COPIES": str(tmp_path / "copies"),
+            "PULSAR_HANDLER_MARKER": str(tmp_path / "marker"),
+        }
+        settings = Consumer.load({**LEAST, **places, **env})
+        assert settings.handling is not None
+        return HandlingLoop(settings, settings.handling)
+
+    yield make
+    for name in set(sys.modules) - known:
+        del sys.modules[name]
+    sys.path[:] = path
+
+
+def received(
+    loop: HandlingLoop, messages: Sequence[Message], *, stop_after: int
+) -> tuple[Subscription, Health]:
+    subscription, health = Subscription(list(messages), stop_after), Health()
+    loop.receive(subscription, stop=subscription.stop, health=health)
+    return subscription, health
+
+
+BATCHES = [Message(b"%d" % number, entry=number // 3, index=number % 3) for number in range(30)]
+
+
+@pytest.mark.parametrize("concurrency", ["1", "4"])
+@pytest.mark.parametrize("stop_after", [1, 2, 4])
+def test_stop_ends_each_batch_that_is_begun(make: Make, stop_after: int, concurrency: str) -> None:
+    loop = make(PULSAR_HANDLER_CONCURRENCY=concurrency)
+    loop.connect(Client())
+    subscription, _ = received(loop, BATCHES, stop_after=stop_after)
+    done = {message.entry for message in subscription.acknowledged}
+    assert sorted(message.payload for message in subscription.acknowledged) == sorted(
+        message.payload for message in BATCHES if message.entry in done
+    )
+    assert 0 < len(done) < 10
+
+
+def test_output_goes_by_the_client_of_now(make: Make) -> None:
+    loop = make(PULSAR_OUTPUT_TOPIC="done")
+    first, second = Client(), Client()
+    for client in (first, second):
+        loop.connect(client)
+    received(loop, [Message(b"a")], stop_after=1)
+    assert (first.producers["done"].sent, second.producers["done"].sent) == ([], [b"a"])
+
+
+def test_broker_that_fails_ends_the_loop_and_nothing_is_acknowledged(make: Make) -> None:
+    loop, client = make(PULSAR_OUTPUT_TOPIC="done"), Client()
+    loop.connect(client)
+    client.producers["done"].failure = pulsar.Timeout()
+    subscription = Subscription([Message()], 1)
+    with pytest.raises(pulsar.Timeout):
+        loop.receive(subscription, stop=subscription.stop, health=Health())
+    assert subscription.acknowledged == []
+
+
+def test_ready_while_the_producers_are_connected_too(make: Make) -> None:
+    loop, client = make(PULSAR_DEAD_LETTER_TOPIC="dead"), Client()
+    loop.connect(client)
+    _, health = received(loop, [Message()], stop_after=1)
+    assert health.unready() is None
+    client.producers["dead"].connected = False
+    assert health.unready() == "not connected to the broker"
+
+
+@pytest.mark.parametrize(
+    ("refusal", "said"),
+    [
+        (pulsar.AuthorizationError(), "NotAuthorized: the token's bearer may not do this on the topic"),
+        (pulsar.TopicNotFound(), "TopicNotFound: the broker has no such topic, tenant or namespace"),
+    ],
+)
+def test_topic_that_takes_no_messages_is_named_with_its_field(
+    make: Make, refusal: Exception, said: str
+) -> None:
+    with pytest.raises(Hopeless) as raised:
+        make(PULSAR_OUTPUT_TOPIC="done").connect(Client(refusal=refusal))
+    assert str(raised.value) == f"{said} (spec.output.topic 'done')"
+
+
+def test_broker_that_cannot_be_reached_is_tried_again(make: Make) -> None:
+    with pytest.raises(pulsar.ConnectError):
+        make(PULSAR_DEAD_LETTER_TOPIC="dead").connect(Client(refusal=pulsar.ConnectError()))

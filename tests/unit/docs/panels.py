@@ -1,0 +1,237 @@
+"""What the dashboards show: each panel with its queries, in PromQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+KIND, OF_KIND = "group, kind", "{{kind}}.{{group}}"
+RESOURCE, NAME = "group, kind, namespace, name", "{{namespace}}/{{name}}"
+CHOSEN = '{namespace=~"$namespace"}'
+EVERY = "[$__rate_interval]"
+"""At least four scrapes; Grafana knows how long that is."""
+
+Query = tuple[str, str]
+"""PromQL, and the legend of its series."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """`width` is of 24 columns. `rare`: while all is well, there may be nothing to show."""
+
+    title: str
+    queries: tuple[Query, ...]
+    type: Literal["timeseries", "stat", "table", "state-timeline"] = "timeseries"
+    unit: str = "short"
+    width: int = 8
+    rare: bool = False
+    help: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dashboard:
+    """`rows` have a heading each. `by_namespace`: it has a variable of that name."""
+
+    name: str
+    title: str
+    rows: tuple[tuple[str, tuple[Panel, ...]], ...]
+    by_namespace: bool = False
+
+    @property
+    def panels(self) -> Iterator[Panel]:
+        for _, panels in self.rows:
+            yield from panels
+
+
+def _rate(metric: str, *labels: str) -> str:
+    return f"sum by ({', '.join((KIND, *labels))}) (rate({metric}{EVERY}))"
+
+
+def _hourly(metric: str) -> Query:
+    return f"sum by ({KIND}) (increase({metric}[1h]))", OF_KIND
+
+
+def _process(metric: str) -> Query:
+    """Of the operator's processes alone: every other one has a metric of this name."""
+    return f"{metric} and on (job, instance) kindling_leader", "{{instance}}"
+
+
+def _backup(metric: str) -> str:
+    return f"max by (namespace, name) (kindling_backup_{metric}{CHOSEN})"
+
+
+def _since(metric: str) -> Query:
+    return f"time() - {_backup(metric)}", NAME
+
+
+_ALL, _READY = f"kindling_resource_ready{CHOSEN}", f"sum(kindling_resource_ready{CHOSEN})"
+_HEALTH = (
+    Panel(
+        title="Leaders",
+        queries=(("sum(kindling_leader)", ""),),
+        type="stat",
+        width=4,
+        help="One, at any time.",
+    ),
+    Panel(title="Cached objects", queries=(("max(kindling_cache_objects)", ""),), type="stat", width=4),
+    Panel(title="Memory", queries=(_process("process_resident_memory_bytes"),), unit="bytes"),
+    Panel(title="Processor", queries=(_process(f"rate(process_cpu_seconds_total{EVERY})"),), help="Cores."),
+)
+_QUEUE = (
+    Panel(title="Resources that wait for a worker", queries=(("max(kindling_workqueue_depth)", "waiting"),)),
+    Panel(title="Longest wait", queries=(("max(kindling_workqueue_oldest_seconds)", "first"),), unit="s"),
+    Panel(
+        title="Restarts of databases",
+        queries=(
+            ("max(kindling_restarts_waiting)", "waiting"),
+            ("max(kindling_restart_seconds) / 60", "minutes of the current one"),
+        ),
+    ),
+    Panel(
+        title="Reconciliations",
+        queries=(
+            (_rate("kindling_reconcile_duration_seconds_count", "result"), f"{OF_KIND} {{{{result}}}}"),
+        ),
+        unit="ops",
+        width=12,
+    ),
+    Panel(
+        title="Duration of reconciliations, 99th percentile",
+        queries=(
+            (
+                f"histogram_quantile(0.99, {_rate('kindling_reconcile_duration_seconds_bucket', 'le')})",
+                OF_KIND,
+            ),
+        ),
+        unit="s",
+        width=12,
+    ),
+    Panel(
+        title="Errors",
+        queries=((_rate("kindling_reconcile_errors_total", "error"), f"{OF_KIND} {{{{error}}}}"),),
+        unit="ops",
+        rare=True,
+    ),
+    Panel(
+        title="Writes to the API server",
+        queries=((_rate("kindling_api_writes_total", "verb"), f"{{{{verb}}}} {OF_KIND}"),),
+        unit="ops",
+    ),
+    Panel(
+        title="Actions on servers",
+        queries=(
+            (
+                _rate("kindling_external_actions_total", "action", "result"),
+                f"{{{{action}}}} {{{{result}}}} {OF_KIND}",
+            ),
+        ),
+        unit="ops",
+        rare=True,
+    ),
+)
+_WATCHES = (
+    Panel(title="Lost watches in an hour", queries=(_hourly("kindling_relists_total"),), width=12, rare=True),
+    Panel(
+        title="Missed deletes in an hour",
+        queries=(_hourly("kindling_missed_deletes_total"),),
+        width=12,
+        rare=True,
+    ),
+)
+_RESOURCES = (
+    Panel(title="Resources", queries=((f"count({_ALL})", ""),), type="stat", width=4),
+    Panel(title="Not Ready", queries=((f"count({_ALL}) - {_READY}", ""),), type="stat", width=4),
+    Panel(
+        title="Not Ready, by kind",
+        queries=((f"count by ({KIND}) ({_ALL}) - sum by ({KIND}) ({_ALL})", OF_KIND),),
+        width=16,
+    ),
+    Panel(
+        title="Resources that are not Ready, and why",
+        queries=(
+            (
+                f"max by ({RESOURCE}, reason) (kindling_resource_ready_reason{CHOSEN}) "
+                f"and on ({RESOURCE}) kindling_resource_ready == 0",
+                "",
+            ),
+        ),
+        type="table",
+        width=24,
+        rare=True,
+        help="docs/troubleshooting.md explains each reason.",
+    ),
+)
+_BACKUPS = (
+    Panel(title="Since the last good backup", queries=(_since("last_success_timestamp_seconds"),), unit="s"),
+    Panel(
+        title="Until the next backup is due",
+        queries=((f"{_backup('next_due_timestamp_seconds')} - time()", NAME),),
+        unit="s",
+        help="Below zero: it is not there yet.",
+    ),
+    Panel(
+        title="Since a backup failed",
+        queries=(_since("last_failure_timestamp_seconds"),),
+        unit="s",
+        rare=True,
+    ),
+    Panel(
+        title="Archiving",
+        queries=((_backup("archiving"), NAME),),
+        type="state-timeline",
+        width=12,
+        help="1: the log reaches the store.",
+    ),
+    Panel(
+        title="Verified",
+        queries=((_backup("verified"), NAME),),
+        type="state-timeline",
+        width=12,
+        help="1: the newest restore that was tried succeeded, lately enough.",
+    ),
+    Panel(
+        title="Changes that would be lost with the volume now",
+        queries=((_backup("data_loss_window_seconds"), NAME),),
+        unit="s",
+        width=6,
+    ),
+    Panel(
+        title="Any moment of so long can be restored",
+        queries=(
+            (
+                f"{_backup('latest_recoverable_timestamp_seconds')} "
+                f"- {_backup('first_recoverable_timestamp_seconds')}",
+                NAME,
+            ),
+        ),
+        unit="s",
+        width=6,
+    ),
+    Panel(
+        title="Since a restore succeeded",
+        queries=(_since("last_verified_timestamp_seconds"),),
+        unit="s",
+        width=6,
+    ),
+    Panel(
+        title="How long that restore took",
+        queries=((_backup("restore_duration_seconds"), NAME),),
+        unit="s",
+        width=6,
+    ),
+)
+
+DASHBOARDS = (
+    Dashboard(
+        name="kindling-operator",
+        title="Kindling / Operator",
+        rows=(("Health", _HEALTH), ("Queue and reconciliations", _QUEUE), ("Watches", _WATCHES)),
+    ),
+    Dashboard(
+        name="kindling-resources",
+        title="Kindling / Resources and backups",
+        rows=(("Resources", _RESOURCES), ("Backups", _BACKUPS)),
+        by_namespace=True,
+    ),
+)

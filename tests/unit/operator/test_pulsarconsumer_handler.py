@@ -1,0 +1,152 @@
+"""What a PulsarConsumer's handler brings into its Pods, and what is said of one that is not there."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+from kindling.kinds.base import SyncResult
+from kindling.kinds.conditions import find_condition
+from kindling.kinds.pulsarconsumer import handler
+from kindling.kube.resources import CONFIG_MAP, Object, Ref
+from pulsar_consumer import python_handler
+from pulsar_consumer.settings import Consumer, Http, Python
+
+from tests.unit.operator.pulsarconsumers import KIND, consumer, observed, pod, rolled_out
+
+CODE = Ref(CONFIG_MAP, "ns", "code")
+PYTHON = {"python": {"configMapRef": {"name": "code"}, "handler": "orders:handle"}}
+ONE_KEY = {"python": {"configMapRef": {"name": "code", "key": "a.txt"}, "handler": "orders:handle"}}
+FILES = {"orders.py": "def handle(message): ...", "other.py": "x = 1"}
+
+
+def config_map(data: dict[str, str] | None = None, **more: Any) -> dict[Ref, Object]:
+    found = {"metadata": {"uid": "c"}, "data": FILES if data is None else data, **more}
+    return {CODE: found}
+
+
+def variables_of(cr: Object, known: dict[Ref, Object] | None = None) -> dict[str, str]:
+    """The variables of the consumers."""
+    [_, workload] = KIND.desired(cr, observed(known or {}))
+    [container] = workload.body["spec"]["template"]["spec"]["containers"]
+    return {item["name"]: item["value"] for item in container["env"]}
+
+
+def test_without_a_handler_nothing_is_read_watched_or_mounted() -> None:
+    cr = consumer()
+    assert (KIND.config_maps(cr), handler.mounts(cr), handler.volumes(cr)) == ([], [], [])
+    assert not any(name.startswith("PULSAR_HANDLER") for name in variables_of(cr))
+
+
+def test_the_config_map_is_looked_at_and_no_other() -> None:
+    cr = consumer(handler=PYTHON)
+    assert KIND.config_maps(cr) == ["code"]
+    [watched] = KIND.watched_objects(cr)
+    assert (watched.type, watched.name, watched.namespace) == (CONFIG_MAP, "code", "ns")
+
+
+@pytest.mark.parametrize(
+    ("of", "known", "words"),
+    [
+        (PYTHON, {}, ["'code'", "spec.handler.python.configMapRef", "not in namespace 'ns'", "create it"]),
+        (PYTHON, config_map({"other.py": ""}), ["no key 'orders.py'"]),
+        (PYTHON, config_map({}), ["no key 'orders.py'"]),
+        (PYTHON, {CODE: {"metadata": {"uid": "c"}, "data": None}}, ["no key 'orders.py'"]),
+        (ONE_KEY, config_map(), ["no key 'a.txt'"]),
+    ],
+)
+def test_missing_code_is_reported_by_name(of: Object, known: dict[Ref, Object], words: list[str]) -> None:
+    problem = KIND.validate(consumer(handler=of), observed(known))
+    assert problem is not None
+    assert problem.reason == "ConfigMapNotFound"
+    assert [word for word in words if word not in problem.message] == []
+
+
+@pytest.mark.parametrize(
+    ("of", "known", "files"),
+    [
+        (PYTHON, config_map(), {name: text.encode() for name, text in FILES.items()}),
+        (ONE_KEY, config_map({"a.txt": "x", "b": "y"}), {"orders.py": b"x"}),
+        (
+            PYTHON,
+            config_map({"orders.py": "ü"}, binaryData={"z.bin": base64.b64encode(b"\xff").decode()}),
+            {"orders.py": "ü".encode(), "z.bin": b"\xff"},
+        ),
+    ],
+)
+def test_consumers_compute_the_same_hash_of_what_they_have(
+    of: Object, known: dict[Ref, Object], files: dict[str, bytes]
+) -> None:
+    cr = consumer(handler=of)
+    assert KIND.validate(cr, observed(known)) is None
+    assert variables_of(cr, known)["PULSAR_HANDLER_HASH"] == python_handler.digest(files)
+
+
+def test_changed_code_rolls_the_pods_and_another_order_of_keys_does_not() -> None:
+    cr = consumer(handler=PYTHON)
+
+    def template(data: dict[str, str]) -> Object:
+        [_, workload] = KIND.desired(cr, observed(config_map(data)))
+        found: Object = workload.body["spec"]["template"]
+        return found
+
+    assert template(FILES) == template(dict(reversed(FILES.items())))
+    assert template(FILES) != template({**FILES, "other.py": "x = 2"})
+    # Not where it could be taken for another split of the same bytes.
+    assert template({"orders.py": "ab", "x": "c"}) != template({"orders.py": "a", "x": "bc"})
+
+
+@pytest.mark.parametrize(
+    ("of", "wanted"),
+    [
+        (PYTHON, Python),
+        (ONE_KEY, Python),
+        ({"http": {"url": "http://orders.shop"}}, Http),
+        ({"http": {"url": "https://[::1]:8443/", "path": "/a$b"}}, Http),
+    ],
+)
+def test_consumers_read_their_settings(of: Object, wanted: type) -> None:
+    cr = consumer(
+        handler=of,
+        retry={"maxDeliveries": 7, "backoff": {"initialSeconds": 2, "factor": 3, "maxSeconds": 9}},
+        deadLetter={"topic": "dead"},
+        output={"topic": "done"},
+    )
+    known = config_map({**FILES, "a.txt": "x"})
+    variables = {name: value.replace("$$", "$") for name, value in variables_of(cr, known).items()}
+    found = Consumer.load(variables).handling
+    assert found is not None
+    assert isinstance(found.handler, wanted)
+    assert (found.max_deliveries, found.output_topic, found.dead_letter_topic) == (7, "done", "dead")
+    assert [found.backoff_seconds(failures) for failures in (1, 2, 3)] == [2, 6, 9]
+    if isinstance(found.handler, Http):
+        assert found.handler.url in ("http://orders.shop/", "https://[::1]:8443/a$b")
+
+
+def test_broken_code_is_reported_and_the_old_consumers_go_on() -> None:
+    """What the cluster shows while a new version does not start: the old Pod is ready, the new one is not."""
+    line = "HandlerUnavailable: orders.py cannot be imported: SyntaxError: invalid syntax (orders.py, line 1)"
+    broken = pod(name="new", ready=False, waiting="CrashLoopBackOff", said=line)
+    counts = {"replicas": 2, "updatedReplicas": 1}
+    known = {**rolled_out(1, **counts), **pod(name="old"), **broken, **config_map()}
+    status = KIND.status(consumer(handler=PYTHON), observed(known), SyncResult(in_sync=True)).status
+    ready, available = (find_condition(status, name) for name in ("Ready", "Available"))
+    assert (ready["status"], ready["reason"]) == ("False", "HandlerUnavailable")
+    assert "SyntaxError: invalid syntax (orders.py, line 1)." in ready["message"]
+    assert available["status"] == "True"
+    [_, workload] = KIND.desired(consumer(handler=PYTHON), observed(known))
+    assert workload.body["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
+
+
+def test_handler_that_fails_on_every_message_is_reported_until_a_success() -> None:
+    """The container that was started again is connected and unready; the Pod has why the one before ended."""
+    line = "HandlerFailing: 12 failures and no success in 61 s, the last with ValueError of message 5:0:-1"
+    known = {**rolled_out(1, available=0), **pod(ready=False, said=line), **config_map()}
+    status = KIND.status(consumer(handler=PYTHON), observed(known), SyncResult(in_sync=True)).status
+    ready = find_condition(status, "Ready")
+    assert (ready["status"], ready["reason"]) == ("False", "HandlerFailing")
+    assert "ValueError of message 5:0:-1." in ready["message"]
+    handled = {**rolled_out(1), **pod(said=line), **config_map()}
+    status = KIND.status(consumer(handler=PYTHON), observed(handled), SyncResult(in_sync=True)).status
+    assert find_condition(status, "Ready")["reason"] == "Connected"

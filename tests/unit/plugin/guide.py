@@ -1,0 +1,20 @@
+"""The commands that docs/guides/kubectl-plugin.md prints: each is run, where what it needs is."""
+
+from __future__ import annotations
+
+import re
+
+from infra.paths import REPOSITORY
+
+GUIDE = REPOSITORY / "docs/guides/kubectl-plugin.md"
+START = "kubectl kindling "
+IN_A_CLUSTER = frozenset({"logs", "psql"})
+"""What needs a server that answers."""
+
+
+def commands(*, cluster: bool) -> list[str]:
+    """Each line of a block that runs the plugin: those that need a cluster with nodes, or the others."""
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```", GUIDE.read_text(), re.DOTALL | re.MULTILINE)
+    plain = [text for language, text in blocks if not language]
+    lines = [line for text in plain for line in text.splitlines() if line.startswith(START)]
+    return [line for line in lines if (line.split()[2] in IN_A_CLUSTER) == cluster]
