@@ -226,6 +226,28 @@ def test_a_signal_before_kopf_listens_ends_it_and_gives_the_lease_back(
     assert lease_of(api, lease)["holderIdentity"] == ""
 
 
+def test_a_signal_while_kopf_scans_ends_it_without_a_traceback(
+    between: Proxy, namespaces: list[str], tmp_path: Path
+) -> None:
+    """What kopf still reads has its connection closed by then, and nobody waits for it any more."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import aiohttp, asyncio\n"
+        "read = aiohttp.ClientResponse.read\n"
+        "async def slowly(self):\n"
+        "    if self.url.path == '/apis':\n"
+        "        await asyncio.sleep(2)\n"
+        "    return await read(self)\n"
+        "aiohttp.ClientResponse.read = slowly\n"
+    )
+    env = {"KINDLING_NAMESPACE": namespaces[0], "PYTHONPATH": f"{tmp_path}{os.pathsep}{SOURCE}"}
+    with operator(between.plane, env=env) as running:
+        wait(lambda: any(asked.path == "/apis" for asked in between.asked), what=running.log())
+        time.sleep(0.5)  # its answer has begun
+        assert running.stop() == 0, running.log()
+        assert "became leader" in running.log()
+        assert "never retrieved" not in running.log()
+
+
 def test_a_port_that_is_taken_ends_it_with_one_line(api: Api, plane: ControlPlane) -> None:
     with socket.socket() as other:
         other.bind(("0.0.0.0", 0))

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import signal
 import sys
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from typing import Any, NoReturn
 
-import kopf
 import uvloop
 
 from kindling import logs, web
@@ -22,7 +19,7 @@ from kindling.config import Config, InvalidConfig
 from kindling.engine.dependencies import Dependencies
 from kindling.engine.events import EventRecorder
 from kindling.engine.external import ExternalState
-from kindling.engine.leader_election import LeaderElector, LeaseLost
+from kindling.engine.leader_election import LeaderElector
 from kindling.engine.metrics import Metrics
 from kindling.engine.queue import Queue
 from kindling.engine.resource_metrics import ResourceMetrics
@@ -44,15 +41,12 @@ from kindling.kube.versions import OLDEST, too_old
 from kindling.kube.watch_monitor import METADATA, WatchMonitor, paths_of
 from kindling.on_demand import OnDemandWatches
 from kindling.prober.client import ChildProber, Dial, ProberClient, direct
+from kindling.supervision import StartupError, run_unless_stopped, supervise
 
 log = logging.getLogger("kindling")
 
 STARTUP_TIMEOUT_SECONDS = 60.0
 POLL_SECONDS = 3.0
-
-
-class StartupError(Exception):
-    """Why the process ends, for its one last line."""
 
 
 async def wait_for_crds(client: Client, resources: Sequence[ResourceType], health: Health) -> None:
@@ -61,7 +55,7 @@ async def wait_for_crds(client: Client, resources: Sequence[ResourceType], healt
     CRDs may well come after the operator (their order in a chart is nobody's promise), and a crash
     loop would hide the reason and back off to five minutes. So it waits, unready, and says for what.
 
-    :raises CannotWork: when there is no answer, or the server is too old.
+    :raises StartupError: when there is no answer, or the server is too old.
     """
     deadline = asyncio.get_running_loop().time() + STARTUP_TIMEOUT_SECONDS
     last_message = None
@@ -93,7 +87,7 @@ async def wait_for_crds(client: Client, resources: Sequence[ResourceType], healt
 async def run_operator(config: Config, credentials: Credentials) -> None:
     """Run until a signal, or until a part fails.
 
-    :raises CannotWork: when it cannot even start.
+    :raises StartupError: when it cannot even start.
     """
     served = kinds(
         config.images,
@@ -279,63 +273,6 @@ async def run_operator(config: Config, credentials: Credentials) -> None:
         finally:
             queue.shut_down()
             await runner.cleanup()
-
-
-async def run_unless_stopped(stop: asyncio.Event, waiting: Coroutine[Any, Any, None]) -> bool:
-    """Await it unless stopped before; returns whether it completed."""
-    task, stopping = asyncio.create_task(waiting), asyncio.create_task(stop.wait())
-    try:
-        await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            await task
-        return task.done()
-    finally:
-        task.cancel()
-        stopping.cancel()
-
-
-async def supervise(
-    parts: list[Coroutine[Any, Any, None]],
-    *,
-    config: Config,
-    watcher: KopfWatcher,
-    settings: kopf.OperatorSettings,
-    elector: LeaderElector,
-    stop: asyncio.Event,
-) -> None:
-    """Run the parts beside kopf, which handles the signals once it has begun, until one stops it.
-
-    `stop` is set by a signal that came before, which kopf has not seen.
-
-    A part that fails ends the process here and now: kopf, once one of its own tasks failed, waits for
-    credentials that nobody brings, and meanwhile nothing would be seen.
-    """
-    tasks = [asyncio.create_task(part) for part in parts]
-    await asyncio.sleep(0)
-    watching = await kopf.spawn_tasks(
-        registry=watcher.registry,
-        settings=settings,
-        clusterwide=not config.watch_namespaces,
-        namespaces=config.watch_namespaces,
-        stop_flag=stop,
-    )
-    done, _ = await asyncio.wait({*tasks, *watching}, return_when=asyncio.FIRST_COMPLETED)
-    errors = [error for task in done if (error := task.exception()) is not None]
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-    if any(isinstance(error, LeaseLost) for error in errors):
-        exit_now(3, str(errors[0]))  # with nothing tidied up: another replica may be at work already
-    await elector.release()
-    if errors:
-        exit_now(1, f"a part of the operator failed, so the process ends: {errors[0]!r}")
-    await kopf.run_tasks(watching)
-
-
-def exit_now(code: int, message: str) -> NoReturn:
-    log.error(message)
-    logging.shutdown()
-    os._exit(code)
 
 
 def main() -> int:
