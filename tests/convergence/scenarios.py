@@ -184,9 +184,3 @@ SAMPLE = tuple(
         "Greeting children deleted",
     )
 )
-# And of those that work with a store, of which each takes longer than the others.
-STORE_SAMPLE = tuple(
-    scenario
-    for scenario in SCENARIOS
-    if scenario.name in ("Backup created", "Backup job deleted", "Restore created")
-)

@@ -15,9 +15,9 @@ from tests.convergence.harness import Harness, ScenarioRun
 from tests.convergence.progress import Progress, few_of, in_chunks
 from tests.convergence.proxy import Fault
 from tests.convergence.scenario import Scenario
-from tests.convergence.scenarios import SAMPLE, SCENARIOS, STORE_SAMPLE
+from tests.convergence.scenarios import SAMPLE, SCENARIOS
 
-SAMPLED, STORE_SAMPLED = 12, 2
+SAMPLED = 12
 CHUNK = 24
 """The weight of the scenarios that are prepared at once."""
 FIRE_SECONDS = 30.0
@@ -98,12 +98,8 @@ def sweep(harness: Harness, todo: Sequence[Point]) -> None:
 
 
 def test_a_crash_at_any_of_a_few_writes_changes_nothing_in_the_end(harness: Harness) -> None:
-    harness.learn([*SAMPLE, *STORE_SAMPLE])
-    few, more = (
-        few_of(points(harness, scenarios), count)
-        for scenarios, count in ((SAMPLE, SAMPLED), (STORE_SAMPLE, STORE_SAMPLED))
-    )
-    sweep(harness, [*few, *more])
+    harness.learn(SAMPLE)
+    sweep(harness, few_of(points(harness, SAMPLE), SAMPLED))
 
 
 @pytest.mark.thorough

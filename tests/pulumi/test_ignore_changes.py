@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.apiserver.support.apiclient import Api
 from tests.apiserver.support.controlplane import ControlPlane
 from tests.apiserver.support.kubelet import kubelet
@@ -19,6 +21,7 @@ SETTINGS = """\
 """
 
 
+@pytest.mark.thorough
 def test_what_is_excepted_is_neither_drift_nor_set_back(host: Host, plane: ControlPlane, api: Api) -> None:
     settings = Path(host.checkout, "Pulumi.dev.yaml")
     plain = settings.read_text()

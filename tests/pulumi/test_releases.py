@@ -152,6 +152,7 @@ def approved(machine: Machine) -> None:
     del machine.extra["GITHUB_STEP_SUMMARY"]
 
 
+@pytest.mark.thorough
 def test_prod_runs_what_staging_proved_and_goes_back(
     machine: Machine, planes: dict[str, ControlPlane], host: str
 ) -> None:
