@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from infra import image_references
-from infra.distribution import chart_templates, yaml_writer
+from infra.distribution import chart_templates, integrations, yaml_writer
 from infra.distribution.variants import Kinds
 from infra.drivers import cluster_context
 from infra.manifests import Manifest
@@ -21,6 +21,7 @@ _SETTINGS = ("replicas", "logLevel", "scope", "watchNamespaces", "kinds", "image
 _ABOUT = {
     "images": "The images of this release, by digest; of a mirror, with the same digests",
     "crds": "Whether the definitions of the kinds are installed and upgraded; an uninstall leaves them",
+    "monitoring": "Objects of the Prometheus operator, and a ConfigMap of dashboards for Grafana's sidecar",
 }
 _STRINGS = {"type": "object", "additionalProperties": {"type": "string"}}
 _SECRETS = {
@@ -68,9 +69,10 @@ def files(
     kinds: Sequence[str],
     operator: Manifest,
     rendered: Mapping[tuple[str, Kinds], Sequence[Manifest]],
+    monitoring: Mapping[str, str],
 ) -> dict[str, str]:
     """The chart's files by path; `operator` is the Deployment by default, `rendered` what the templates
-    are of.
+    are of, `monitoring` files that are taken as they are.
     """
     values = default_values(images, operator)
     return {
@@ -80,6 +82,7 @@ def files(
         "templates/NOTES.txt": _NOTES,
         "templates/_helpers.tpl": chart_templates.HELPERS,
         **{f"templates/{name}": text for name, text in sorted(chart_templates.templates(rendered).items())},
+        **monitoring,
     }
 
 
@@ -107,6 +110,7 @@ def default_values(images: Mapping[str, str], operator: Manifest) -> dict[str, A
         **settings,
         "operatorPod": _default_pod(operator),
         "crds": {"enabled": True},
+        "monitoring": integrations.default_values(),
     }
 
 
@@ -124,7 +128,7 @@ def schema(images: Mapping[str, str], kinds: Sequence[str]) -> dict[str, Any]:
         "title": f"Values of {PROJECT}",
         "type": "object",
         "additionalProperties": False,
-        "required": ["images", *_SETTINGS, "operatorPod", "crds"],
+        "required": ["images", *_SETTINGS, "operatorPod", "crds", "monitoring"],
         "properties": {
             "images": {
                 "type": "object",
@@ -156,6 +160,7 @@ def schema(images: Mapping[str, str], kinds: Sequence[str]) -> dict[str, Any]:
                 "required": ["enabled"],
                 "properties": {"enabled": {"type": "boolean"}},
             },
+            "monitoring": integrations.schema(),
             # Helm puts it there for a chart that is a part of another one.
             "global": {"type": "object"},
         },

@@ -153,6 +153,11 @@ def _places() -> str:
     return f"(ternary {VALUES}.watchNamespaces list ({few}))"
 
 
+def document(found: Manifest, conditions: Sequence[str]) -> str:
+    """A template of one object, which is there under the conditions; what stands for a value becomes one."""
+    return _document(_marked(found), conditions)
+
+
 def _document(found: Any, conditions: Sequence[str]) -> str:
     before = "".join(f"{{{{- {condition} }}}}\n" for condition in conditions)
     return f"{before}---\n{yaml_writer.document(found)}" + "{{- end }}\n" * len(conditions)

@@ -12,7 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from infra import manifests
-from infra.distribution import archives, chart, chart_templates, notes, plugin, rendering, sbom, yaml_writer
+from infra.distribution import (
+    archives,
+    chart,
+    chart_templates,
+    integrations,
+    notes,
+    plugin,
+    rendering,
+    sbom,
+    yaml_writer,
+)
 from infra.distribution.rendering import Request
 from infra.distribution.sbom import Image
 from infra.drivers import debian_lock
@@ -77,8 +87,10 @@ def of(source: Source, repository: Path) -> dict[str, bytes]:
         kinds=kinds,
         operator=next(found for found in wide if found["kind"] == "Deployment"),
         rendered=dict(zip(variants, rest, strict=True)),
+        monitoring=integrations.chart_files(repository),
     )
-    found = {**{path: text.encode() for path, text in texts.items()}, **program}
+    found = {path: text.encode() for path, text in texts.items()}
+    found |= {**program, **integrations.release_files(repository)}
     found[f"{PROJECT}-{source.version}.tgz"] = archives.tgz(packed, folder=PROJECT)
     return {**found, SUMS: sums(found).encode()}
 

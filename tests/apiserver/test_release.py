@@ -20,6 +20,7 @@ import yaml
 
 from infra import manifests
 from infra.distribution import rendering
+from infra.distribution.integrations import default_values
 from infra.distribution.rendering import Request
 from infra.manifests import Manifest
 from infra.paths import REPOSITORY
@@ -238,9 +239,34 @@ def test_another_namespace(offline: Shell) -> None:
     assert [subject["namespace"] for subject in binding["subjects"]] == ["elsewhere"]
 
 
+def shipped(*paths: str) -> list[Manifest]:
+    return [yaml.safe_load((REPOSITORY / "integrations" / path).read_text()) for path in paths]
+
+
+def test_the_chart_has_monitoring_for_those_who_ask_for_it(offline: Shell) -> None:
+    """Equal to the files that are tested against a real Prometheus, templates of alerts and panels too."""
+    switches = [f"--set monitoring.{name}.enabled=true" for name in default_values()]
+    labelled = "--set monitoring.prometheusRule.labels.release=prometheus"
+    found = objects(offline.run(" ".join([TEMPLATE, *switches, labelled])))
+    added = {key: item for key, item in found.items() if key not in objects(offline.run(TEMPLATE))}
+    by_kind = {item["kind"]: item for item in added.values()}
+    assert len(added) == len(by_kind) == 3
+    monitor, rules = shipped("prometheus/service-monitor.yaml", "prometheus/rules.yaml")
+    assert by_kind["ServiceMonitor"] == monitor
+    rules["metadata"]["labels"] = {"release": "prometheus"}
+    assert by_kind["PrometheusRule"] == rules
+    dashboards = by_kind["ConfigMap"]
+    assert dashboards["metadata"]["labels"] == {"grafana_dashboard": "1"}
+    files = sorted((REPOSITORY / "integrations/grafana").iterdir())
+    assert dashboards["data"] == {path.name: path.read_text() for path in files}
+
+
 @pytest.mark.parametrize(
     ("given", "named"),
     [
+        ("monitoring.rules.enabled=true", "rules"),
+        ("monitoring.serviceMonitor.enabled=maybe", "/monitoring/serviceMonitor/enabled"),
+        ("monitoring.dashboards.labels.a=1", "/monitoring/dashboards/labels/a"),
         ("replicas=0", "/replicas"),
         ("replicas=many", "/replicas"),
         ("kinds={Mongo}", "/kinds/0"),

@@ -16,7 +16,7 @@ from pathlib import Path
 from infra import image_references, paths
 from infra import release as releases
 from infra.cli.arguments import Command
-from infra.distribution import files, notes, versions
+from infra.distribution import files, integrations, notes, versions
 from infra.distribution.files import Source
 from infra.drivers import git
 from infra.errors import KindlingError, listed
@@ -24,7 +24,8 @@ from infra.progress import Progress
 
 MOST_NAMED = 5
 PREFIX = "kindling-"
-DOCUMENTS = (notes.CHANGELOG, notes.UPGRADING)
+# What is in a release and not deployed by `up`.
+BESIDE = (notes.CHANGELOG, notes.UPGRADING, integrations.FOLDER)
 
 
 def run(command: Command) -> int:
@@ -107,7 +108,7 @@ def _source(command: Command, images: dict[str, str]) -> Source:
             why="a release is made of one, and found again by it",
             remedy="clone the repository, then run the same command in the clone.",
         )
-    uncommitted = sorted({*deployed.uncommitted, *git.changed(root, DOCUMENTS)})
+    uncommitted = sorted({*deployed.uncommitted, *git.changed(root, BESIDE)})
     if uncommitted and not command.allow_dirty:
         raise KindlingError(
             f"{len(uncommitted)} files are in no commit, so nobody could make this release again",

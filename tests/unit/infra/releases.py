@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from infra import release
-from infra.distribution import files
+from infra.distribution import files, integrations
 from infra.distribution.files import Source
 from infra.distribution.notes import CHANGELOG, UPGRADING
 from infra.paths import REPOSITORY
@@ -30,7 +30,7 @@ _LEFT = shutil.ignore_patterns("__pycache__", ".*", "node_modules")
 def checkout(folder: Path, *, version: str = "") -> Path:
     """All that a release is made of, as the one commit of a repository; a version's has its headings."""
     folder.mkdir(parents=True)
-    for part in (*PARTS, CHANGELOG, UPGRADING, ".gitignore", "LICENSE"):
+    for part in (*PARTS, CHANGELOG, UPGRADING, integrations.FOLDER, ".gitignore", "LICENSE"):
         source, target = REPOSITORY / part, folder / part
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():

@@ -108,8 +108,11 @@ def test_an_output_that_is_not_empty(repository: Path, tmp_path: Path) -> None:
     assert "--output" in refused(tmp_path / "file").what
 
 
-@pytest.mark.parametrize("file", ["infra/rbac.py", "crds/new.yaml", "CHANGELOG.md", "docs/upgrading.md"])
+@pytest.mark.parametrize(
+    "file", ["infra/rbac.py", "crds/new.yaml", "CHANGELOG.md", "docs/upgrading.md", "integrations/new.yaml"]
+)
 def test_files_of_no_commit(repository: Path, tmp_path: Path, file: str) -> None:
+    (repository / file).parent.mkdir(exist_ok=True)
     (repository / file).write_text("changed\n")
     error = refused(tmp_path / "out")
     assert error.why == file

@@ -142,6 +142,16 @@ def test_the_sums_are_of_all_other_files(made: dict[str, bytes]) -> None:
     assert all(hashlib.sha256(made[path]).hexdigest() == found for path, found in sums.items())
 
 
+def test_rules_dashboards_and_health_checks_are_the_repositorys(made: dict[str, bytes]) -> None:
+    found = {name: content for name, content in made.items() if name.startswith("integrations/")}
+    assert found == {
+        path.relative_to(REPOSITORY).as_posix(): path.read_bytes()
+        for path in (REPOSITORY / "integrations").rglob("*")
+        if path.is_file()
+    }
+    assert {path.split("/")[1] for path in found} == {"argocd", "grafana", "prometheus"}
+
+
 def test_the_command_makes_the_same_bytes_elsewhere(
     folder: Path, made: dict[str, bytes], tmp_path: Path
 ) -> None:
@@ -232,7 +242,8 @@ def test_the_notes_have_changes_upgrade_and_images(made: dict[str, bytes]) -> No
 def test_the_values_are_the_settings_of_a_stack_with_their_defaults(made: dict[str, bytes]) -> None:
     text = packed(made[CHART])["kindling/values.yaml"]
     values = yaml.safe_load(text)
-    ours = {name: value for name, value in values.items() if name not in ("images", "crds", "operatorPod")}
+    charts = ("images", "crds", "operatorPod", "monitoring")
+    ours = {name: value for name, value in values.items() if name not in charts}
     assert ours == {name: stack_files.declared()[name]["default"] for name in ours}
     assert values["images"] == dict(IMAGES)
     assert values["operatorPod"].keys() == settings.validators.OPERATOR_POD.keys()
