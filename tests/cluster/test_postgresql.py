@@ -208,6 +208,13 @@ def test_password_of_a_secret_is_followed_by_the_running_server(
     environment.kubectl("delete", "secret", "mine")
 
 
+def message_of(environment: Environment, resource: str) -> str:
+    """What Ready says."""
+    return environment.kubectl(
+        "get", resource, "-o", 'jsonpath={.status.conditions[?(@.type=="Ready")].message}'
+    )
+
+
 def test_ephemeral_data_goes_with_its_pod_and_the_login_comes_back(
     environment: Environment, made: Callable[..., str]
 ) -> None:
@@ -219,6 +226,28 @@ def test_ephemeral_data_goes_with_its_pod_and_the_login_comes_back(
     environment.kubectl("wait", "--for=condition=Ready", "pod/passing-0", "--timeout=120s")
     environment.kubectl("wait", "--for=condition=Ready", resource, "--timeout=60s")
     assert environment.psql("passing", "select count(*) from pg_tables where tablename = 'gone'") == "0"
+    created = environment.get("pod", "passing-0")["metadata"]["creationTimestamp"]
+    assert message_of(environment, resource).endswith(f" began empty with Pod passing-0 at {created}.")
+
+
+@pytest.mark.thorough
+def test_ephemeral_data_that_outgrew_its_size_is_gone_and_the_status_says_since_when(
+    environment: Environment, made: Callable[..., str]
+) -> None:
+    """The kubelet looks every few seconds, and evicts the Pod."""
+    resource = made("outgrown", storage={"ephemeral": True, "size": "150Mi"})
+    first = environment.get("pod", "outgrown-0")["metadata"]
+    environment.psql(
+        "outgrown", "create table t as select repeat(md5(n::text), 20) from generate_series(1, 500000) n"
+    )
+    environment.kubectl("wait", "--for=delete", "pod/outgrown-0", "--timeout=240s")
+    environment.kubectl("wait", "--for=create", "pod/outgrown-0", "--timeout=60s")
+    environment.kubectl("wait", "--for=condition=Ready", "pod/outgrown-0", "--timeout=120s")
+    environment.kubectl("wait", "--for=condition=Ready", resource, "--timeout=60s")
+    second = environment.get("pod", "outgrown-0")["metadata"]
+    assert second["uid"] != first["uid"]
+    assert message_of(environment, resource).endswith(f" at {second['creationTimestamp']}.")
+    assert environment.psql("outgrown", "select count(*) from pg_tables where tablename = 't'") == "0"
 
 
 def wait_reason(environment: Environment, resource: str, reason: str) -> dict[str, dict[str, Any]]:

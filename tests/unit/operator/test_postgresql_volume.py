@@ -6,7 +6,7 @@ import pytest
 from kindling.engine.plan import plan
 from kindling.kinds.base import ExternalResult, Problem, SyncResult
 from kindling.kinds.conditions import find_condition
-from kindling.kube.resources import SECRET, VOLUME_CLAIM, Object, Ref
+from kindling.kube.resources import POD, SECRET, VOLUME_CLAIM, Object, Ref
 
 from tests.unit.operator.postgresqls import KIND, observed, postgresql, running, volume
 
@@ -38,6 +38,18 @@ def test_ephemeral_data_needs_no_claim_and_its_secret_goes_with_the_resource() -
 def test_ephemeral_leaves_alone_what_was_kept_of_an_earlier_one() -> None:
     made = desired(postgresql(storage={"ephemeral": True}), running())
     assert not {Ref(VOLUME_CLAIM, "ns", "db-data"), Ref(SECRET, "ns", "db-superuser")} & made.keys()
+
+
+@pytest.mark.parametrize(("ephemeral", "said"), [(True, True), (False, False)])
+def test_ready_says_since_when_ephemeral_data_is_there(ephemeral: bool, said: bool) -> None:
+    """A Pod that the kubelet evicted took the data along, and the next one is as Ready as it was."""
+    known = running()
+    known[Ref(POD, "ns", "db-0")]["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    status = KIND.status(postgresql(storage={"ephemeral": ephemeral}), observed(known), GOOD).status
+    ready = find_condition(status, "Ready")
+    assert ready["status"] == "True"
+    since = "Its data is ephemeral, and began empty with Pod db-0 at 2026-01-01T00:00:00Z."
+    assert ready["message"].endswith(since) is said
 
 
 def test_durable_data_has_its_claim() -> None:

@@ -214,7 +214,8 @@ def _why(cr: Object, sync: SyncResult, state: _State) -> tuple[str, str]:
     if state.ready and state.external is not None and state.external.reason:
         return state.external.reason, state.external.message
     if state.ready:
-        return reasons.LOGIN_SUCCEEDED, "The default user can log in through the Service."
+        since = volume.empty_since(cr, state.pod)
+        return reasons.LOGIN_SUCCEEDED, f"The default user can log in through the Service.{since}"
     if state.fault is not None:
         return state.fault.reason, state.fault.message
     if state.stopped:

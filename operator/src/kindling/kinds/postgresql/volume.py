@@ -44,6 +44,16 @@ def claim_of(cr: Object, observed: Observed) -> Object | None:
     return None if owners and cr["metadata"].get("uid") not in owners else claim
 
 
+def empty_since(cr: Object, pod: Object | None) -> str:
+    """A sentence, with a space before it, on ephemeral data: a Pod that was evicted took it along, and of
+    that nothing else is left to see.
+    """
+    meta = (pod or {}).get("metadata") or {}
+    if not is_ephemeral(cr) or "creationTimestamp" not in meta:
+        return ""
+    return f" Its data is ephemeral, and began empty with Pod {meta['name']} at {meta['creationTimestamp']}."
+
+
 def build(
     type: ResourceType,
     cr: Object,
