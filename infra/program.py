@@ -11,12 +11,13 @@ from typing import Any
 import pulumi
 
 from infra import policy_enforcement, release
-from infra.components import broker
+from infra.components import broker, samples
 from infra.components.admission import Admission
 from infra.components.broker import Broker
 from infra.components.cluster import Cluster, check_environment
 from infra.components.crds import Crds
 from infra.components.images import Images, missing_promotions
+from infra.components.object_store import ObjectStore
 from infra.components.operator import Operator
 from infra.components.permissions import UserRoles
 from infra.components.samples import Samples
@@ -34,6 +35,7 @@ class Platform(pulumi.ComponentResource):
 
     operator: Operator
     broker: Broker | None
+    object_store: ObjectStore | None
     samples: Samples | None
 
     def __init__(self, name: str, *, cluster: Cluster, images: Images, settings: Settings) -> None:
@@ -71,6 +73,15 @@ class Platform(pulumi.ComponentResource):
                 image=images.broker,
                 pull_secrets=settings.images.pull_secrets,
                 opts=pulumi.ResourceOptions(parent=self),
+            )
+        self.object_store = None
+        if images.object_store is not None:
+            self.object_store = ObjectStore(
+                "object-store",
+                image=images.object_store,
+                users=samples.NAMESPACE,
+                pull_secrets=settings.images.pull_secrets,
+                opts=pulumi.ResourceOptions(parent=self, protect=protect),
             )
         self.samples = None
         if settings.samples.enabled:
@@ -115,6 +126,9 @@ def _declare(settings: Settings) -> None:
         pulumi.export("release", _release(settings))
     if platform.broker is not None:
         pulumi.export("broker", platform.broker.address)
+    if platform.object_store is not None:
+        store = platform.object_store
+        pulumi.export("objectStore", {"endpointURL": store.endpoint, "bucket": store.bucket})
     connections = platform.samples.connections if platform.samples else []
     pulumi.export("samples", [asdict(connection) for connection in connections])
 

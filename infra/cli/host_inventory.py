@@ -38,6 +38,7 @@ from infra.project import cluster_name
 KUBERNETES_PLUGIN = "pulumi-resource-kubernetes"
 CREATE = Step("Create or update the stack", 75.0)
 CHECK = Step(CREATE.name, 5.0)
+OBJECT_STORE = "Object store"
 
 
 def inspect_host(
@@ -75,7 +76,14 @@ def inspect_host(
             builds += [step for step in image_steps if step.name != bootstrap.node_image.STEP]
             parts += [_node_image(image_steps), _base_image(engine)]
             needs.append(_need(_storage(engine), CLUSTER))
-        parts += [*_broker(target), _stack(stack, cluster)]
+        parts += _broker(target)
+        if target.object_store and (tool := images.object_store_tool()) is not None:
+            store, steps = _object_store(toolchain, tool)
+            parts.append(store)
+            builds += steps
+        elif target.object_store:
+            parts.append(Component(OBJECT_STORE, "in the cache"))
+        parts.append(_stack(stack, cluster))
     needs.append(_need(paths.cache_dir(), wanted + build_bytes(builds)))
     return HostReport(stack, tuple(parts), tuple(needs), tuple(problems), cluster)
 
@@ -188,6 +196,14 @@ def _broker(target: StackProfile) -> list[Component]:
         return [Component("Pulsar broker", "in the cache")]
     plan = f"download {artifact.name}, {artifact.size // MIB} MiB"
     return [Component("Pulsar broker", "missing", plan, (artifact.step,))]
+
+
+def _object_store(toolchain: Toolchain, tool: str) -> tuple[Component, list[Step]]:
+    """The program that the image of the object store is of, and its build."""
+    (state,) = toolchain.survey([tool])
+    steps = toolchain.plan([tool])
+    plan = f"build {tool} {TOOLS[tool].version} from its pinned Go module" if steps else ""
+    return Component(OBJECT_STORE, _found(state), plan, tuple(steps)), steps
 
 
 def _stack(stack: str, cluster: Cluster) -> Component:

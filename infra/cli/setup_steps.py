@@ -29,13 +29,16 @@ UP_TOOLS = ("pulumi", "kind", "kubectl")
 
 @dataclass(frozen=True)
 class StackProfile:
-    """What a stack needs. As it is left out here, it takes the most: a kind cluster with a broker."""
+    """What a stack needs. As it is left out here, it takes the most that one of the repository does: a kind
+    cluster with a broker.
+    """
 
     stack: str
     existing: bool = False
     builds_images: bool = True
     context: str = ""
     broker: bool = True
+    object_store: bool = False
 
     @property
     def tools(self) -> tuple[str, ...]:

@@ -13,11 +13,13 @@ from pathlib import Path
 import pulumi
 
 from infra.components.cluster import Cluster
-from infra.drivers import images, platforms
+from infra.drivers import image_tools, images, platforms
 from infra.drivers.base_image import BASE_IMAGE
 from infra.drivers.images import (
     BROKER_FOLDER,
     BROKER_IMAGE,
+    OBJECT_STORE_FOLDER,
+    OBJECT_STORE_IMAGE,
     OPERANDS,
     OPERATOR_IMAGE,
     content_hash,
@@ -49,16 +51,17 @@ class ImageSource:
         """12 hex digits over what enters the image, and the platforms it is built for; needs no engine.
 
         Without a platform it is for this machine's. The base is part of it: the lock file has the versions
-        of its packages too, and another base than Kindling's own counts by its reference.
+        of its packages too, and another base than Kindling's own counts by its reference. A program of the
+        toolchain counts by the name of its build.
         """
         context, tree = REPOSITORY / self.context, REPOSITORY / self.tree
         files = [] if tree == context else sorted(path for path in context.iterdir() if path.is_file())
         counted = [path for path in files if not left_behind(path.name)]
         names_and_texts = [word for path in counted for word in (path.name, _text(path))]
-        built_on = [] if base == BASE_IMAGE else [base]
-        return content_hash(
-            tree, extra=[*platforms.counted(on or [platforms.own()]), *built_on, *names_and_texts]
-        )
+        tools = image_tools.counted(context)
+        built_on = [] if base == BASE_IMAGE or tools else [base]
+        counted_on = platforms.counted(on or [platforms.own()])
+        return content_hash(tree, extra=[*counted_on, *built_on, *tools, *names_and_texts])
 
 
 def _text(file: Path) -> str:
@@ -71,6 +74,8 @@ OPERATOR = ImageSource(OPERATOR_IMAGE, "operator", "operator/src")
 # Not among the operands: the operator runs consumers of a broker, wherever that is.
 BROKER_PART = "broker"
 BROKER = ImageSource(BROKER_IMAGE, BROKER_FOLDER, BROKER_FOLDER)
+OBJECT_STORE_PART = "object-store"
+OBJECT_STORE = ImageSource(OBJECT_STORE_IMAGE, OBJECT_STORE_FOLDER, OBJECT_STORE_FOLDER)
 
 
 # A folder that no kind is said to run is built for every stack.
@@ -98,7 +103,8 @@ def operands(kinds: Sequence[str] = ()) -> dict[str, ImageSource]:
 def required_images(settings: Settings) -> dict[str, ImageSource]:
     """What the stack runs, by the name that it has in settings and outputs."""
     broker = {BROKER_PART: BROKER} if settings.broker.enabled else {}
-    return {OPERATOR_PART: OPERATOR, **operands(settings.operator.kinds), **broker}
+    store = {OBJECT_STORE_PART: OBJECT_STORE} if settings.object_store.enabled else {}
+    return {OPERATOR_PART: OPERATOR, **operands(settings.operator.kinds), **broker, **store}
 
 
 def missing_promotions(settings: Settings) -> KindlingError | None:
@@ -116,13 +122,14 @@ def missing_promotions(settings: Settings) -> KindlingError | None:
 class Images(pulumi.ComponentResource):
     """References to our images by part; one that is built here is known once it can be pulled or is there.
 
-    `broker` is None for a stack without one, which then need not have the image.
+    `broker` and `object_store` are None for a stack without one, which then need not have the image.
     """
 
     all: dict[str, pulumi.Output[str]]
     operator: pulumi.Output[str]
     operands: dict[str, pulumi.Output[str]]
     broker: pulumi.Output[str] | None
+    object_store: pulumi.Output[str] | None
 
     def __init__(
         self,
@@ -139,6 +146,7 @@ class Images(pulumi.ComponentResource):
         }
         self.all = dict(references)
         self.broker = references.pop(BROKER_PART, None)
+        self.object_store = references.pop(OBJECT_STORE_PART, None)
         self.operator = references.pop(OPERATOR_PART)
         self.operands = references
         self.register_outputs(self.all)

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from infra import cache, locks, paths, processes
-from infra.drivers import debian_lock, manifest_list, maven, platforms, registry
+from infra.drivers import debian_lock, image_tools, manifest_list, maven, platforms, registry
 from infra.drivers.base_image import BASE_IMAGE as BASE_IMAGE
 from infra.drivers.base_image import BASE_SECONDS as BASE_SECONDS
 from infra.drivers.base_image import BASE_STEP as BASE_STEP
@@ -33,6 +33,8 @@ OPERATOR_IMAGE = "kindling-operator"
 OPERANDS = "operator/images"
 BROKER_IMAGE = "kindling-pulsar"
 BROKER_FOLDER = "infra/images/pulsar"
+OBJECT_STORE_IMAGE = "kindling-object-store"
+OBJECT_STORE_FOLDER = "infra/images/object-store"
 
 
 def content_hash(context: Path, *, extra: Sequence[str] = ()) -> str:
@@ -64,6 +66,14 @@ def broker_download() -> maven.Artifact | None:
     return None if built else artifact
 
 
+def object_store_tool() -> str | None:
+    """The program that must be there before the object store's image can be built; None once that was."""
+    folder = paths.REPOSITORY / OBJECT_STORE_FOLDER
+    counted = [*platforms.counted([platforms.own()]), *image_tools.counted(folder)]
+    archive = _archive(OBJECT_STORE_IMAGE, content_hash(folder, extra=counted))
+    return None if archive.exists() else image_tools.named(folder)
+
+
 def build_archive(
     engine: ContainerEngine,
     *,
@@ -78,8 +88,9 @@ def build_archive(
     """The image `localhost/NAME:TAG` as an archive in the cache, built unless it is there.
 
     `tag` must come from `content_hash`: the archive of a tag is never looked into again. BASE is added
-    to the build arguments unless they name one, and where the context pins a Maven artifact, that lies in
-    it. Without a `platform` it is this machine's. Raises `KindlingError` with the engine's message.
+    to the build arguments unless they name one, and where the context pins a Maven artifact, or names a
+    program (then there is no BASE), that lies in it. Without a `platform` it is this machine's. Raises
+    `KindlingError` with the engine's message.
 
     Debian's mirrors drop a version when a newer one comes. Unless it must be `exact`, an image whose locked
     versions are gone is built of the newest there are, and says so: its archive has another name.
@@ -95,14 +106,17 @@ def build_archive(
             if found.exists():
                 return found
         ref = f"localhost/{name}:{tag}"
-        base = build_args.get("BASE") or ensure_base_image(engine, platform=platform)
-        if platform and "BASE" in build_args:
-            check_base(engine, base, platform)
+        based = {**build_args}
+        if image_tools.named(context) is None:
+            base = build_args.get("BASE") or ensure_base_image(engine, platform=platform)
+            if platform and "BASE" in build_args:
+                check_base(engine, base, platform)
+            based["BASE"] = base
         build = partial(
             engine.build,
             containerfile=containerfile,
             tag=ref,
-            build_args={**build_args, "BASE": base},
+            build_args=based,
             platform=platform,
         )
         with _completed(context) as folder:
@@ -228,9 +242,12 @@ def repositories(one: str) -> list[str]:
 
 @contextmanager
 def _completed(context: Path) -> Iterator[Path]:
-    """What counts of the context, with the Maven artifact that it pins; a copy that lasts for the build."""
+    """What counts of the context, with the Maven artifact that it pins or the program that it names.
+
+    A copy that lasts for the build.
+    """
     artifact = maven.pinned(context)
-    file = None if artifact is None else maven.fetch(artifact)
+    file = image_tools.program(context) if artifact is None else maven.fetch(artifact)
     # Beside the file, so that it need not be copied.
     beside = None if file is None else file.parent
     with tempfile.TemporaryDirectory(prefix="context-", dir=beside) as folder:

@@ -39,6 +39,7 @@ SAMPLES_NAMESPACE = "default"
 
 # What means something for one source of clusters alone.
 _OF_KIND = ("nodeImage", "workers", "apiServerPort")
+_TRIALS = ("objectStore",)
 _OF_EXISTING = ("kubeconfig", "context")
 
 
@@ -104,6 +105,13 @@ class BrokerSettings:
 
 
 @dataclass(frozen=True)
+class ObjectStoreSettings:
+    """Whether an S3 server for samples and trials is part of the stack."""
+
+    enabled: bool = False
+
+
+@dataclass(frozen=True)
 class Settings:
     """One stack's settings, each value checked."""
 
@@ -117,6 +125,7 @@ class Settings:
     protect: bool = False
     # What others may change in the cluster: property paths by KIND/NAME.
     ignore_changes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    object_store: ObjectStoreSettings = field(default_factory=ObjectStoreSettings)
 
 
 def load(get: Get, *, stack: str) -> Settings:
@@ -146,7 +155,19 @@ def load(get: Get, *, stack: str) -> Settings:
             "lists of property paths by KIND/NAME, as {Deployment/kindling-operator: [spec.replicas]}; "
             "a path leads to a field, not to an element of a list",
         ),
+        object_store=_object_store(source, cluster),
     )
+
+
+def _object_store(source: ConfigReader, cluster: ClusterSettings) -> ObjectStoreSettings:
+    if cluster.is_existing:
+        source.refuse(
+            _TRIALS,
+            where="kindling:cluster is `existing`: the object store for trials runs in a kind cluster alone; "
+            "a Backup takes any store that speaks S3",
+        )
+        return ObjectStoreSettings()
+    return ObjectStoreSettings(enabled=source.enabled("objectStore"))
 
 
 def _protect(source: ConfigReader, cluster: ClusterSettings) -> bool:

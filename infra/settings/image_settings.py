@@ -18,7 +18,16 @@ BUILD, PROMOTED = IMAGE_SOURCES = ("build", "promoted")
 # What the locks of the images' packages are for.
 PLATFORMS = ("linux/amd64", "linux/arm64")
 # What the images are called, in settings and outputs.
-NAMES = ("operator", "postgres", "postgres-init", "postgres-backup", "memcached", "pulsar-consumer", "broker")
+NAMES = (
+    "operator",
+    "postgres",
+    "postgres-init",
+    "postgres-backup",
+    "memcached",
+    "pulsar-consumer",
+    "broker",
+    "object-store",
+)
 
 # What means something for an existing cluster, or for images of one source, alone.
 _OF_EXISTING = ("registry", "insecureRegistry", "imageSource", "platforms")

@@ -53,6 +53,10 @@ class Toolchain:
         """Look without touching anything."""
         return [self._state(TOOLS[name]) for name in names]
 
+    def build_key(self, name: str) -> str:
+        """What a build of the tool is called: another version, module or flag is another name."""
+        return building.location(_known(name)).parent.name
+
     def ensure(self, name: str) -> Path:
         """The executable, built first where it is missing.
 

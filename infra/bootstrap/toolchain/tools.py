@@ -141,7 +141,7 @@ TOOLS: dict[str, Tool] = {
             seconds=90,
             ldflags=f"-X helm.sh/helm/v4/internal/version.version=v{HELM}",
         ),
-        # An S3 server over a folder: for tests of what is kept in an object store.
+        # An S3 server over a folder: for tests, and as the image of a stack with `objectStore`.
         Tool(
             name="versitygw",
             version=VERSITYGW,

@@ -9,17 +9,21 @@ from pathlib import Path
 
 from infra import paths
 from infra.cli.arguments import Command
-from infra.drivers import debian_lock
+from infra.drivers import debian_lock, image_tools
 from infra.progress import Progress
 
 SECONDS = 60.0
 
 
 def locked(repository: Path) -> list[Path]:
-    """The lock files: one beside each Containerfile that installs packages into an image of ours."""
+    """The lock files: one beside each Containerfile of an image of ours that has packages."""
     folders = [repository / "operator", *(repository / "operator/images").iterdir()]
     folders += (repository / "infra/images").iterdir()
-    return sorted(folder / debian_lock.FILE for folder in folders if (folder / "Containerfile").is_file())
+    return sorted(
+        folder / debian_lock.FILE
+        for folder in folders
+        if (folder / "Containerfile").is_file() and image_tools.named(folder) is None
+    )
 
 
 def run(_command: Command) -> int:

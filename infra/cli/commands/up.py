@@ -118,7 +118,8 @@ def provision(
     if taken is not None:
         raise taken
     plugins = [host_inventory.KUBERNETES_PLUGIN] if toolchain.builds_provider() else []
-    toolchain.ensure_all([*wanted.tools, *plugins])
+    store = images.object_store_tool() if found.object_store.enabled else None
+    toolchain.ensure_all([*wanted.tools, *plugins, *([store] if store is not None else [])])
     toolchain.pulumi_home()
     state = pulumi_stack.state_of(machine.stack, toolchain=toolchain)
     if machine.cluster == "elsewhere":

@@ -14,4 +14,5 @@ def of(stack: str) -> StackProfile:
         builds_images=stack_files.builds_images(stack),
         context=stack_files.context(stack),
         broker=stack_files.get(stack, "broker") == "true",
+        object_store=stack_files.get(stack, "objectStore") == "true",
     )
