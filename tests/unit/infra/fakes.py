@@ -195,6 +195,9 @@ class _Answers(mocks.Mocks):
             computed = {"kubeconfig": "the kubeconfig", "incarnation": "0123abcd"}
         if args.typ == "pulumi-python:dynamic/containers:PushedImage" and not self._preview:
             computed = {"ref": f"{args.inputs['repository']}@sha256:{'d' * 64}"}
+        if args.typ == "pulumi-python:dynamic/stores:Credentials" and not self._preview:
+            made = ("accessKeyId", "secretAccessKey", "authority", "certificate", "privateKey")
+            computed = {name: f"the {name}" for name in made}
         return None if self._preview else f"{args.name}-id", {**args.inputs, **computed}
 
 

@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from infra.bootstrap.toolchain import Toolchain
+from infra.components.images import OBJECT_STORE
 from tests.unit.infra.cli_machine import Machine, new_machine, programs_of
 
 
@@ -107,6 +109,60 @@ def test_doctor_sees_the_brokers_download_in_the_cache(machine: Machine) -> None
     (folder / "pulsar-server-distribution-4.0.4-bin.tar.gz").touch()
     (line,) = (line for line in machine.cli("doctor").stdout.splitlines() if "Pulsar broker" in line)
     assert line.split() == ["Pulsar", "broker", "in", "the", "cache", "-"]
+
+
+def with_object_store(machine: Machine) -> None:
+    machine.engine(containers={})
+    settings = machine.checkout / "Pulumi.dev.yaml"
+    settings.write_text(settings.read_text() + "  kindling:objectStore: true\n")
+
+
+def line_of(machine: Machine, name: str) -> str:
+    """The line of `doctor` about this part; empty where there is none."""
+    found = [line for line in machine.cli("doctor").stdout.splitlines() if line.startswith(f"  {name}  ")]
+    return "".join(found)
+
+
+def test_doctor_says_what_the_object_store_of_a_stack_will_take_and_nothing_of_one_it_has_not(
+    machine: Machine,
+) -> None:
+    machine.engine(containers={})
+    assert line_of(machine, "Object store") == ""
+    before = machine.cli("doctor").stdout
+    with_object_store(machine)
+    assert line_of(machine, "Object store").split("  ")[-1] == (
+        "build versitygw 1.8.0 from its pinned Go module (about 1 min)"
+    )
+    after = machine.cli("doctor").stdout
+    # It is the one part more, and counted in what all takes.
+    assert len(after.splitlines()) == len(before.splitlines()) + 1
+    assert [line for line in before.splitlines() if "in all" in line] != [
+        line for line in after.splitlines() if "in all" in line
+    ]
+
+
+def test_doctor_sees_the_object_stores_program_in_the_cache(machine: Machine) -> None:
+    with_object_store(machine)
+    program = machine.home / "cache/tools" / Toolchain().build_key("versitygw") / "versitygw"
+    program.parent.mkdir(parents=True)
+    program.touch()
+    assert line_of(machine, "Object store").split() == [
+        "Object",
+        "store",
+        "1.8.0,",
+        "in",
+        "the",
+        "cache",
+        "-",
+    ]
+
+
+def test_doctor_sees_the_object_stores_image_in_the_cache(machine: Machine) -> None:
+    with_object_store(machine)
+    archive = machine.home / "cache/images" / f"{OBJECT_STORE.image}-{OBJECT_STORE.digest()}.tar"
+    archive.parent.mkdir(parents=True)
+    archive.touch()
+    assert line_of(machine, "Object store").split() == ["Object", "store", "in", "the", "cache", "-"]
 
 
 @pytest.mark.parametrize("verb", ["up", "preview", "refresh", "destroy", "doctor"])

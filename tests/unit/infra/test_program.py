@@ -190,6 +190,60 @@ def test_a_stack_without_a_broker_does_not_even_have_its_image() -> None:
     assert "broker" not in graph.exports
 
 
+def test_a_stack_with_an_object_store_has_what_one_without_has_and_that() -> None:
+    plain = settings.read("dev")
+    chosen = replace(plain, object_store=settings.ObjectStoreSettings(enabled=True))
+    without, graph = (
+        declare(lambda: program.build(each), stack="dev", preview=False)  # noqa: B023
+        for each in (plain, chosen)
+    )
+
+    def contents(found: Graph) -> dict[str, str]:
+        return {item.urn: repr(item.inputs) for item in found.resources}
+
+    before, after = contents(without), contents(graph)
+    assert before.items() <= after.items()
+    new = {urn.rpartition("::")[2] for urn in after.keys() - before.keys()}
+    parts = (
+        "credentials",
+        "namespace",
+        "keys",
+        "tls",
+        "user-keys",
+        "user-ca",
+        "data",
+        "deployment",
+        "policy",
+    )
+    assert new == {
+        "object-store",
+        "images-object-store",
+        "object-store-service",
+        *(f"object-store-{part}" for part in parts),
+    }
+    assert "objectStore" not in without.exports
+    assert graph.exports["objectStore"] == {
+        "endpointURL": "https://object-store.object-store.svc:7070",
+        "bucket": "backups",
+    }
+    assert without.exports.keys() | {"objectStore"} == graph.exports.keys()
+
+
+def test_the_object_store_runs_its_image_beside_the_operator_and_is_protected_as_samples_are() -> None:
+    chosen = replace(
+        settings.read("dev"), object_store=settings.ObjectStoreSettings(enabled=True), protect=True
+    )
+    graph = declare(lambda: program.build(chosen), stack="dev", preview=False)
+    store, operator = (graph.one(DEPLOYMENT, f"{name}-deployment") for name in ("object-store", "operator"))
+    image = graph.one(IMAGE, "images-object-store")
+    assert image.inputs["name"] == "kindling-object-store"
+    assert image.urn in store.dependencies
+    assert image.urn not in operator.dependencies
+    assert operator.urn not in store.dependencies
+    assert store.urn not in operator.dependencies
+    assert {item.name: item for item in graph.resources if not item.custom}["object-store"].protect
+
+
 def test_the_deployment_waits_for_its_images_and_permissions(graph: Graph) -> None:
     needs = graph.one(DEPLOYMENT, "operator-deployment").dependencies
     own = [item for item in graph.of(IMAGE) if item.inputs["name"] != "kindling-pulsar"]

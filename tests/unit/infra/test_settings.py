@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from infra import paths, release, settings
-from infra.components.images import BROKER_PART, OPERATOR_PART, operands
+from infra.components.images import BROKER_PART, OBJECT_STORE_PART, OPERATOR_PART, operands
 from infra.drivers import debian_lock
 from infra.errors import KindlingError
 from infra.paths import REPOSITORY
@@ -26,6 +26,7 @@ GOOD = {
     "kinds": "[]",
     "samples": "false",
     "broker": "false",
+    "objectStore": "false",
     "scope": "cluster",
     "protect": "auto",
     "operatorPod": "{}",
@@ -66,6 +67,7 @@ def test_every_value_is_read() -> None:
             protect="true",
             samples="true",
             broker="true",
+            objectStore="true",
         ),
         stack="dev",
     )
@@ -88,6 +90,7 @@ def test_every_value_is_read() -> None:
     assert not found.cluster.is_existing
     assert found.samples.enabled
     assert found.broker.enabled
+    assert found.object_store.enabled
 
 
 @pytest.mark.parametrize(
@@ -139,6 +142,7 @@ def test_what_is_in_somebody_elses_cluster_is_protected_by_default(given: dict[s
         ("kinds", "[7]", "a list of Backup, Memcached"),
         ("samples", "yes", "true, false"),
         ("broker", "True", "true, false"),
+        ("objectStore", "yes", "true, false"),
         ("scope", "namespace", "cluster, namespaces"),
         ("protect", "", "auto, true, false"),
         ("operatorPod", "[]", "an object of labels, annotations"),
@@ -203,6 +207,8 @@ def test_a_release_is_what_a_stack_of_promoted_images_runs(
         (EXISTING, "nodeImage", "kindest/node:v1.34.4"),
         (EXISTING, "workers", "1"),
         (EXISTING, "apiServerPort", "6443"),
+        (EXISTING, "objectStore", "true"),
+        (PROMOTED, "objectStore", "true"),
         (PROMOTED, "registry", "localhost:5000/k"),
         (PROMOTED, "insecureRegistry", "true"),
         (PROMOTED, "platforms", '["linux/arm64"]'),
@@ -270,7 +276,7 @@ def test_images_are_for_the_platforms_of_the_nodes_on_a_base_of_ones_own() -> No
     assert found.pull_secrets == ("registry", "a.b")
     assert found.given == {"postgres": "registry.example/mirror/postgres:17"}
     assert tuple(f"linux/{each}" for each in debian_lock.ARCHITECTURES) == image_settings.PLATFORMS
-    assert set(image_settings.NAMES) == {OPERATOR_PART, BROKER_PART, *operands()}
+    assert set(image_settings.NAMES) == {OPERATOR_PART, BROKER_PART, OBJECT_STORE_PART, *operands()}
 
 
 @pytest.mark.parametrize(
@@ -353,6 +359,18 @@ def test_a_broken_file_is_named(repository: Path, text: str) -> None:
 @pytest.mark.parametrize("stack", settings.stacks())
 def test_every_stack_of_the_repository_is_right(stack: str) -> None:
     assert settings.read(stack).stack == stack
+
+
+def test_a_stack_has_no_object_store_unless_it_says_so_and_an_existing_cluster_never(
+    repository: Path,
+) -> None:
+    (repository / "Pulumi.plain.yaml").write_text("")
+    assert not settings.read("plain").object_store.enabled
+    assert not settings.load(EXISTING.get, stack="eu").object_store.enabled
+    with pytest.raises(KindlingError) as raised:
+        settings.load({**EXISTING, "objectStore": "true"}.get, stack="eu")
+    assert "runs in a kind cluster alone" in raised.value.why
+    assert "any store that speaks S3" in raised.value.why
 
 
 def test_samples_need_the_broker_for_the_kind_that_uses_it() -> None:
