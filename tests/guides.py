@@ -58,3 +58,15 @@ def patched(text: str, diff: str) -> str:
         below = "".join(f"{line.removeprefix('+')}\n" for line in added)
         text = text.replace(f"{context[1:]}\n", f"{context[1:]}\n{below}")
     return text
+
+
+def section(text: str, heading: str) -> str:
+    """What is below a `##` heading of a document, which must be there once."""
+    (found,) = re.findall(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE)
+    return str(found)
+
+
+FIRST_BACKUP = section(
+    (REPOSITORY / "docs/guides/backup.md").read_text(), "Your first proven backup in five minutes"
+)
+"""What a stranger follows to a backup that was restored: settings, commands, one manifest."""

@@ -77,12 +77,9 @@ def inspect_host(
             parts += [_node_image(image_steps), _base_image(engine)]
             needs.append(_need(_storage(engine), CLUSTER))
         parts += _broker(target)
-        if target.object_store and (tool := images.object_store_tool()) is not None:
-            store, steps = _object_store(toolchain, tool)
-            parts.append(store)
-            builds += steps
-        elif target.object_store:
-            parts.append(Component(OBJECT_STORE, "in the cache"))
+        if target.object_store:
+            parts.append(_object_store(toolchain))
+            builds += parts[-1].steps
         parts.append(_stack(stack, cluster))
     needs.append(_need(paths.cache_dir(), wanted + build_bytes(builds)))
     return HostReport(stack, tuple(parts), tuple(needs), tuple(problems), cluster)
@@ -198,12 +195,14 @@ def _broker(target: StackProfile) -> list[Component]:
     return [Component("Pulsar broker", "missing", plan, (artifact.step,))]
 
 
-def _object_store(toolchain: Toolchain, tool: str) -> tuple[Component, list[Step]]:
-    """The program that the image of the object store is of, and its build."""
+def _object_store(toolchain: Toolchain) -> Component:
+    """The program that the image of the object store is of, unless that was built."""
+    if (tool := images.object_store_tool()) is None:
+        return Component(OBJECT_STORE, "in the cache")
     (state,) = toolchain.survey([tool])
     steps = toolchain.plan([tool])
     plan = f"build {tool} {TOOLS[tool].version} from its pinned Go module" if steps else ""
-    return Component(OBJECT_STORE, _found(state), plan, tuple(steps)), steps
+    return Component(OBJECT_STORE, _found(state), plan, tuple(steps))
 
 
 def _stack(stack: str, cluster: Cluster) -> Component:

@@ -20,6 +20,7 @@ from infra.drivers.images import (
     BROKER_IMAGE,
     OBJECT_STORE_FOLDER,
     OBJECT_STORE_IMAGE,
+    OBJECT_STORE_PART,
     OPERANDS,
     OPERATOR_IMAGE,
     content_hash,
@@ -74,7 +75,6 @@ OPERATOR = ImageSource(OPERATOR_IMAGE, "operator", "operator/src")
 # Not among the operands: the operator runs consumers of a broker, wherever that is.
 BROKER_PART = "broker"
 BROKER = ImageSource(BROKER_IMAGE, BROKER_FOLDER, BROKER_FOLDER)
-OBJECT_STORE_PART = "object-store"
 OBJECT_STORE = ImageSource(OBJECT_STORE_IMAGE, OBJECT_STORE_FOLDER, OBJECT_STORE_FOLDER)
 
 

@@ -197,8 +197,9 @@ def _container(image: pulumi.Input[str]) -> core.v1.ContainerArgs:
         startup_probe=_probe(period=1, failures=60),
         readiness_probe=_probe(period=5, failures=2),
         liveness_probe=_probe(period=10, failures=6),
+        # Measured: 30 MiB at rest, 36 after objects of 24 MiB.
         resources=core.v1.ResourceRequirementsArgs(
-            requests={"cpu": "50m", "memory": "64Mi"}, limits={"cpu": "1", "memory": "512Mi"}
+            requests={"cpu": "50m", "memory": "64Mi"}, limits={"cpu": "1", "memory": "256Mi"}
         ),
         security_context=pod_security.container(),
         volume_mounts=[

@@ -33,6 +33,7 @@ OPERATOR_IMAGE = "kindling-operator"
 OPERANDS = "operator/images"
 BROKER_IMAGE = "kindling-pulsar"
 BROKER_FOLDER = "infra/images/pulsar"
+OBJECT_STORE_PART = "object-store"
 OBJECT_STORE_IMAGE = "kindling-object-store"
 OBJECT_STORE_FOLDER = "infra/images/object-store"
 

@@ -13,6 +13,7 @@ from kindling.kinds.base import SyncResult
 from kindling.kinds.conditions import with_stalled, with_transition_times
 from kindling.kube.resources import CRON_JOB, JOB, NETWORK_POLICY, SECRET, VOLUME_CLAIM, Ref
 
+from tests import guides
 from tests.apiserver.support.apiclient import Api, Json
 from tests.apiserver.support.kinds import BACKUP, MINIMAL_SPECS, REPOSITORY, RESTORE, Kind, merged
 from tests.unit.operator import backups
@@ -177,6 +178,13 @@ def test_the_server_keeps_the_status_as_it_is_written(api: Api, new_name: Callab
     api.merge(f"{BACKUP.collection}/{name}/status", {"status": status}).accepted()
     kept = api.get(f"{BACKUP.collection}/{name}").accepted()["status"]
     assert kept == status
+
+
+def test_the_guides_first_backup_is_taken_as_it_stands(api: Api) -> None:
+    (_setting, manifest) = (
+        body for language, _, body in guides.blocks(guides.FIRST_BACKUP) if language == "yaml"
+    )
+    api.create(BACKUP.collection, yaml.safe_load(manifest), dry_run=True).accepted()
 
 
 @pytest.mark.parametrize("name", ["backup-full", "restore-time", "restore-store"])

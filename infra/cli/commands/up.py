@@ -118,7 +118,8 @@ def provision(
     if taken is not None:
         raise taken
     plugins = [host_inventory.KUBERNETES_PLUGIN] if toolchain.builds_provider() else []
-    store = images.object_store_tool() if found.object_store.enabled else None
+    built = found.object_store.enabled and images.OBJECT_STORE_PART not in found.images.given
+    store = images.object_store_tool() if built else None
     toolchain.ensure_all([*wanted.tools, *plugins, *([store] if store is not None else [])])
     toolchain.pulumi_home()
     state = pulumi_stack.state_of(machine.stack, toolchain=toolchain)

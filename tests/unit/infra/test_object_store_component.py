@@ -7,11 +7,14 @@ from typing import Any
 
 import pulumi
 import pytest
+import yaml
 from pulumi.runtime import rpc
 
+from infra import manifests
 from infra.components import object_store
 from infra.components.object_store import ObjectStore
 from infra.paths import REPOSITORY
+from tests import guides
 from tests.unit.infra.fakes import Graph, declare
 
 IMAGE = "localhost/kindling-object-store:0123456789ab"
@@ -234,6 +237,25 @@ def test_only_its_port_is_open_and_nothing_outwards(graph: Graph, container: dic
     (rule,) = policy["ingress"]
     assert rule["from"] == [{"namespaceSelector": {}}]
     assert {port["port"] for port in rule["ports"]} == {port["containerPort"] for port in container["ports"]}
+
+
+def test_the_guides_first_backup_is_of_a_sample_in_this_store() -> None:
+    setting, manifest = (
+        yaml.safe_load(body) for language, _, body in guides.blocks(guides.FIRST_BACKUP) if language == "yaml"
+    )
+    spec = manifest["spec"]
+    assert setting == {"config": {"kindling:objectStore": True}}
+    assert spec["endpointURL"] == object_store.ENDPOINT
+    assert spec["targetURL"].startswith(f"s3://{object_store.BUCKET}/")
+    assert spec["credentialsSecretRef"] == {"name": object_store.KEYS}
+    assert spec["caSecretRef"] == {"name": object_store.AUTHORITY}
+    assert "verify" in spec
+    known = [
+        (item["metadata"]["name"], item["apiVersion"].partition("/")[0])
+        for item in manifests.load("samples")
+        if item["kind"] == "Postgresql"
+    ]
+    assert (spec["databaseRef"]["name"], spec["databaseRef"]["group"]) in known
 
 
 def test_the_image_is_of_one_program_alone() -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from infra import paths, release, settings
-from infra.components.images import BROKER_PART, OBJECT_STORE_PART, OPERATOR_PART, operands
+from infra.components.images import BROKER_PART, OPERATOR_PART, operands
 from infra.drivers import debian_lock
+from infra.drivers.images import OBJECT_STORE_PART
 from infra.errors import KindlingError
 from infra.paths import REPOSITORY
 from infra.settings import image_settings
