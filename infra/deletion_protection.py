@@ -50,7 +50,8 @@ def _resources(crds: Sequence[Manifest]) -> dict[str, Any]:
     ]
     return _policy(
         {"resourceRules": rules},
-        f"!oldObject.?spec.?{FIELD}.orValue(false)",
+        # One that is only a plan has nothing to protect.
+        f"!oldObject.?spec.?{FIELD}.orValue(false) || oldObject.?spec.?planFor.hasValue()",
         f"\"spec.{FIELD} 'true' keeps \" + request.kind.kind + ' ' + request.namespace + '/'"
         f' + oldObject.metadata.name + " from being deleted: set it to false first"',
         f"spec.{FIELD} keeps it from being deleted: set it to false first",

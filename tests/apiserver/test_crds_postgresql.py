@@ -28,6 +28,9 @@ GOOD: list[Json] = [
     {"storage": {"ephemeral": True, "size": "2Gi"}},
     {"storage": {"ephemeral": False, "storageClassName": "fast"}},
     {"paused": True},
+    {"mode": "Plan"},
+    {"mode": "Apply", "paused": False},
+    {"mode": "Plan", "planFor": "shop", "paused": True, "parameters": {"work_mem": "8MB"}},
     {"shutdownSeconds": 1},
     {"storage": {"accessMode": "ReadWriteOncePod", "size": "2Gi"}},
     {"shutdownSeconds": 7200},
@@ -103,6 +106,11 @@ BAD: list[tuple[Json, list[str]]] = [
     ({"hibernate": 1}, ["spec.hibernate", "integer", "boolean"]),
     ({"deletionProtection": "yes"}, ["spec.deletionProtection", "string", "boolean"]),
     ({"paused": "yes"}, ["spec.paused", "string", "boolean"]),
+    ({"mode": "plan"}, ["spec.mode", '"plan"', '"Apply", "Plan"']),
+    ({"planFor": "shop"}, ["spec.planFor 'shop' takes spec.mode 'Plan'", "leave planFor out"]),
+    ({"planFor": "shop", "mode": "Apply"}, ["spec.planFor 'shop' takes spec.mode 'Plan'"]),
+    ({"planFor": "Shop", "mode": "Plan"}, ["spec.planFor", '"Shop"', "[a-z]"]),
+    ({"planFor": "s" * 53, "mode": "Plan"}, ["spec.planFor", "52"]),
     ({"roles": [{}]}, ["spec.roles[0].name", "Required"]),
     ({"roles": [{"name": "A"}]}, ["spec.roles[0].name", '"A"', "[a-z0-9_]"]),
     ({"roles": [{"name": "a-b"}]}, ["spec.roles[0].name", '"a-b"']),
@@ -224,6 +232,29 @@ def test_ephemeral_stays_what_it_is_and_the_rest_may_change(
     assert answer.status == (200 if said is None else 422), answer.message
     if said is not None:
         assert f"spec.storage.ephemeral {said}" in answer.message
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ({}, {"mode": "Plan", "planFor": "a"}, "spec.planFor 'a' cannot replace ''"),
+        ({"mode": "Plan", "planFor": "a"}, {"planFor": "b"}, "spec.planFor 'b' cannot replace 'a'"),
+        ({"mode": "Plan", "planFor": "a"}, {"planFor": None}, "spec.planFor '' cannot replace 'a'"),
+        ({"mode": "Plan", "planFor": "a"}, {"mode": "Apply"}, "spec.planFor 'a' takes spec.mode 'Plan'"),
+        ({"mode": "Plan", "planFor": "a"}, {"parameters": {"work_mem": "8MB"}}, None),
+        ({}, {"mode": "Plan"}, None),
+        ({"mode": "Plan"}, {"mode": None}, None),
+    ],
+    ids=str,
+)
+def test_what_is_a_plan_stays_one_and_what_has_children_becomes_none(
+    api: Api, new_name: Callable[[], str], before: Json, after: Json, said: str | None
+) -> None:
+    name = new_name()
+    api.create(POSTGRESQL.collection, POSTGRESQL.resource(name, before)).accepted()
+    answer = api.merge(f"{POSTGRESQL.collection}/{name}", {"spec": after})
+    assert answer.status == (200 if said is None else 422), answer.message
+    assert said is None or said in answer.message
 
 
 def test_status_takes_what_the_operator_writes_and_shows_the_version(

@@ -46,6 +46,21 @@ POSTGRESQL_STATUS: Json = {
     "binding": {"name": "db-binding"},
     "version": "17.5",
     "pendingRestart": ["max_connections"],
+    "lastRestartSeconds": 8,
+    "plan": {
+        "disruption": "Restart",
+        "items": [
+            {
+                "action": "Update",
+                "object": "StatefulSet/db",
+                "fields": ["spec.image"],
+                "disruption": "Restart",
+                "message": "one restart, about 8 s",
+                "seconds": 8,
+            },
+            {"action": "Delete", "disruption": "None", "message": "is deleted"},
+        ],
+    },
     "observedGeneration": 1,
     "conditions": [_condition("Ready")],
 }
@@ -174,6 +189,8 @@ def test_conditions_of_two_managers_are_merged_by_type(
     [
         (POSTGRESQL, {"pgPhase": "failed"}, ["status.pgPhase", '"failed"', '"up", "pending", "Failed"']),
         (POSTGRESQL, {"pgPhase": "Up"}, ["status.pgPhase", '"Up"']),
+        (POSTGRESQL, {"lastRestartSeconds": 0}, ["status.lastRestartSeconds", "0", "1"]),
+        (POSTGRESQL, {"plan": {"disruption": "Some"}}, ["status.plan.disruption", '"Some"', '"DataLost"']),
         (POSTGRESQL, {"observedGeneration": -2}, ["status.observedGeneration", "-2"]),
         (MEMCACHED, {"replicas": -1}, ["status.replicas", "-1"]),
         (MY_CUSTOM_RESOURCE, {"Healthy": None}, ["status.Healthy is needed"]),

@@ -64,6 +64,16 @@ def in_force(api: Api) -> Iterator[None]:
 
 
 @BOTH
+def test_what_is_only_a_plan_for_a_protected_resource_is_not_protected(api: Api, kind: Kind) -> None:
+    """Or `kubectl kindling plan` could not delete it."""
+    spec = {"deletionProtection": True, "mode": "Plan", "planFor": "kept"}
+    body = kind.resource("plan-1", spec)
+    body["metadata"]["namespace"] = NAMESPACE
+    api.create(path(kind), body).accepted()
+    api.delete(path(kind, "plan-1")).accepted()
+
+
+@BOTH
 def test_a_protected_resource_stays_until_the_protection_is_taken_off(api: Api, kind: Kind) -> None:
     makes(api, kind, "kept", protected=True)
     refused(

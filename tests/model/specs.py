@@ -26,6 +26,10 @@ def may_follow(spec: Object, known: Object | None) -> Object:
     """The spec with what the CRDs keep from changing, and do not let stand beside each other."""
     if "password" in spec:
         spec = {name: value for name, value in spec.items() if name != "passwordSecretRef"}
+    if "planFor" in {*spec, *(known["spec"] if known is not None else ())}:
+        spec = {name: value for name, value in spec.items() if name != "planFor"}
+        if known is not None and "planFor" in known["spec"]:
+            spec |= {"planFor": known["spec"]["planFor"], "mode": "Plan"}
     users = ("defaultUser", "defaultuser")
     if known is not None and any(name in {*spec, *known["spec"]} for name in users):
         spec = {name: value for name, value in spec.items() if name not in users}
@@ -93,6 +97,7 @@ DATABASES = _optional(
     storage=st.sampled_from([{"size": "1Gi"}, {"size": "2Gi"}, {"ephemeral": True}, {}]),
     parameters=st.sampled_from([{"work_mem": "8MB"}, {"max_connections": 50}, {"ssl": "on"}, {}]),
     paused=st.booleans(),
+    mode=st.sampled_from(["Plan", "Apply"]),
     resources=AMOUNTS,
     podTemplate=PLACED,
     serviceTemplate=SERVED,

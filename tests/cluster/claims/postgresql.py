@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from datetime import datetime
 from typing import Any
 
 from tests.cluster.claims.contract import COMMON, GUIDES, Claim, Evidence, KindClaims, Reported
@@ -189,6 +190,26 @@ def _pending(reported: Reported) -> None:
     assert reported.status.get("pendingRestart", []) == reported.facts["pending"]
 
 
+def _last_restart(reported: Reported) -> None:
+    """No less than the Pod that came of it took to start, as long as that is its first and only start."""
+    seconds, active = reported.status.get("lastRestartSeconds"), reported.status["active"]
+    pod = reported.environment.get("pod", active["name"], "-n", active["namespace"])
+    restarts = sum(item["restartCount"] for item in pod["status"]["containerStatuses"])
+    if seconds is not None and not restarts:
+        ready = next(item for item in pod["status"]["conditions"] if item["type"] == "Ready")
+        moments = pod["metadata"]["creationTimestamp"], ready["lastTransitionTime"]
+        made, served = map(datetime.fromisoformat, moments)
+        assert seconds >= (served - made).total_seconds() - 1
+
+
+def _plan(reported: Reported) -> None:
+    """It is there while it is asked for, and empty where all is as the spec says."""
+    plan = reported.status.get("plan")
+    assert (plan is not None) is (reported.resource["spec"].get("mode") == "Plan")
+    if plan is not None and reported.evidence.conditions["Ready"] == "True":
+        assert plan == {"disruption": "None", "items": []}
+
+
 def _identifier(reported: Reported) -> None:
     """Of ephemeral data, which is meant to go, nothing is recorded."""
     ephemeral = (reported.resource["spec"].get("storage") or {}).get("ephemeral", False)
@@ -216,6 +237,7 @@ _OF_ITEMS = {
     "message": _item_message,
     "reclaimPolicy": _item_policy,
 }
+_OF_A_PLAN = ("action", "object", "fields[]", "disruption", "message", "seconds")
 _REFERENCE = ("apiVersion", "kind", "namespace", "name", "uid", "resourceVersion", "fieldPath")
 
 CLAIMS = KindClaims(
@@ -228,6 +250,9 @@ CLAIMS = KindClaims(
         "status.image": _image,
         "status.pendingRestart[]": _pending,
         "status.systemIdentifier": _identifier,
+        "status.lastRestartSeconds": _last_restart,
+        "status.plan.disruption": _plan,
+        **{f"status.plan.items[].{field}": _plan for field in _OF_A_PLAN},
         "status.binding.name": _binding,
         **{
             f"status.{what}[].{field}": claim(what)

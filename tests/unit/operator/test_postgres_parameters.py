@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from kindling.kinds.base import ExternalResult
+from kindling.prober import jobs
 
 from tests.unit.operator.conftest import Files
 from tests.unit.operator.test_postgres_port import as_superuser, login, sync
@@ -215,6 +216,38 @@ def test_paused_only_looks(database: Database) -> None:
         assert (answer.reason, "work_mem" in answer.message) == ("Paused", True)
         assert answer.facts["login"] is True
         assert database.auto_conf() == before
+
+
+def test_a_look_says_which_of_those_that_differ_need_a_restart(database: Database) -> None:
+    """By the server's own word: they are then set, and just those wait for a restart."""
+    with database.container_starts():
+        assert database.ask({"geqo": "off"}).ok
+        before = database.auto_conf()
+        wanted = {"work_mem": "6MB", "max_connections": "50", "log_min_duration_statement": "1s"}
+        answer = database.ask(wanted, provision=False)
+        assert answer.facts["differing"] == {
+            "geqo": False,
+            "work_mem": False,
+            "max_connections": True,
+            "log_min_duration_statement": False,
+        }
+        assert jobs.read(jobs.written(answer)) == answer
+        assert database.auto_conf() == before
+        answer = database.ask(wanted)
+        needed = [name for name, restart in answer.facts.get("differing", {}).items() if restart]
+        assert (pending(answer), needed) == (("RestartPending", ["max_connections"]), [])
+
+
+def test_what_is_planned_is_compared_although_its_password_is_not_set_yet(database: Database) -> None:
+    with database.container_starts():
+        assert database.ask({}).ok
+        planned = {"provision": False, "paused_by": "spec.mode", "password": "canary-another"}
+        answer = database.ask({"work_mem": "6MB"}, **planned)
+        assert (answer.ok, answer.reason, answer.facts.get("login")) == (False, "Paused", None)
+        assert answer.facts["differing"] == {"work_mem": False}
+        assert "set spec.mode to Apply" in answer.message
+        assert "canary" not in str(answer)
+        assert database.ask({}).ok
 
 
 def test_without_the_superuser_parameters_cannot_be_had_but_the_login_can(database: Database) -> None:

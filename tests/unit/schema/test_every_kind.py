@@ -20,7 +20,17 @@ from kindling.engine.compare import merge_patch
 from kindling.kinds.base import ExternalResult, Kind, Observed, Problem, SyncResult
 from kindling.kinds.conditions import with_stalled, with_transition_times
 from kindling.kinds.metadata import MADE_BY, labels_of, labels_without_owner
-from kindling.kube.resources import SECRET, SERVICE, VOLUME_CLAIM, Object
+from kindling.kinds.planned import Change
+from kindling.kube.resources import (
+    CONFIG_MAP,
+    NETWORK_POLICY,
+    SECRET,
+    SERVICE,
+    STATEFUL_SET,
+    VOLUME_CLAIM,
+    Object,
+    Ref,
+)
 
 from tests.unit.schema.drawing import Json, flaws
 from tests.unit.schema.worlds import (
@@ -59,8 +69,42 @@ PROBLEMS = st.none() | st.builds(
     message=st.sampled_from(["why", "m" * 5000]),
     transient=st.booleans(),
 )
+PATHS = st.lists(
+    st.sampled_from(
+        [
+            ("spec", "template", "spec", "containers", "postgres", "image"),
+            ("metadata", "annotations", "kindling.dev/asked"),
+            ("spec", "replicas"),
+            (),
+            ("data",),
+        ]
+    ),
+    max_size=3,
+)
+CHANGES = st.lists(
+    st.builds(
+        Change,
+        action=st.sampled_from(["Create", "Update", "Restore", "Delete"]),
+        ref=st.builds(
+            Ref,
+            st.sampled_from([CONFIG_MAP, NETWORK_POLICY, SECRET, SERVICE, STATEFUL_SET, VOLUME_CLAIM]),
+            st.just("ns"),
+            st.sampled_from(["a", "n" * 253]),
+        ),
+        paths=PATHS,
+        left=PATHS,
+        drift=st.booleans(),
+        held=st.booleans(),
+    ),
+    max_size=3,
+)
 FINDINGS = st.builds(
-    SyncResult, in_sync=st.booleans(), problem=PROBLEMS, results=ANSWERS, paused=st.booleans()
+    SyncResult,
+    in_sync=st.booleans(),
+    problem=PROBLEMS,
+    results=ANSWERS,
+    paused=st.booleans(),
+    changes=CHANGES,
 )
 
 

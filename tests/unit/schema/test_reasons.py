@@ -17,11 +17,13 @@ CONSTANTS = {
 }
 OF_OTHERS = {
     ("engine/events.py", "RestartPending"): "the type of a condition",
+    ("engine/plan_for.py", "Paused"): "the type of a condition",
     ("kinds/backup/metrics.py", "Archiving"): "the type of a condition",
     ("kinds/backup/results.py", "Running"): "the phase of a run",
     ("kinds/backup/results.py", "Succeeded"): "the phase of a run",
     ("kinds/backup/status.py", "Archiving"): "the type of a condition",
     ("kinds/conditions.py", "Archiving"): "the type of a condition",
+    ("kinds/planned.py", "DataLost"): "a disruption",
     ("kinds/restore/decisions.py", "Restored"): "the phase of a restore",
     ("kinds/postgresql/pending.py", "RestartPending"): "the type of a condition",
     ("kinds/postgresql/status.py", "Paused"): "the type of a condition",

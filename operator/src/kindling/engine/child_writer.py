@@ -8,11 +8,13 @@ import logging
 from dataclasses import dataclass
 
 from kindling.engine import apply, finalizers
+from kindling.engine.changes import change
 from kindling.engine.plan import Action, Apply, Create, Delete, Plan, plan
 from kindling.engine.resource_writer import ResourceDeleted, ResourceWriter
 from kindling.engine.warnings import rejection
 from kindling.kinds.base import Child, Problem, SyncResult
 from kindling.kinds.conditions import is_current, status_of
+from kindling.kinds.planned import Disruption, of_change
 from kindling.kube.errors import Conflict, NotFound, Rejected
 from kindling.kube.resources import SECRET, Object, ref_of
 
@@ -115,6 +117,9 @@ class ChildWriter(ResourceWriter):
             raise Conflict(status=409, reason="Conflict", message="its spec has changed meanwhile")
 
     async def _act(self, action: Action) -> None:
+        disruption = of_change(change(action, self._objects))
+        if disruption != Disruption.NONE:
+            self._log(logging.INFO, f"disruption of what follows: {disruption}")
         if isinstance(action, Delete):
             await self._delete(action)
             return

@@ -62,9 +62,13 @@ Action: TypeAlias = Apply | Create | RestoreData | Delete
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What to write, in order; with a problem, nothing."""
+    """What to write, in order; with a problem, nothing.
+
+    `later` is what comes once `actions` are done: children that need the uid of one that is made now.
+    """
 
     actions: Sequence[Action] = ()
+    later: Sequence[Action] = ()
     problem: Problem | None = None
 
 
@@ -99,23 +103,24 @@ def plan(
         if not child.handed_over:
             ours.add(known["metadata"]["uid"])  # what it owns in turn is ours too
     actions: list[Action] = []
+    later: list[Action] = []
+    blocked = False
     for child in desired:
         if child.ref in gone:
             continue
-        if child.blocked:
-            break
+        blocked = blocked or child.blocked
         action = _action(child, observed.get(child.ref))
         if action is not None:
-            actions.append(action)
+            (later if blocked else actions).append(action)
     if not prune:
-        return Plan(actions=actions)
+        return Plan(actions=actions, later=later)
     wanted = {child.ref for child in desired}
     uid = cr["metadata"]["uid"]
     for ref, obj in observed.items():
         meta = obj["metadata"]
         if ref not in wanted and _controller(obj).get("uid") == uid and "deletionTimestamp" not in meta:
             actions.append(Delete(ref, meta["uid"], meta["resourceVersion"]))
-    return Plan(actions=actions)
+    return Plan(actions=actions, later=later)
 
 
 def _action(child: Child, known: Object | None) -> Action | None:

@@ -13,11 +13,13 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kindling.engine import finalizers
+from kindling.engine.changes import changes
 from kindling.engine.child_writer import ChildWriter
 from kindling.engine.resource_writer import ResourceDeleted
 from kindling.engine.warnings import newest_warnings, server_failure
 from kindling.kinds.base import ExternalResult, Probe, Problem, RequeueAfter, Result, SyncResult
 from kindling.kinds.conditions import find_condition, status_of, summary
+from kindling.kinds.planned import Change
 from kindling.kube.errors import ApiError, Rejected
 from kindling.kube.resources import CONFIG_MAP, SECRET, Ref
 
@@ -44,6 +46,7 @@ class Reconciliation(ChildWriter):
         paused = self.kind.paused(self.cr)
         problem = self.kind.validate(self.cr, self._observed())
         in_sync, refusal = False, None
+        planned: Sequence[Change] = ()
         if problem is None and not paused:
             await self._store_decisions()
         self._restart_slot = await self.dependencies.restart_queue.request(
@@ -52,6 +55,7 @@ class Reconciliation(ChildWriter):
         if problem is None and paused:
             decided = await self._decide(check_existing=True)
             in_sync, problem = not decided.actions, decided.problem
+            planned = changes(decided, self._objects)
         elif problem is None:
             try:
                 problem, refusal = await self._converge()
@@ -71,7 +75,7 @@ class Reconciliation(ChildWriter):
             problem, refusal = await self._converge()  # the children that depend on the answers
             in_sync = problem is None
         unread = await self._fetch_warnings() if in_sync else None
-        sync = SyncResult(in_sync=in_sync, problem=problem, results=results, paused=paused)
+        sync = SyncResult(in_sync=in_sync, problem=problem, results=results, paused=paused, changes=planned)
         report = self.kind.status(self.cr, self._observed(), sync)
         await self._report(report)
         if (failure := refusal or unread) is not None:

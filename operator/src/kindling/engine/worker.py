@@ -11,8 +11,8 @@ from kindling.engine import finalizers
 from kindling.engine.dependencies import Dependencies
 from kindling.engine.leader_election import LeaseLost
 from kindling.engine.metrics import UNHANDLED, Metrics, ResultLabel
+from kindling.engine.plan_for import reconciliation
 from kindling.engine.queue import Queue
-from kindling.engine.reconciliation import Reconciliation
 from kindling.engine.resource_writer import ResourceDeleted
 from kindling.engine.store import Key
 from kindling.kinds.base import Done, Kind, RequeueAfter, Result, Terminal
@@ -45,7 +45,7 @@ class Reconciler:
         if self.dependencies.store.waits_for_list(key):
             return Done()  # it is named once they have been listed
         try:
-            return await Reconciliation(dependencies=self.dependencies, key=key, kind=kind, cr=cr).run()
+            return await reconciliation(self.dependencies, key, kind, cr).run()
         except ResourceDeleted:
             await self._forget(key)
             return Done()

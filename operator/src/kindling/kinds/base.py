@@ -16,6 +16,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from kindling.kinds.metrics import ResourceMetric
+from kindling.kinds.planned import Change
 from kindling.kube.resources import CONFIG_MAP, SECRET, Object, Ref, ResourceType
 
 
@@ -258,13 +259,15 @@ class SyncResult:
     """What came of writing the children and of the external actions.
 
     `in_sync`: every child is as desired. `problem`: why not, if something is wrong. `results`: of each member
-    of which something is wanted, its answer to just that. `paused`: nothing is written, whatever differs.
+    of which something is wanted, its answer to just that. `paused`: nothing is written, whatever differs,
+    and `changes` is what would be.
     """
 
     in_sync: bool
     problem: Problem | None = None
     results: Mapping[str, ExternalResult] = field(default_factory=dict)
     paused: bool = False
+    changes: Sequence[Change] = ()
 
 
 class Kind(ABC):
@@ -294,6 +297,14 @@ class Kind(ABC):
     def paused(self, cr: Object) -> bool:
         """Whether the resource is only observed."""
         return False
+
+    def plan_for(self, cr: Object) -> str:
+        """The name of the resource that this one is a plan for; empty if it is one of its own."""
+        return ""
+
+    def proposed(self, cr: Object, other: Object | None) -> Object:
+        """The resource of that name, if there is one, as it were with the spec of `cr`, and paused."""
+        return cr
 
     def disruptions(self, cr: Object, observed: Observed) -> Sequence[str] | None:
         """The members to disrupt for the operator's sake, in this order; None: it needs no slot.

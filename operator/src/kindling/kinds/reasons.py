@@ -221,8 +221,8 @@ HIBERNATED = _reason(
 PAUSED = _reason(
     "Paused",
     _POSTGRESQL,
-    "`spec.paused` is true, and something differs from the spec",
-    "set `spec.paused` to false to reconcile it",
+    "`spec.paused` is true, or `spec.mode` is `Plan`, and something differs from the spec",
+    "set `spec.paused` to false, or `spec.mode` to `Apply`, to reconcile it",
 )
 USER_CONFLICT = _reason(
     "UserConflict",

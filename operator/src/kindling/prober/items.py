@@ -17,6 +17,7 @@ import psycopg
 
 from kindling.kinds import reasons
 from kindling.kinds.postgresql.objects import LONGEST_MESSAGE
+from kindling.kinds.postgresql.spec import PAUSED, resumed
 from kindling.prober.parameters import DISK_FULL
 from kindling.prober.sessions import Session, execute, hint, literal, summary
 
@@ -68,6 +69,7 @@ class Items:
     session: Session
     state: State
     apply: bool
+    paused_by: str = PAUSED
     roles: dict[str, tuple[str, str]] = field(default_factory=dict)
     databases: dict[str, tuple[str, str]] = field(default_factory=dict)
     extensions: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -120,7 +122,8 @@ class _Item:
 
     def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> bool:
         if isinstance(error, _Differs):
-            self.says(reasons.PAUSED, "it differs, and spec.paused keeps it so: set spec.paused to false")
+            field = self._items.paused_by
+            self.says(reasons.PAUSED, f"it differs, and {field} keeps it so: {resumed(field)}")
         elif isinstance(error, _OutOfTime):
             self.says(reasons.RECONCILING, "its turn comes next; wait")
         elif isinstance(error, psycopg.Error) and error.sqlstate not in (None, DISK_FULL):

@@ -153,6 +153,11 @@ def _facts(data: Mapping[str, Any]) -> dict[str, Any]:
     names = data.get("pending_restart")
     if isinstance(names, list):
         facts["pending_restart"] = [str(name)[:_LONGEST_NAME] for name in names[:_MOST_NAMES]]
+    differing = data.get("differing")
+    if isinstance(differing, dict):
+        facts["differing"] = {
+            str(name)[:_LONGEST_NAME]: needs is True for name, needs in list(differing.items())[:_MOST_NAMES]
+        }
     for what in ("roles", "databases"):
         if isinstance(data.get(what), dict):
             facts[what] = _items(data[what])

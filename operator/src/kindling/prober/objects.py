@@ -84,7 +84,7 @@ def sync(address: Address, request: Objects) -> ExternalResult:
     try:
         with _superuser(address, request, "template1") as connection:
             state = _read(connection, request)
-            items = Items(connection, state, apply=request.apply)
+            items = Items(connection, state, apply=request.apply, paused_by=request.paused_by)
             _work(request, items)
         for database in request.databases:
             databases.fill(items, database, request, lambda name: _superuser(address, request, name))

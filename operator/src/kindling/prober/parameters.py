@@ -8,7 +8,7 @@ parameters need a restart, and what a value may be, PostgreSQL says. For a defau
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import psycopg
 
@@ -24,6 +24,7 @@ LONGEST = 1000
 _SET = """SELECT lower(name), setting FROM pg_file_settings
     WHERE sourcefile LIKE '%/postgresql.auto.conf' ORDER BY seqno"""
 _LOADED = "SELECT pg_conf_load_time()::text"
+_AT_START = "SELECT lower(name) FROM pg_settings WHERE context = 'postmaster'"
 _PENDING = "SELECT name FROM pg_settings WHERE pending_restart ORDER BY name"
 # Set, but the server did not reload: we were cut off in between.
 _RELOAD_PENDING = "SELECT (pg_stat_file('postgresql.auto.conf')).modification > pg_conf_load_time()"
@@ -53,6 +54,12 @@ def difference(
         if name not in present or not _same(name, value, present[name]):
             changes[name] = value
     return changes
+
+
+def costs(session: Session, names: Iterable[str]) -> dict[str, bool]:
+    """Whether each of them needs a restart, as the server says; one that it does not know needs none."""
+    at_start = {str(row[0]) for row in fetch(session, _AT_START)}
+    return {name: name in at_start for name in names}
 
 
 def pending(session: Session) -> list[str]:

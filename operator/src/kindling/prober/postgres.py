@@ -18,6 +18,7 @@ from kindling.kinds import reasons
 from kindling.kinds.base import ExternalResult
 from kindling.kinds.postgresql import identity
 from kindling.kinds.postgresql.login import Login
+from kindling.kinds.postgresql.spec import MODE, resumed
 from kindling.prober import parameters
 from kindling.prober.results import (
     disk_full,
@@ -66,7 +67,8 @@ def sync(address: Address, login: Login, *, provision_first: bool = False) -> Ex
 
     Then bring the parameters. Where the login says not to provision, it is only looked at.
     Never raises for what a server may answer: it comes back as an Answer, whose facts are `login`
-    (whether the user gets in), `system_identifier` (a number, as text), `version` and `pending_restart`.
+    (whether the user gets in), `system_identifier` (a number, as text), `version`, `pending_restart` and, of
+    what is only looked at, `differing`: the parameters that differ, each with whether it needs a restart.
     """
     facts: dict[str, Any] = {}
     try:
@@ -76,6 +78,9 @@ def sync(address: Address, login: Login, *, provision_first: bool = False) -> Ex
             if error.state != TOO_MANY:
                 raise
             return _by_the_reserve(address, login, facts)
+        if problem is not None and not login.provision and login.paused_by == MODE:
+            # What is planned is more than the login: the parameters are compared all the same.
+            return replace(problem, reason=reasons.PAUSED, facts=_parameters(address, login, facts).facts)
         return problem or _parameters(address, login, facts)
     except _OtherData as error:
         return other_data(login, str(error))
@@ -179,8 +184,8 @@ def _logged_in(
             return ExternalResult(
                 ok=False,
                 reason=reasons.LOGIN_FAILED,
-                message=f"The server does not let {login.user!r} in, and spec.paused keeps that from being "
-                "fixed: set spec.paused to false.",
+                message=f"The server does not let {login.user!r} in, and {login.paused_by} keeps that from "
+                f"being fixed: {resumed(login.paused_by)}.",
             )
         with _superuser(address, login) as connection:
             _compare(connection, login, facts)
@@ -268,8 +273,9 @@ def _parameters(address: Address, login: Login, facts: dict[str, Any]) -> Extern
             elif names := parameters.difference(connection, login.parameters, login.defaults):
                 message = (
                     f"The server runs with other parameters than the spec ({', '.join(sorted(names))}), and "
-                    "spec.paused keeps it so: set spec.paused to false."
+                    f"{login.paused_by} keeps it so: {resumed(login.paused_by)}."
                 )
+                facts["differing"] = parameters.costs(connection, names)
                 return ExternalResult(ok=False, reason=reasons.PAUSED, message=message, facts=facts)
             else:
                 waiting = parameters.pending(connection)
@@ -284,7 +290,7 @@ def _parameters(address: Address, login: Login, facts: dict[str, Any]) -> Extern
             raise
         return ExternalResult(ok=True, facts=facts)  # nothing is asked that would need it
     if waiting:
-        follows = "it follows by itself." if login.provision else "set spec.paused to false to have it."
+        follows = "it follows by itself." if login.provision else f"{resumed(login.paused_by)} to have it."
         message = f"A restart puts {', '.join(waiting)} into effect; {follows}"
         return ExternalResult(
             ok=False,

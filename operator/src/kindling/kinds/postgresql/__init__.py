@@ -29,13 +29,13 @@ from kindling.kinds.postgresql import (
     archiver,
     config,
     databases,
-    defaults,
     deletion,
     identity,
     login,
     objects,
     parameters,
     password,
+    planned,
     restart,
     roles,
     secrets,
@@ -87,6 +87,8 @@ class Postgresql(Kind):
         self._operator_namespace = operator_namespace
 
     def watched_objects(self, cr: Object) -> Sequence[WatchedObject]:
+        if self.plan_for(cr):
+            return ()
         named = [password.reference(cr), *(role.reference for role in roles.read(cr))]
         names = [archiver.secret_name(cr), *(reference.name for reference in named if reference is not None)]
         return [WatchedObject(SECRET, name, cr["metadata"]["namespace"]) for name in dict.fromkeys(names)]
@@ -112,6 +114,12 @@ class Postgresql(Kind):
     def paused(self, cr: Object) -> bool:
         return spec.is_paused(cr)
 
+    def plan_for(self, cr: Object) -> str:
+        return spec.plan_for(cr)
+
+    def proposed(self, cr: Object, other: Object | None) -> Object:
+        return planned.proposed(cr, other)
+
     def desired(self, cr: Object, observed: Observed) -> list[Child]:
         wanted = self._read(cr)
         logs_in = spec.user_of(cr), password.password_of(cr, observed) or observed.password("binding")
@@ -128,7 +136,6 @@ class Postgresql(Kind):
             identifier=identifier,
         )
         archives = archiver.find(cr, observed)
-        values = {**defaults.of(cr, observed), **wanted.parameters, **archiver.parameters(archives)}
         address = service.build(self.type, cr)
         network = policy(
             self.type,
@@ -142,7 +149,7 @@ class Postgresql(Kind):
             secrets.superuser(self.type, cr, observed),
             secrets.binding(self.type, cr, user=logs_in[0], password=logs_in[1]),
             *roles.children(self.type, cr, observed, applied=self._applied_roles(cr, observed)),
-            config.build(self.type, cr, values, identifier=identifier),
+            config.build(self.type, cr, config.values(cr, observed), identifier=identifier),
             address if archives is None else archiver.service(address),
             network if archives is None else archiver.network(network, archives),
             replace(self._workload(cr, observed, wanted), frozen=frozen),

@@ -10,12 +10,12 @@ import hashlib
 import json
 from collections.abc import Mapping
 
-from kindling.kinds.base import Child
+from kindling.kinds.base import Child, Observed
 from kindling.kinds.metadata import child_metadata
-from kindling.kinds.postgresql import parameters
+from kindling.kinds.postgresql import archiver, defaults, parameters
 from kindling.kinds.postgresql.initdb import IDENTIFIER, PARAMETERS
 from kindling.kinds.postgresql.spec import SUPERUSER
-from kindling.kube.resources import CONFIG_MAP, Object, ResourceType
+from kindling.kube.resources import CONFIG_MAP, Object, Ref, ResourceType
 
 # Inside the Pod the server's own system user is the superuser (the way back in when the Secret is
 # lost); from anywhere else everyone needs their password.
@@ -36,11 +36,18 @@ def config_name(cr: Object) -> str:
     return f"{cr['metadata']['name']}-config"
 
 
-def build(type: ResourceType, cr: Object, values: Mapping[str, str], *, identifier: str | None) -> Child:
-    """`values` are the parameters, by name, the defaults among them.
+def ref_of(cr: Object) -> Ref:
+    return Ref(CONFIG_MAP, cr["metadata"]["namespace"], config_name(cr))
 
-    `identifier` is that of the data which must be there.
-    """
+
+def values(cr: Object, observed: Observed) -> dict[str, str]:
+    """The parameters of the next start, by name, the defaults among them."""
+    archives = archiver.parameters(archiver.find(cr, observed))
+    return {**defaults.of(cr, observed), **parameters.read(cr), **archives}
+
+
+def build(type: ResourceType, cr: Object, values: Mapping[str, str], *, identifier: str | None) -> Child:
+    """`values` are those of `values`; `identifier` is that of the data which must be there."""
     return Child(
         type=CONFIG_MAP,
         body={

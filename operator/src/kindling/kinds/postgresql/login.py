@@ -17,7 +17,7 @@ from kindling.kinds.postgresql import archiver, defaults, parameters, secrets
 from kindling.kinds.postgresql.observation import current_pod
 from kindling.kinds.postgresql.password import password_of
 from kindling.kinds.postgresql.service import PORT, host_of
-from kindling.kinds.postgresql.spec import SUPERUSER, is_paused, user_of
+from kindling.kinds.postgresql.spec import PAUSED, SUPERUSER, paused_by, user_of
 from kindling.kube.resources import Object
 
 SERVER = "server"
@@ -32,8 +32,9 @@ class Login:
 
     Then see that the server runs with `parameters`, with `defaults` where they need no restart, and with
     no others of ours. Data of another system identifier than `identifier` is left as it is. Without
-    `provision` nothing is made so, only looked at; with `check`, only the user's login. `cache_key` changes
-    with the resource's generation, the password, the defaults, the Pod and each of its restarts.
+    `provision` nothing is made so, only looked at, because of the field `paused_by`; with `check`, only the
+    user's login. `cache_key` changes with the resource's generation, the password, the defaults, the Pod and
+    each of its restarts.
     """
 
     host: str
@@ -48,6 +49,7 @@ class Login:
     defaults: Mapping[str, str] = field(default_factory=dict)
     identifier: str | None = None
     provision: bool = True
+    paused_by: str = PAUSED
     check: bool = False
     cache_key: Hashable
 
@@ -104,7 +106,8 @@ def desired(cr: Object, observed: Observed, *, identifier: str | None = None) ->
         parameters={**parameters.read(cr), **archives},
         defaults=derived,
         identifier=identifier,
-        provision=not is_paused(cr),
+        provision=not paused_by(cr),
+        paused_by=paused_by(cr),
         cache_key=(
             meta["uid"],
             meta.get("generation"),

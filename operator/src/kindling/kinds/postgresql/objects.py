@@ -15,7 +15,7 @@ from kindling.kinds.base import ExternalAction, ExternalResult, Observed, Probe,
 from kindling.kinds.postgresql import databases, login, roles
 from kindling.kinds.postgresql.login import Login
 from kindling.kinds.postgresql.observation import find_pod, is_stopped
-from kindling.kinds.postgresql.spec import user_of
+from kindling.kinds.postgresql.spec import PAUSED, paused_by, resumed, user_of
 from kindling.kube.resources import SECRET, Object, Ref
 
 OBJECTS = "objects"
@@ -55,6 +55,7 @@ class Objects:
     drop_roles: tuple[str, ...] = ()
     drop_databases: tuple[str, ...] = ()
     apply: bool = True
+    paused_by: str = PAUSED
     cache_key: Hashable
     check: ClassVar[bool] = False
 
@@ -94,6 +95,7 @@ def desired(cr: Object, observed: Observed, server: Login | None) -> Objects | N
         drop_roles=tuple(dropped["roles"]),
         drop_databases=tuple(dropped["databases"]),
         apply=server.provision,
+        paused_by=server.paused_by,
         cache_key=(
             cr["metadata"]["uid"],
             pod["metadata"]["uid"],
@@ -262,14 +264,15 @@ def fault(cr: Object, observed: Observed, result: ExternalResult | None) -> Prob
     return Problem(reason=result.reason, message=result.message)
 
 
-UNSETTLED = {
-    reasons.RECONCILING: "Roles and databases are made as the spec has them; wait.",
-    reasons.PAUSED: (
-        "Roles or databases on the server differ from the spec, and spec.paused keeps them so: set "
-        "spec.paused to false to reconcile them."
-    ),
-}
-"""What is said where nothing is wrong and not all is as wanted, by its reason."""
+def unsettled(cr: Object, reason: str) -> str:
+    """What is said where nothing is wrong and not all is as wanted, by its reason."""
+    if reason != reasons.PAUSED:
+        return "Roles and databases are made as the spec has them; wait."
+    field = paused_by(cr) or PAUSED
+    return (
+        f"Roles or databases on the server differ from the spec, and {field} keeps them so: "
+        f"{resumed(field)} to reconcile them."
+    )
 
 
 def wants(cr: Object) -> bool:

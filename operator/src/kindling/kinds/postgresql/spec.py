@@ -27,6 +27,7 @@ SUPERUSER = "kindling"
 RESERVED = frozenset({SUPERUSER, "public", "none", "template0", "template1"})
 # The Pod's label controller-revision-hash is NAME-<10 characters>, and labels end at 63.
 NAME = re.compile(r"[a-z]([-a-z0-9]{0,50}[a-z0-9])?")
+PAUSED, MODE, PLAN = "spec.paused", "spec.mode", "Plan"
 DEFAULT_CPU = "50m"
 DEFAULT_MEMORY = "128Mi"
 DEFAULT_MEMORY_LIMIT = "512Mi"
@@ -120,7 +121,30 @@ def is_hibernated(cr: Object) -> bool:
 
 
 def is_paused(cr: Object) -> bool:
-    return (cr.get("spec") or {}).get("paused") is True
+    """Whether the resource is only observed: by `spec.paused`, or to read first what would be done."""
+    return paused_by(cr) != ""
+
+
+def is_planned(cr: Object) -> bool:
+    """Whether the status is to have a plan."""
+    return (cr.get("spec") or {}).get("mode") == PLAN
+
+
+def plan_for(cr: Object) -> str:
+    """The Postgresql that this one is a plan for; empty if it is one of its own."""
+    return str((cr.get("spec") or {}).get("planFor") or "") if is_planned(cr) else ""
+
+
+def paused_by(cr: Object) -> str:
+    """The field that pauses the resource; empty if none does."""
+    if (cr.get("spec") or {}).get("paused") is True:
+        return PAUSED
+    return MODE if is_planned(cr) else ""
+
+
+def resumed(field: str) -> str:
+    """What to set where this field pauses."""
+    return f"set {field} to Apply" if field == MODE else f"set {field} to false"
 
 
 def validate(cr: Object) -> Problem | None:

@@ -25,7 +25,10 @@ from kindling.kinds.postgresql import (
     objects,
     observation,
     password,
+    pause,
     pending,
+    planned,
+    restart_time,
     secrets,
     version,
     volume,
@@ -109,6 +112,9 @@ def report(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult)
     if known.get("binding") or (state.available and binding in observed.objects):
         status["binding"] = {"name": secrets.binding_name(cr)}
     status |= objects.status(cr, observed, state.objects)
+    if seconds := restart_time.seconds(cr, observed, state.pod, available=state.available):
+        status[restart_time.LAST_RESTART] = seconds
+    status |= planned.status(cr, observed, sync)
     return StatusReport(status=status, result=_outcome(cr, observed, sync, state))
 
 
@@ -120,6 +126,8 @@ def _state(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult)
     # No new result, as right after an edit: what was last known of a ready Pod still holds.
     was_available = find_condition(cr.get("status") or {}, "Available").get("status") == "True"
     serves = login.lets_in(external) if external is not None else was_available
+    if external is not None and external.reason == reasons.PAUSED:
+        serves = serves or was_available  # a password that is planned is not that of the server yet
     fault = _fault(type, cr, pod, external, observed, sync, was_available=was_available)
     if fault is None or fault.reason != reasons.DATA_LOST:
         external = identity.judged(external)
@@ -182,7 +190,7 @@ def _conditions(cr: Object, observed: Observed, sync: SyncResult, state: _State)
     if state.stopped:
         put("Progressing", False, reason, message)
     if sync.paused:
-        put("Progressing", False, reasons.PAUSED, "Nothing is changed while spec.paused is true.")
+        put("Progressing", False, reasons.PAUSED, pause.words(cr).unchanged)
     elif state.ready and resize_message:
         put("Progressing", True, reasons.RESIZING, resize_message)
     larger = volume.larger(cr, observed)
@@ -204,7 +212,7 @@ def _conditions(cr: Object, observed: Observed, sync: SyncResult, state: _State)
             "Paused",
             True,
             reasons.PAUSED,
-            "spec.paused is true: it is only observed; set it to false to have it reconciled.",
+            pause.words(cr).message,
         )
     return conditions
 
@@ -223,15 +231,12 @@ def _why(cr: Object, sync: SyncResult, state: _State) -> tuple[str, str]:
             "spec.hibernate is true: the server is stopped and its data kept; set it to false to start it."
         )
     if sync.paused and not sync.in_sync:
-        return reasons.PAUSED, (
-            "Existing objects differ from the spec, and spec.paused keeps them so: set spec.paused to false "
-            "to reconcile them."
-        )
+        return reasons.PAUSED, pause.words(cr).differs
     if state.external is not None and state.external.reason in _NO_FAULT:
         return state.external.reason, state.external.message
     if state.external is not None and state.external.ok and sync.in_sync:
         reason = state.objects.reason if state.objects is not None else reasons.RECONCILING
-        return reason, objects.UNSETTLED[reason]
+        return reason, objects.unsettled(cr, reason)
     if state.pending:
         return reasons.RESTART_PENDING, f"The server is restarted for {', '.join(state.pending)}; wait."
     return reasons.RECONCILING, (

@@ -67,13 +67,7 @@ def build(
 
     `identifier` is that of its data, once it is known.
     """
-    ref = volume_ref(cr)
-    requested, has = _sizes(cr, observed)
-    size = (
-        requested
-        if requested is not None and not _may_become(spec.size, requested=requested, has=has)
-        else spec.size
-    )
+    ref, size = volume_ref(cr), size_to_ask(cr, observed)
     claim: Object = {"accessModes": _access_modes(cr, observed), "resources": {"requests": {"storage": size}}}
     if spec.storage_class is not None:
         claim["storageClassName"] = spec.storage_class
@@ -94,6 +88,14 @@ def build(
     if not spec.retain:
         metadata["ownerReferences"] = [owner_of(type, cr)]
     return Child(type=VOLUME_CLAIM, body={"metadata": metadata, "spec": claim})
+
+
+def size_to_ask(cr: Object, observed: Observed) -> str:
+    """What the claim is to ask for: the spec's size, unless it asks for more already and has that."""
+    (requested, has), size = _sizes(cr, observed), size_of(cr)
+    if requested is not None and not _may_become(size, requested=requested, has=has):
+        return requested
+    return size
 
 
 def _access_modes(cr: Object, observed: Observed) -> list[str]:
