@@ -31,7 +31,7 @@ from infra.paths import REPOSITORY
 from tests.apiserver.support.accounts import GROUP, with_rights
 from tests.apiserver.support.apiclient import Api, Json
 from tests.apiserver.support.audit import wait_until
-from tests.apiserver.support.cluster import KINDS_BY_NAME, NAMESPACE, Cluster, ref_to, role_rule
+from tests.apiserver.support.cluster import KINDS_BY_NAME, NAMESPACE, Cluster, path, ref_to, role_rule
 from tests.apiserver.support.controlplane import ControlPlane, tool
 from tests.apiserver.support.kinds import (
     BACKUP,
@@ -41,7 +41,7 @@ from tests.apiserver.support.kinds import (
     POSTGRESQL_EXAMPLE,
     PULSAR_CONSUMER,
 )
-from tests.unit.plugin.guide import commands
+from tests.unit.plugin.guide import commands, planned_file
 
 VERSION, COMMIT = "1.2.3", "c" * 40
 FINE, NOT_READY, USAGE, FAILED = 0, 1, 2, 3
@@ -428,6 +428,45 @@ def test_hibernate_and_wake(running_cluster: Cluster, admin: User, resources: di
     )
 
 
+def test_a_plan_touches_nothing_and_is_what_is_then_done(
+    running_cluster: Cluster, admin: User, users: dict[str, User], resources: dict[str, Ref]
+) -> None:
+    shop = resources["shop"]
+    collection = path(shop).rpartition("/")[0]
+
+    def state() -> Any:
+        children = running_cluster.children(KINDS["shop"], shop.namespace, "shop")
+        versions = {ref: found["metadata"]["resourceVersion"] for ref, found in children.items()}
+        names = [each["metadata"]["name"] for each in running_cluster.api.get(collection).accepted()["items"]]
+        return versions, names, (running_cluster.get(shop) or {})["spec"]
+
+    running_cluster.wait_settled(shop)
+    file = admin.home / "shop.yaml"
+    wanted = {**SPECS["shop"], "podTemplate": {"spec": {"nodeSelector": {"disk": "ssd"}}}}
+    body = {"apiVersion": KINDS["shop"].type.api_version, "kind": "Postgresql", "metadata": {"name": "shop"}}
+    file.write_text(json.dumps({**body, "spec": wanted}))
+    before = state()
+    found = json.loads(admin.kindling("plan", "-f", "shop.yaml", "-o", "json", status=NOT_READY))
+    assert state() == before
+    (planned,) = found["items"]
+    (item,) = [each for each in planned["items"] if each.get("object") == "StatefulSet/shop"]
+    assert (planned["name"], planned["disruption"], item["disruption"]) == ("shop", "Restart", "Restart")
+    assert item["fields"] == ["spec.podTemplate.spec.nodeSelector"]
+    assert PASSWORD not in json.dumps(found)
+    printed = words_of(admin.kindling("plan", "-f", "shop.yaml", status=NOT_READY))
+    assert "spec.podTemplate.spec.nodeSelector: one restart, not measured yet (StatefulSet/shop)" in printed
+    file.write_text(json.dumps({**body, "spec": {**wanted, "mode": "Both"}}))
+    printed = words_of(admin.kindling("plan", "-f", "shop.yaml", status=NOT_READY))
+    assert 'refused: The Postgresql "shop" is invalid:' in printed
+    assert 'spec.mode: Unsupported value: "Both"' in printed
+    printed = words_of(users["viewer"].kindling("plan", "pge/shop", status=FAILED))
+    assert (
+        "you lack the right `create` in namespace `plugin` on `postgresqls.database.db.example.com`"
+        in printed
+    )
+    assert state() == before
+
+
 def test_restart_replaces_the_pod(running_cluster: Cluster, admin: User, resources: dict[str, Ref]) -> None:
     pod = Ref(POD, resources["shop"].namespace, "shop-0")
 
@@ -551,6 +590,7 @@ def test_a_report_of_a_user_who_may_not_list_secrets(
 @pytest.mark.parametrize("line", commands(cluster=False), ids=str)
 def test_the_guides_commands_work_as_printed(admin: User, line: str, tmp_path: Path) -> None:
     words = shlex.split(line)[2:]
+    (tmp_path / "shop.yaml").write_text(planned_file())
     done = subprocess.run(
         ["kubectl", "kindling", *words],
         cwd=tmp_path,
@@ -560,7 +600,7 @@ def test_the_guides_commands_work_as_printed(admin: User, line: str, tmp_path: P
         text=True,
         timeout=300,
     )
-    assert done.returncode in ((FINE, NOT_READY) if words[0] == "status" else (FINE,)), (
+    assert done.returncode in ((FINE, NOT_READY) if words[0] in ("status", "plan") else (FINE,)), (
         done.stdout + done.stderr
     )
 

@@ -23,6 +23,7 @@ from kindling.kube.resources import (
 )
 
 from tests.model import drift
+from tests.model.faults import Fault
 from tests.model.specs import DATABASES, may_follow
 from tests.model.test_postgresql_model import CHILDREN, CR, FIRST, ready, with_database
 from tests.model.world import World, resource
@@ -406,3 +407,39 @@ def test_the_operator_says_in_its_log_what_its_own_writes_disrupt(caplog: pytest
     place = caplog.messages.index(said)
     assert caplog.messages[place + 1] == "apply StatefulSet db"
     assert caplog.messages.count(said) == 1
+
+
+SWEPT: Object = {
+    "image": "postgres:17.2",
+    "parameters": {"work_mem": "8MB"},
+    "deletionPolicy": "Delete",
+    "password": "canary",
+    "allowedFrom": [{"namespaceSelector": {}}],
+}
+
+
+@pytest.mark.parametrize("new", [True, False], ids=["created", "edited"])
+@pytest.mark.parametrize("fault", [Fault.CRASH_BEFORE, Fault.CRASH_AFTER, Fault.LOST, Fault.SERVER_ERROR])
+def test_whatever_write_fails_no_more_and_no_less_than_was_planned_is_written(
+    fault: Fault, new: bool
+) -> None:
+    """The plan itself, too, may be written by an operator that dies of it."""
+    for number in range(12):
+        world = World()
+        if not new:
+            world = with_database()
+        world.faulty.writes.append(fault if number == 0 else None)
+        world.api.put(FIRST.type, resource(FIRST, "db", **SWEPT, mode="Plan"))
+        world.settle()
+        world.wait_long()
+        expected = planned(world)
+        assert len(expected) == (7 if new else 5)
+        written = writes_of(world)
+        world.faulty.writes.extend([*[None] * number, fault])
+        world.api.edit(CR, {"spec": {"mode": None}})
+        world.settle()
+        world.wait_long()
+        world.settle()
+        assert {name for _, name in written} == {name for _, name in expected}
+        assert ready(world)["status"] == "True"
+        assert world.writes_at_rest() == 0

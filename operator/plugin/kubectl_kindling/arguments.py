@@ -11,6 +11,7 @@ PROGRAM = "kubectl kindling"
 OPERATOR_NAMESPACE = "kindling-system"
 GLOBAL = ("context", "namespace", "kubeconfig")
 TAIL = 100
+FIELD_MANAGER = "kubectl"
 
 _ABOUT = """\
 Shows how Kindling's resources are, and does the few things that a person does by hand. It reaches the
@@ -19,8 +20,8 @@ cluster by kubectl alone, with your rights.
 _NOTES = """\
 KIND is a kind, a plural or a short name: postgresql/mydb, pge/mydb, postgresqls.database.db.example.com/mydb.
 
-exit status: 0 fine, 1 not Ready, 2 usage error, 3 it could not be done (no cluster, no right, no such
-resource), 130 interrupted; `psql` ends with the status of psql
+exit status: 0 fine, 1 not Ready (`plan`: something is refused, or more than a reload), 2 usage error, 3 it
+could not be done (no cluster, no right, no such resource), 130 interrupted; `psql` ends as psql does
 """
 
 
@@ -41,6 +42,9 @@ class Command:
     tail: int | None = None
     yes: bool = False
     output_file: str = ""
+    input_file: str = ""
+    server_side: bool = False
+    field_manager: str = FIELD_MANAGER
     operator_namespace: str = OPERATOR_NAMESPACE
     rest: tuple[str, ...] = ()
 
@@ -103,6 +107,18 @@ def _parser() -> argparse.ArgumentParser:
         help=f"so many of each container, -1 for all; {TAIL} without --since, all with it",
     )
 
+    sub = add("plan", "Show what would be done to a Postgresql, and what each of it disrupts", _PLAN)
+    sub.usage = f"{PROGRAM} plan (-f FILE | KIND/NAME) [options]"
+    sub.add_argument("target", nargs="?", default="", metavar="KIND/NAME", help="as it is")
+    sub.add_argument(
+        "-f", "--filename", dest="input_file", default="", metavar="FILE", help="as if applied; - for input"
+    )
+    sub.add_argument("--server-side", action="store_true", help="as kubectl apply --server-side")
+    sub.add_argument(
+        "--field-manager", default=FIELD_MANAGER, metavar="NAME", help="whose, with --server-side"
+    )
+    add_json(sub)
+
     sub = add("psql", "Open psql in the Pod of a Postgresql, logged in as its default user", _PSQL)
     sub.usage = f"{PROGRAM} psql NAME [options] [-- ARGS ...]"
     sub.add_argument("target", metavar="NAME")
@@ -128,6 +144,10 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+_PLAN = """\
+Nothing is changed: the operator computes the plan for a resource that is created for it, with spec.planFor,
+and deleted again. That takes the rights to create and delete resources of the kind.
+"""
 _PSQL = """\
 Runs psql in the Pod of the server, logged in as the default user. ARGS are psql's own. The password is read
 from the binding Secret and given to psql where it asks for it: it is on no command line and in no output.

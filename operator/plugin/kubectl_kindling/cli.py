@@ -8,13 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 from kubectl_kindling import table
 from kubectl_kindling.arguments import Command, parse
-from kubectl_kindling.commands import backup, logs, psql, report, server, status, version
+from kubectl_kindling.commands import backup, logs, plan, psql, report, server, status, version
 from kubectl_kindling.errors import INTERRUPTED, PluginError
 from kubectl_kindling.kubectl import Kubectl
 
 COMMANDS: Mapping[str, Callable[[Command, Kubectl], int]] = {
     "status": status.run,
     "logs": logs.run,
+    "plan": plan.run,
     "psql": psql.run,
     "restart": server.restart,
     "hibernate": server.hibernate,

@@ -46,13 +46,17 @@ class Kubectl:
             )
         return [program, *self._options, *words]
 
-    def ask(self, *words: str, seconds: float | None = None) -> Output:
-        """Run it to its end; the caller looks at the status. Raises `PluginError` on a timeout."""
+    def ask(self, *words: str, seconds: float | None = None, given: str | None = None) -> Output:
+        """Run it to its end, with what is `given` as its input; the caller looks at the status.
+
+        Raises `PluginError` on a timeout.
+        """
         argv, seconds = self.argv(*words), SECONDS if seconds is None else seconds
         try:
             done = subprocess.run(
                 argv,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.DEVNULL if given is None else None,
+                input=given,
                 capture_output=True,
                 encoding="utf-8",
                 errors="replace",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from kubectl_kindling import facts, table
+from kubectl_kindling import facts, plans, table
 from kubectl_kindling.failures import Right, described
 from kubectl_kindling.kinds import Type, shortest
 from kubectl_kindling.kubectl import Object
@@ -36,6 +36,7 @@ def one(view: View, now: datetime) -> list[str]:
     lines = [
         *_head(view, now),
         *_conditions(view.resource, now),
+        *_plan(view.resource),
         *_objects_of_a_server(view.resource),
         *_runs(view.resource, now),
         *_backups(view.backups, now),
@@ -66,6 +67,8 @@ def _head(view: View, now: datetime) -> list[str]:
             f"{PAD}deleted     {facts.age(str(meta['deletionTimestamp']), now)} ago, and not gone yet"
         )
     flags = [name for name in ("paused", "hibernate", "suspend", "deletionProtection") if spec.get(name)]
+    if spec.get("mode") == "Plan":
+        flags.append("mode")
     if flags:
         lines.append(f"{PAD}spec sets   {', '.join(flags)}")
     if ready.reason == "NotObserved":
@@ -100,6 +103,15 @@ def _conditions(resource: Object, now: datetime) -> list[str]:
             printed[message] = str(item.get("type"))
             lines += table.wrapped(message, indent=PAD * 2)
     return lines
+
+
+def _plan(resource: Object) -> list[str]:
+    """What would be done, of a resource in the mode Plan."""
+    plan = facts.status_of(resource).get("plan")
+    if not isinstance(plan, dict):
+        return []
+    lines = plans.item_lines(plan.get("items") or ())
+    return ["", f"Plan: {plan.get('disruption')}" if lines else "Plan: nothing to do", *lines]
 
 
 def _since(item: Any) -> str:

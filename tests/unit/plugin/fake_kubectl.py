@@ -20,6 +20,9 @@ folder = {folder!r}
 words = sys.argv[1:]
 with open(folder + "/asked", "a") as asked:
     asked.write(json.dumps(words) + "\\n")
+if "--filename=-" in words:
+    with open(folder + "/given", "a") as given:
+        given.write(sys.stdin.read() + "\\n")
 for said in json.load(open(folder + "/says")):
     if all(word in words for word in said["words"]):
         sys.stdout.write(said["stdout"])
@@ -66,6 +69,12 @@ class FakeKubectl:
         """The arguments of each call so far."""
         file = self.folder / "asked"
         return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+    @property
+    def given(self) -> list[str]:
+        """What was written to those that read a file from their input, a line for each."""
+        file = self.folder / "given"
+        return file.read_text().splitlines() if file.exists() else []
 
     def commands(self, *verbs: str) -> list[list[str]]:
         """The calls that have one of these verbs among their first words."""

@@ -18,3 +18,9 @@ def commands(*, cluster: bool) -> list[str]:
     plain = [text for language, text in blocks if not language]
     lines = [line for text in plain for line in text.splitlines() if line.startswith(START)]
     return [line for line in lines if (line.split()[2] in IN_A_CLUSTER) == cluster]
+
+
+def planned_file() -> str:
+    """The file of the guide that `plan` is run on."""
+    (found,) = re.findall(r"^```yaml\n(.*?)^```", GUIDE.read_text(), re.DOTALL | re.MULTILINE)
+    return str(found)

@@ -91,6 +91,19 @@ def test_what_the_spec_sets_and_a_deletion() -> None:
     assert "  deleted     10m ago, and not gone yet" in printed
 
 
+def test_a_plan_is_on_the_screen_of_a_resource_that_has_one() -> None:
+    found = mydb()
+    assert "Plan" not in "\n".join(lines(found))
+    found["spec"]["mode"] = "Plan"
+    item = {"action": "Update", "object": "StatefulSet/mydb", "disruption": "Stop", "message": "it stops"}
+    found["status"]["plan"] = {"disruption": "Stop", "items": [item | {"fields": ["spec.hibernate"]}]}
+    printed = lines(found)
+    assert "  spec sets   mode" in printed
+    assert printed[printed.index("Plan: Stop") + 1] == "  spec.hibernate: it stops (StatefulSet/mydb)"
+    found["status"]["plan"] = {"disruption": "None", "items": []}
+    assert "Plan: nothing to do" in lines(found)
+
+
 def test_the_backups_of_a_database() -> None:
     good = backup(run("nightly-1", "backup", "Succeeded", stoppedAt="2026-11-24T03:30:00Z"))
     never = backup()
