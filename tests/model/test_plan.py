@@ -178,6 +178,14 @@ EDITS: list[tuple[Object, Object, dict[str, tuple[str, list[str]]]]] = [
         {"podTemplate": None},
         {STS: ("Restart", ["spec.podTemplate.spec.nodeSelector"])},
     ),
+    (
+        {"roles": [{"name": "old", "login": True}]},
+        {"roles": [{"name": "new_one", "login": True}, {"name": "old", "login": True}]},
+        {
+            "Secret/db-role-new-one": ("None", ["spec.roles[new_one]"]),
+            "objects": ("None", ["spec.roles[new_one]"]),
+        },
+    ),
     ({}, {"updates": "Manual"}, {}),
     (
         {"storage": {"ephemeral": True}},

@@ -27,13 +27,14 @@ SECRET = "password"
 
 @dataclass(frozen=True)
 class Planned:
-    """The plan for one resource; `notes` say what is not in it."""
+    """The plan for one resource, which is not there yet if it is `new`; `notes` say what is not in it."""
 
     type: Type
     namespace: str
     name: str
     plan: Mapping[str, Any]
     notes: Sequence[str] = field(default_factory=tuple)
+    new: bool = False
 
     @property
     def items(self) -> list[Mapping[str, Any]]:
@@ -111,6 +112,8 @@ def document(plans: Sequence[Planned], refused: Sequence[str]) -> dict[str, Any]
 def lines(planned: Planned) -> list[str]:
     """A title, the items, and what is not in them."""
     what = WORDS.get(planned.disruption, planned.disruption) if planned.items else "nothing to do"
+    if planned.new and planned.gentle:
+        what = "is created"
     found = [table.plain(f"{planned.type.kind.lower()}/{planned.name} ({planned.namespace}): {what}")]
     found += item_lines(planned.items)
     for note in planned.notes:

@@ -104,6 +104,12 @@ def test_a_plan_is_asked_for_read_and_what_asked_is_gone(kubectl: FakeKubectl, c
     assert "canary" not in str(kubectl.given)
 
 
+def test_what_is_not_there_is_created(kubectl: FakeKubectl, capsys: Printed) -> None:
+    serve(kubectl, CONFIG, live=False)
+    assert cli.run(["plan", "-f", "db.yaml"]) == FINE
+    assert capsys.readouterr().out.splitlines()[0] == "postgresql/mydb (shop): is created"
+
+
 def test_server_side_is_passed_on(kubectl: FakeKubectl) -> None:
     serve(kubectl)
     assert cli.run(["plan", "-f", "db.yaml", "--server-side", "--field-manager", "flux"]) == FINE

@@ -134,7 +134,7 @@ def _planned(kubectl: Kubectl, type: Type, wanted: Object, live: Object | None) 
             remedy="`kubectl kindling version` shows whether it runs.",
             status=FAILED,
         )
-    return Planned(type, namespace, facts.name_of(wanted), plan, plans.notes(wanted, live))
+    return Planned(type, namespace, facts.name_of(wanted), plan, plans.notes(wanted, live), live is None)
 
 
 def _answer(kubectl: Kubectl, where: tuple[str, ...]) -> dict[str, object] | None:

@@ -40,9 +40,11 @@ _ACCOUNT = ("serviceAccountName", "serviceAccount")
 
 
 def causes(cr: Object, observed: Observed, change: Change) -> list[str]:
-    """The fields, sorted; none of a child that is new or another writer's doing."""
-    if change.action == CREATE or change.drift:
+    """The fields, sorted; none of another writer's doing. A new child has one where it is a role's Secret."""
+    if change.drift:
         return []
+    if change.action == CREATE:
+        return _of_a_role(cr, change) if change.ref.type == SECRET else []
     found: Iterable[str] = ()
     if change.ref.type == STATEFUL_SET and asks(change):
         found = _workload(cr, change)
@@ -168,6 +170,10 @@ def _service(change: Change) -> list[str]:
 def _secret(cr: Object, change: Change) -> list[str]:
     if change.ref.name == secrets.binding_name(cr):
         return password_fields(cr)
+    return _of_a_role(cr, change)
+
+
+def _of_a_role(cr: Object, change: Change) -> list[str]:
     names = {roles.secret_name(cr, role): role.name for role in roles.read(cr)}
     return [f"spec.roles[{names[change.ref.name]}]"] if change.ref.name in names else []
 

@@ -19,11 +19,14 @@ from kindling.kinds.postgresql import (
     observation,
     password,
     restart_time,
+    roles,
     secrets,
     volume,
 )
 from kindling.kinds.postgresql.spec import MODE, is_ephemeral, is_hibernated, is_planned, plan_for, user_of
 from kindling.kube.resources import SECRET, STATEFUL_SET, VOLUME_CLAIM, Object, Ref
+
+CHANGED = "is created or changed; sessions stay"
 
 _FIELD = re.compile(r"spec(?:\.[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]\s]*\])?)+")
 
@@ -137,7 +140,23 @@ def _server(cr: Object, observed: Observed, *, restarts: bool) -> list[Item]:
     if listed is None:
         return found
     said = observed.result(objects.OBJECTS, listed.cache_key)
-    return [*found, *(_objects(cr, said) if said is not None else [_compare("the roles and databases")])]
+    asked = {str(role["name"]) for role in listed.roles}
+    return [
+        *found,
+        *(_objects(cr, said) if said is not None else [_compare("the roles and databases")]),
+        *(_role(name) for name in _waiting(cr, observed) if name not in asked),
+    ]
+
+
+def _waiting(cr: Object, observed: Observed) -> list[str]:
+    """Roles with whose Secret nothing is wrong; where that is not made yet, the server is not asked."""
+    return [role.name for role in roles.read(cr) if roles.problem(role, cr, observed) is None]
+
+
+def _role(name: str) -> Item:
+    return Item(
+        action=planned.CONFIGURE, object=objects.OBJECTS, fields=[f"spec.roles[{name}]"], message=CHANGED
+    )
 
 
 def _compare(what: str, member: str = objects.OBJECTS) -> Item:
@@ -227,7 +246,7 @@ def _objects(cr: Object, answer: ExternalResult) -> Sequence[Item]:
         dropped = objects.dropped_of(cr, what)
         for name, (reason, message) in sorted((answer.facts.get(what) or {}).items()):
             lost = what == "databases" and name in dropped
-            text = "is created or changed; sessions stay"
+            text = CHANGED
             if name in dropped:
                 text = "is dropped, with all of its data" if lost else "is dropped"
             if reason == reasons.PAUSED:
