@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+import pytest
+
 from tests.apiserver.support.apiclient import Api
 from tests.apiserver.support.controlplane import ControlPlane
 from tests.apiserver.support.kubelet import kubelet
@@ -52,6 +54,7 @@ def states(host: Host) -> list[Path]:
     return [file for file in (host.home / "state").rglob("*") if file.is_file()]
 
 
+@pytest.mark.thorough
 def test_a_store_comes_with_its_secrets_and_goes_with_them(host: Host, plane: ControlPlane, api: Api) -> None:
     """One test, because each step needs the state that the one before left."""
     settings = (host.checkout / "Pulumi.dev.yaml").read_text()
