@@ -241,11 +241,14 @@ class _Asked:
 
 
 def secret_references(spec: Manifest) -> list[Path]:
-    """Every field of a spec's schema that names a Secret: an object with its `name`, or a list of such."""
+    """Every field of a spec's schema that names a Secret: an object with its `name`, a list of such, or where
+    it is called `secretName`, the name itself.
+    """
     return [
         path
         for path, schema in fields(spec)
-        if "secret" in path[-1][0].lower() and "name" in _properties(schema.get("items", schema))
+        if path[-1][0] == "secretName"
+        or ("secret" in path[-1][0].lower() and "name" in _properties(schema.get("items", schema)))
     ]
 
 

@@ -62,11 +62,16 @@ def new_keys(field: str, keys: Sequence[str]) -> str:
 
 
 def references(path: Path, *, again: str) -> str:
-    """A list of `{field, name}` of the objects that a field newly names, or names and `again` is true."""
+    """A list of `{field, name}` of the objects that a field newly names, or names and `again` is true.
+
+    The field is an object with the `name`, or itself the name where it is called so: `secretName`.
+    """
     lists = [number for number, (_, key) in enumerate(path) if key]
     if not lists:
-        field = _text((*path, ("name", "")))
-        named = f"{{'field': '{field}', 'name': string({_at(NEW, path)}.value().name)}}"
+        plain = path[-1][0].endswith("Name")
+        field = _text(path if plain else (*path, ("name", "")))
+        value = f"{_at(NEW, path)}.value()" + ("" if plain else ".name")
+        named = f"{{'field': '{field}', 'name': string({value})}}"
         return f"({_at(NEW, path)}.hasValue() && ({again} || {is_changed(path)}) ? [{named}] : [])"
     assert len(lists) == 1, "a list within a list needs more than this"
     head, tail = path[: lists[0] + 1], path[lists[0] + 1 :]

@@ -214,7 +214,7 @@ def _set_back(cluster: Cluster, child: Ref, where: Path, value: Any) -> float | 
 
 
 def _made_once(child: Json) -> bool:
-    return str(child["metadata"]["name"]).endswith(("-superuser", "-tls"))
+    return str(child["metadata"]["name"]).endswith(("-superuser", "-tls", "-server-ca"))
 
 
 def _tidy(cluster: Cluster, child: Ref, as_it_was: Json) -> None:

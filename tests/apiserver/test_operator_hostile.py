@@ -56,6 +56,10 @@ REASONS = {
 }
 
 
+# What each sort does comes after TLS, which these servers do not have.
+PLAIN: Json = {"tls": {"enabled": False}}
+
+
 @dataclass
 class Addresses:
     """Between the operator and its prober: leads each job to a server on this machine, by its namespace.
@@ -225,7 +229,7 @@ def test_a_hundred_others_are_as_quick_beside_hostile_servers_of_every_sort(plac
     for sort in SORTS:
         for number in range(EACH):
             namespace = sort.replace("_", "-")
-            place.cluster.create(kind, namespace, f"db-{number}", {"password": "lovelace-1815"})
+            place.cluster.create(kind, namespace, f"db-{number}", {"password": "lovelace-1815", **PLAIN})
             refs[ref_to(kind, namespace, f"db-{number}")] = REASONS.get(sort, "LoginFailed")
     for ref, reason in refs.items():
         assert place.cluster.wait_ready_reason(ref, reason, seconds=SECONDS)["status"] == "False"
@@ -251,7 +255,7 @@ def gone(cluster: Cluster, ref: Ref) -> bool:
 def test_a_frozen_server_is_not_ready_within_seconds_and_comes_back(place: Place) -> None:
     """While the kubelet says that its Pod is ready."""
     kind = KINDS_BY_NAME[POSTGRESQL.id]
-    place.cluster.create(kind, HONEST, "db", {"defaultUser": "ada"})
+    place.cluster.create(kind, HONEST, "db", {"defaultUser": "ada", **PLAIN})
     ref = ref_to(kind, HONEST, "db")
     place.wait(ref, "True", since=time.monotonic(), seconds=SECONDS)
     time.sleep(CHECKED_SECONDS)
@@ -275,7 +279,7 @@ def test_a_frozen_server_is_not_ready_within_seconds_and_comes_back(place: Place
 
 def test_a_dropped_database_shows_and_is_made_again(place: Place) -> None:
     kind = KINDS_BY_NAME[POSTGRESQL.id]
-    place.cluster.create(kind, HONEST, "dropped", {"defaultUser": "eve", "password": "first"})
+    place.cluster.create(kind, HONEST, "dropped", {"defaultUser": "eve", "password": "first", **PLAIN})
     ref = ref_to(kind, HONEST, "dropped")
     place.wait(ref, "True", since=time.monotonic(), seconds=SECONDS)
     drop(place.files, "eve")

@@ -84,6 +84,10 @@ EACH_SECRET = [
     pytest.param(POSTGRESQL, password(), "spec.passwordSecretRef.name", (), id="technotuesday"),
     pytest.param(POSTGRESQL_EXAMPLE, password(), "spec.passwordSecretRef.name", (), id="example"),
     *(
+        pytest.param(kind, {"tls": {"secretName": "stripe"}}, "spec.tls.secretName", (), id=f"tls-{kind.id}")
+        for kind in (POSTGRESQL, POSTGRESQL_EXAMPLE)
+    ),
+    *(
         pytest.param(kind, role(), "spec.roles[app].passwordSecretRef.name", (), id=f"role-{kind.id}")
         for kind in (POSTGRESQL, POSTGRESQL_EXAMPLE)
     ),

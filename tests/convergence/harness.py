@@ -17,7 +17,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from kindling.kinds.certificates import Pair
 from kindling.kinds.conditions import find_condition
+from kindling.kinds.postgresql import tls
 from kindling.kube.resources import Ref
 
 from tests.apiserver.conftest import ENVIRONMENT
@@ -322,11 +324,17 @@ def running_harness(*, directory: Path) -> Iterator[Harness]:
 
 
 def admit_operator(api: Api, files: Files, namespace: str, pod: str) -> None:
-    """As in a cluster, the superuser's password is the one in the Secret that the Pod mounts."""
+    """As in a cluster, superuser's password and certificate are those in the Secrets that the Pod mounts."""
     found = api.get(f"{NAMESPACES}/{namespace}/pods/{pod}")
     for volume in found.body["spec"]["volumes"] if found.status == 200 else ():
+        if volume["name"] not in ("superuser", "tls"):
+            continue
+        secret = api.get(f"{NAMESPACES}/{namespace}/secrets/{volume['secret']['secretName']}")
+        if secret.status != 200:
+            continue
+        values = {key: base64.b64decode(text).decode() for key, text in secret.body["data"].items()}
         if volume["name"] == "superuser":
-            secret = api.get(f"{NAMESPACES}/{namespace}/secrets/{volume['secret']['secretName']}")
-            if secret.status == 200:
-                password = base64.b64decode(secret.body["data"]["password"]).decode()
-                database.set_superuser_password(files, password)
+            database.set_superuser_password(files, values["password"])
+        else:
+            pair = Pair(values[tls.CERTIFICATE], values[tls.KEY])
+            database.set_certificate(files, pair, values[tls.AUTHORITY])

@@ -62,7 +62,7 @@ GIVEN = frozenset(
 )
 # A Pod is what its controller made of its template, which is compared: whether it is there is what counts.
 OF_A_POD = frozenset({"metadata"})
-PAIR = "-tls"
+PAIR = ("-tls", "-server-ca")
 """Secrets with a key pair that was made end so."""
 
 LifecycleEvent = tuple[str, str, str]
@@ -163,7 +163,8 @@ def _pairs(objects: dict[Ref, Json]) -> dict[str, str]:
     """Each text of the key pairs that were made, and a word for it: whoever has it has the same one."""
     return {
         _text(value): f"MADE {ref.name} {key}"
-        for ref, obj in objects.items()
+        # In an order of their own: an authority is in two of them.
+        for ref, obj in sorted(objects.items(), key=lambda item: item[0].name)
         if ref.type == SECRET and ref.name.endswith(PAIR)
         for key, value in (obj.get("data") or {}).items()
     }

@@ -101,6 +101,7 @@ DATABASES = _optional(
     resources=AMOUNTS,
     podTemplate=PLACED,
     serviceTemplate=SERVED,
+    tls=st.sampled_from([{}, {"required": True}, {"enabled": False}, {"secretName": "ours"}]),
     allowedFrom=PEERS,
     roles=st.lists(st.sampled_from(ROLES), max_size=3, unique_by=lambda role: str(role["name"])),
     databases=st.sampled_from(

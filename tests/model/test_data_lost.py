@@ -139,7 +139,7 @@ def test_whose_data_it_is_is_recorded_at_the_first_login_and_then_at_rest() -> N
     assert disk.record == ("7001", "7001", "7001")
     assert len(disk.logins) == 1
     written = disk.api.writes.total()
-    assert written == 7 + 2 + 2  # children; the claim and the configuration once more; the status
+    assert written == 9 + 2 + 2  # children; the claim and the configuration once more; the status
     assert disk.writes_at_rest() == 0
     disk.restart()
     disk.settle()

@@ -261,3 +261,13 @@ def test_a_webhook_that_changes_applied_fields_is_reported_and_not_fought(
     world.settle()
     assert "was changed again after apply" in caplog.text
     assert world.logins  # what comes after the children goes on
+
+
+def test_a_resource_that_is_reconciled_often_is_probed_at_the_usual_times() -> None:
+    """Its probe follows from its last answer, which a reconciliation must know before it lists its probes."""
+    world = with_database()
+    [due] = world.reconciler.dependencies.external_state._due._due.items()
+    for _ in range(3):
+        world.queue.add(Key(KIND.type.group_kind, "ns", "db"))
+        world.work()
+    assert list(world.reconciler.dependencies.external_state._due._due.items()) == [due]

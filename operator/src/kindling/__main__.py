@@ -11,6 +11,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from datetime import timedelta
 
 import uvloop
 
@@ -95,6 +96,7 @@ async def run_operator(config: Config, credentials: Credentials) -> None:
         local_broker=config.local_broker,
         pull_secrets=config.pull_secrets,
         only=config.kinds,
+        certificate_life=timedelta(seconds=config.certificate_seconds),
     )
     kinds_by_name = {kind.type.group_kind: kind for kind in served}
     resources = [kind.type for kind in kinds_by_name.values()]

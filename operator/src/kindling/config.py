@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kindling.engine.resync import EVERY_SECONDS
+from kindling.kinds.certificates import LEAST_SECONDS
+from kindling.kinds.postgresql.tls import DEFAULT_LIFE
 from kindling.kinds.registry import NAMES
 from kindling.logs import FORMATS
 
@@ -18,6 +20,7 @@ LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _SECRET = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 MOST_CHARACTERS = 253
+LONGEST_CERTIFICATE_SECONDS = 365 * 86400
 _ADDRESS = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?:[1-9][0-9]{0,4}")
 
 
@@ -64,7 +67,8 @@ class Config:
     API server for twice as long is not alive; `resync_seconds` how often everything is listed and looked at
     again, watches or not. `tunnel` is for a process outside of the cluster: it reaches Pods through the API
     server. `local_broker`, HOST:PORT or empty, is the Pulsar broker that consumers find at localhost.
-    `pull_secrets` are the names of the Secrets by which nodes pull the operands' images. `debug` serves a
+    `pull_secrets` are the names of the Secrets by which nodes pull the operands' images.
+    `certificate_seconds` is how long the certificates are valid that are made for servers. `debug` serves a
     page that names every object known, with its version. `prober` is the socket of the prober; without one
     the process starts a prober of its own.
     """
@@ -82,6 +86,7 @@ class Config:
     tunnel: bool
     local_broker: str
     pull_secrets: tuple[str, ...]
+    certificate_seconds: int
     debug: bool
     prober: Path | None
 
@@ -123,6 +128,13 @@ class Config:
             tunnel=tunnel,
             local_broker=broker,
             pull_secrets=_secrets(env.get("KINDLING_PULL_SECRETS", "")),
+            certificate_seconds=_number(
+                env,
+                "KINDLING_CERTIFICATE_SECONDS",
+                default=int(DEFAULT_LIFE.total_seconds()),
+                least=LEAST_SECONDS,
+                most=LONGEST_CERTIFICATE_SECONDS,
+            ),
             debug=debug,
             prober=Path(prober) if prober else None,
         )
@@ -135,10 +147,10 @@ def _switch(env: Mapping[str, str], variable: str, *, on: str) -> bool:
     return value == "1"
 
 
-def _number(env: Mapping[str, str], variable: str, *, default: int, most: int) -> int:
+def _number(env: Mapping[str, str], variable: str, *, default: int, most: int, least: int = 1) -> int:
     value = env.get(variable, "") or str(default)
-    if not value.isascii() or not value.isdigit() or not 1 <= int(value) <= most:
-        raise InvalidConfig(f"{variable}={value!r}: set it to a whole number, 1 to {most}")
+    if not value.isascii() or not value.isdigit() or not least <= int(value) <= most:
+        raise InvalidConfig(f"{variable}={value!r}: set it to a whole number, {least} to {most}")
     return int(value)
 
 

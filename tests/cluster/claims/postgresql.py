@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from tests.cluster.claims.contract import COMMON, GUIDES, Claim, Evidence, KindClaims, Reported
+from tests.cluster.claims.served import certificate_of
 from tests.cluster.stack import Environment
 
 # One login, as an application has it: through the Service, with what the binding says.
@@ -58,6 +59,7 @@ def gather(environment: Environment, resource: dict[str, Any]) -> Evidence:
             "version": re.fullmatch(r"postgres \(PostgreSQL\) (\d+\.\d+).*", said.strip())[1],  # type: ignore[index]
             "pending": pending.split(),
             "made": made,
+            "served": certificate_of(environment, f"{meta['name']}-0", meta["namespace"]),
             "inside": lambda database, query: environment.kubectl(
                 *inside, "psql", "--no-psqlrc", "-U", "kindling", "-d", database, "-tA", "-c", query
             ),
@@ -222,6 +224,25 @@ def _binding(reported: Reported) -> None:
     assert reported.facts["answer"]["user"]
 
 
+def _tls(reported: Reported) -> None:
+    """What any client is shown."""
+    said: dict[str, Any] = reported.status.get("tls") or {}
+    served = reported.facts["served"]
+    assert said.get("active", False) is (served is not None)
+    if served is None:
+        assert "notAfter" not in said
+        return
+    assert datetime.fromisoformat(said["notAfter"]) == served.not_valid_after_utc
+    assert said["issuer"] == served.issuer.rfc4514_string()
+    assert "message" not in said
+
+
+def _end_metric(reported: Reported) -> None:
+    served = reported.facts["served"]
+    end = served.not_valid_after_utc.timestamp() if served is not None else None
+    assert reported.metrics.get("kindling_postgresql_certificate_expiration_timestamp_seconds") == end
+
+
 def _phase_column(reported: Reported) -> None:
     assert reported.cells["PHASE"] == ("up" if reported.facts["serves"] else "Failed")
 
@@ -242,6 +263,7 @@ _REFERENCE = ("apiVersion", "kind", "namespace", "name", "uid", "resourceVersion
 
 CLAIMS = KindClaims(
     gather=gather,
+    metrics={"kindling_postgresql_certificate_expiration_timestamp_seconds": _end_metric},
     claims={
         **COMMON,
         "status.pgPhase": _phase,
@@ -254,6 +276,7 @@ CLAIMS = KindClaims(
         "status.plan.disruption": _plan,
         **{f"status.plan.items[].{field}": _plan for field in _OF_A_PLAN},
         "status.binding.name": _binding,
+        **{f"status.tls.{name}": _tls for name in ("active", "notAfter", "issuer", "message")},
         **{
             f"status.{what}[].{field}": claim(what)
             for what in ("roles", "databases")

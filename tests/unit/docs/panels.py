@@ -162,6 +162,21 @@ _RESOURCES = (
         help="docs/troubleshooting.md explains each reason.",
     ),
 )
+_DATABASES = (
+    Panel(
+        title="Until a server's certificate ends",
+        queries=(
+            (
+                "max by (namespace, name) "
+                f"(kindling_postgresql_certificate_expiration_timestamp_seconds{CHOSEN}) - time()",
+                NAME,
+            ),
+        ),
+        unit="s",
+        width=24,
+        help="A successor comes at a third of its life.",
+    ),
+)
 _BACKUPS = (
     Panel(title="Since the last good backup", queries=(_since("last_success_timestamp_seconds"),), unit="s"),
     Panel(
@@ -231,7 +246,7 @@ DASHBOARDS = (
     Dashboard(
         name="kindling-resources",
         title="Kindling / Resources and backups",
-        rows=(("Resources", _RESOURCES), ("Backups", _BACKUPS)),
+        rows=(("Resources", _RESOURCES), ("Databases", _DATABASES), ("Backups", _BACKUPS)),
         by_namespace=True,
     ),
 )

@@ -32,6 +32,7 @@ def test_each_field_that_names_a_secret_is_known() -> None:
     found = {(kind, words(path)) for kind, spec in specs() for path in secret_references(spec)}
     assert found >= {
         ("Postgresql", "passwordSecretRef"),
+        ("Postgresql", "tls.secretName"),
         ("PulsarConsumer", "auth.tokenSecretRef"),
         ("PulsarConsumer", "env[].valueFrom.secretKeyRef"),
         ("PulsarConsumer", "imagePullSecrets[]"),

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from kindling.kinds.postgresql import config, initdb, parameters, started, workload
+from kindling.kinds.postgresql import config, initdb, parameters, started, tls, workload
 
 from tests.unit.operator import postgres_init
 
@@ -40,6 +40,7 @@ class Files:
             initdb.MOUNT: self.mount,
             initdb.CONFIG: self.root / "config",
             initdb.SUPERUSER_FILES: self.root / "superuser",
+            tls.FILES: self.root / "tls",
             initdb.TRIAL: self.root / "tmp" / "trial",
             initdb.PROGRAM: self.root / "program" / "postgres-init",
             started.SOCKETS: self.root / "sockets",
@@ -119,7 +120,7 @@ def files_of_a_pod() -> Iterator[Files]:
     root = Path(tempfile.mkdtemp(prefix="kindling-"))
     try:
         root.chmod(0o755)
-        for name in ("data", "config", "superuser", "program", "sockets", "tmp"):
+        for name in ("data", "config", "superuser", "program", "sockets", "tmp", "tls"):
             (root / name).mkdir()
             (root / name).chmod(0o777)
         (root / "config" / "pg_hba.conf").write_text(config.HBA)

@@ -26,6 +26,7 @@ def test_defaults() -> None:
         tunnel=False,
         local_broker="",
         pull_secrets=(),
+        certificate_seconds=90 * 86400,
         debug=False,
         prober=None,
     )
@@ -84,6 +85,7 @@ def test_an_unknown_kind_is_an_error_that_lists_the_kinds() -> None:
         ("KINDLING_PORT", "http"),
         ("KINDLING_WATCH_SECONDS", "-1"),
         ("KINDLING_RESYNC_SECONDS", "0"),
+        ("KINDLING_CERTIFICATE_SECONDS", "119"),
         ("KINDLING_NAMESPACE", "No_Such"),
         ("KINDLING_WATCH_NAMESPACES", "a,B"),
         ("KINDLING_KINDS", "Memcached,memcached"),

@@ -69,7 +69,7 @@ def test_total_and_plan_comes_to_rest(spec: Object, name: str) -> None:
                 writes += 1
         return writes
 
-    assert asyncio.run(converge()) == (6 if wanted_ephemeral(spec) else 7)
+    assert asyncio.run(converge()) == (8 if wanted_ephemeral(spec) else 9)
     for ref in api.objects:
         assert len(ref.name) <= (63 if ref.type in (SERVICE, STATEFUL_SET) else 253)
     for obj in api.objects.values():
@@ -92,7 +92,8 @@ def test_binding_is_what_servicebinding_says_and_its_uri_parses() -> None:
     body = children(postgresql(defaultUser="a.b-C", password=password))["db-binding/Secret"].body
     assert body["type"] == "servicebinding.io/postgresql"
     values = observed({Ref(SECRET, "ns", "b"): body}).secret(namespace="ns", name="b")
-    assert set(values) == {"type", "provider", "host", "port", "database", "username", "password", "uri"}
+    login = {"type", "provider", "host", "port", "database", "username", "password"}
+    assert set(values) == {*login, "uri", "jdbc-uri", "pgpass", "ca.crt"}
     uri = urlsplit(values["uri"])
     assert (uri.scheme, uri.hostname, uri.port) == ("postgresql", values["host"], 5432)
     assert unquote(uri.password or "") == password == values["password"]

@@ -98,7 +98,8 @@ def test_a_generated_password_is_kept_and_its_secret_has_the_bindings_shape() ->
     assert (app["username"], app["database"], len(app["password"])) == ("the_app", "shop", 32)
     assert app["uri"] == f"postgresql://the_app:{app['password']}@db.ns.svc:5432/shop"
     assert set(app) == set(made["db-role-free"]) == {
-        "type", "provider", "host", "port", "database", "username", "password", "uri",
+        "type", "provider", "host", "port", "database", "username", "password", "uri", "jdbc-uri", "pgpass",
+        "ca.crt",
     }  # fmt: skip
     assert made["db-role-free"]["database"] == "ada"
     assert app["password"] != made["db-role-free"]["password"]
@@ -112,7 +113,9 @@ def test_the_server_gets_a_new_password_before_the_secret_does() -> None:
     cr = postgresql(roles=[NAMED])
     bound = {"mine": secret(word="second"), "db_role_the_app": secret(password="first")}
     assert "mine" in {watched.name for watched in KIND.watched_objects(cr)}
-    assert set(KIND.secrets(cr)) == {"db-superuser", "db-binding", "mine", "db-role-the-app"}
+    assert set(KIND.secrets(cr)) == {
+        "db-superuser", "db-binding", "mine", "db-role-the-app", "db-server-tls", "db-server-ca",
+    }  # fmt: skip
     before = world(cr, **bound)
     assert asked(cr, before).roles[0]["password"] == "second"
     assert role_secrets(KIND.desired(cr, before))["db-role-the-app"]["password"] == "first"

@@ -32,7 +32,8 @@ def test_secret_referred_to_is_watched_and_read_in_its_namespace() -> None:
     # A Backup's Secret is always watched: with it the server archives.
     archive, ours = (WatchedObject(SECRET, name, "ns") for name in ("db-archive", "ours"))
     assert set(KIND.watched_objects(postgresql(**REFERRING))) == {archive, ours}
-    assert set(KIND.secrets(postgresql(**REFERRING))) == {"db-superuser", "db-binding", "ours"}
+    made = {"db-superuser", "db-binding", "db-server-tls", "db-server-ca"}
+    assert set(KIND.secrets(postgresql(**REFERRING))) == {*made, "ours"}
     assert list(KIND.watched_objects(postgresql())) == [archive]
 
 

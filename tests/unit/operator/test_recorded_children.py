@@ -158,6 +158,12 @@ STATUS: dict[str, Object] = {
 """What is on record already."""
 
 
+def readable(value: bytes) -> str:
+    """A Secret's value; of a certificate or a key, which this machine's OpenSSL writes, what it is."""
+    first = value.partition(b"\n")[0].decode()
+    return f"{first} and so on" if first.startswith("-----BEGIN ") else value.decode()
+
+
 def made(name: str) -> str:
     """The children of a resource with that spec, as YAML; a Secret's values readable."""
     kind = KINDS[name.partition("-")[0]]
@@ -186,7 +192,7 @@ def made(name: str) -> str:
     for child in kind.desired(cr, world):
         body = {"apiVersion": child.type.api_version, "kind": child.type.kind, **child.body}
         if child.type == SECRET and "data" in body:
-            body["data"] = {key: base64.b64decode(text).decode() for key, text in body["data"].items()}
+            body["data"] = {key: readable(base64.b64decode(text)) for key, text in body["data"].items()}
         bodies.append(json.loads(json.dumps(body)))  # what is one object here is written out each time
     return yaml.safe_dump_all(bodies, sort_keys=False, default_flow_style=None, width=110)
 

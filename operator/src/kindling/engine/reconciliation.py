@@ -40,6 +40,8 @@ class Reconciliation(ChildWriter):
         if (patch := finalizers.due_patch(self.kind, self.cr)) is not None and not self.kind.paused(self.cr):
             await self._patch(patch)
         await self._gather()
+        # Without the last answers, a probe that follows from one would be left out, and its time begin again.
+        self._results = self.dependencies.external_state.results(self.key)
         await self._probe(self.kind.probes(self.cr, self._observed()))
         known = self._says()
         is_new = not self._objects and not status_of(self.cr)

@@ -6,7 +6,7 @@ A kind lists them in `Kind.metrics`; the engine keeps the values and prints them
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -46,21 +46,21 @@ def seconds(value: object) -> float | None:
     return None if found is None else float(int(found[1]) * _SECONDS[found[2]])
 
 
-def status_time(field: str) -> Reader:
+def status_time(*path: str) -> Reader:
     """Reads a time of the status."""
-    return lambda cr: unix_time((cr.get("status") or {}).get(field))
+    return lambda cr: unix_time(_status(cr, path))
 
 
 def status_duration(*path: str) -> Reader:
     """Reads a duration of the status."""
+    return lambda cr: seconds(_status(cr, path))
 
-    def read(cr: Object) -> float | None:
-        found: object = cr.get("status") or {}
-        for name in path:
-            found = found.get(name) if isinstance(found, dict) else None
-        return seconds(found)
 
-    return read
+def _status(cr: Object, path: Sequence[str]) -> object:
+    found: object = cr.get("status") or {}
+    for name in path:
+        found = found.get(name) if isinstance(found, dict) else None
+    return found
 
 
 def status_condition(type: str) -> Reader:

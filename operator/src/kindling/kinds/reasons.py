@@ -303,6 +303,24 @@ UNSAFE_AUTHENTICATION = _reason(
     "the server requested another authentication than SCRAM-SHA-256; no password was sent",
     "use another image, or fix its `pg_hba.conf`",
 )
+CERTIFICATE_REJECTED = _reason(
+    "CertificateRejected",
+    _POSTGRESQL,
+    "the server has no certificate that proves it to be this one: another authority's, another name's, ended",
+    "see what runs there; where the message says that it has ended, `kubectl delete pod NAME-0`",
+)
+INVALID_CERTIFICATE = _reason(
+    "InvalidCertificate",
+    _POSTGRESQL,
+    "the Secret that `spec.tls.secretName` names has no pair that the server could serve",
+    "put one there; the server keeps the certificate that it has",
+)
+CERTIFICATE_EXPIRED = _reason(
+    "CertificateExpired",
+    _POSTGRESQL,
+    "the certificate in the Secret that `spec.tls.secretName` names has ended",
+    "put a later one there: it is served without a restart",
+)
 TOO_MANY_CONNECTIONS = _reason(
     "TooManyConnections",
     _POSTGRESQL,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import timedelta
 from typing import NamedTuple
 
 from kindling.kinds.backup import Backup
@@ -10,6 +11,7 @@ from kindling.kinds.base import Kind
 from kindling.kinds.memcached import Memcached
 from kindling.kinds.mycustomresource import MyCustomResource
 from kindling.kinds.postgresql import Postgresql
+from kindling.kinds.postgresql.tls import DEFAULT_LIFE
 from kindling.kinds.pulsarconsumer import PulsarConsumer
 from kindling.kinds.restore import Restore
 
@@ -21,6 +23,7 @@ class Options(NamedTuple):
     operator_namespace: str
     local_broker: str
     pull_secrets: Sequence[str]
+    certificate_life: timedelta
 
 
 def _postgresql(options: Options, group: str) -> Kind:
@@ -30,6 +33,7 @@ def _postgresql(options: Options, group: str) -> Kind:
         init_image=options.images["postgres-init"],
         operator_namespace=options.operator_namespace,
         pull_secrets=options.pull_secrets,
+        certificate_life=options.certificate_life,
     )
 
 
@@ -78,12 +82,13 @@ def kinds(
     local_broker: str = "",
     pull_secrets: Sequence[str] = (),
     only: Collection[str] = (),
+    certificate_life: timedelta = DEFAULT_LIFE,
 ) -> list[Kind]:
     """The kinds of these names, all where none is named.
 
     `images` has the image of each folder under operator/images, by the folder's name. Workloads that take
     connections admit the operator's Pods in `operator_namespace`. `pull_secrets`, each of the resource's
-    own namespace, are for these images.
+    own namespace, are for these images. Certificates that are made are valid for `certificate_life`.
     """
-    options = Options(images, operator_namespace, local_broker, pull_secrets)
+    options = Options(images, operator_namespace, local_broker, pull_secrets, certificate_life)
     return [make(options) for name, make in _KINDS if not only or name in only]

@@ -16,10 +16,12 @@ from kindling.prober.sessions import (
     Address,
     LoginRejected,
     UnsafeAuthentication,
+    UntrustedCertificate,
     fetch,
     session,
     summary,
 )
+from kindling.prober.tls import trust_of
 
 # A segment's status file keeps the time at which the segment was full, when `.ready` becomes `.done`. Of a
 # segment that is gone by now, its upload was at the latest when the server says.
@@ -43,12 +45,20 @@ def ask(address: Address, request: ArchiveRequest) -> ExternalResult:
     """Never raises for what a server may answer."""
     try:
         with session(
-            address, user=request.user, password=request.password, database="template1", quiet=True
+            address,
+            user=request.user,
+            password=request.password,
+            database="template1",
+            trust=trust_of(request),
+            quiet=True,
         ) as connection:
             ((mode, now, lsn, timeline, waiting, until),) = fetch(connection, _STATE)
             settings = dict(fetch(connection, _SETTINGS, ",".join(SETTINGS)))
     except UnsafeAuthentication:
         return _failed(request, "it requested another authentication than SCRAM-SHA-256")
+    except UntrustedCertificate as error:
+        why = f"it does not prove to be this server ({error})"
+        return _failed(request, why, reason=reasons.CERTIFICATE_REJECTED)
     except TimeoutError:
         return _failed(request, f"no answer within {CONNECT_SECONDS:g} s", reason=reasons.NOT_RESPONDING)
     except FAILURES as error:

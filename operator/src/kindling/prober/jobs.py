@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -16,6 +17,7 @@ from kindling.kinds.memcached.stats import COUNTERS, MOST, StatsRequest
 from kindling.kinds.postgresql import identity
 from kindling.kinds.postgresql.login import Login
 from kindling.kinds.postgresql.objects import LONGEST_MESSAGE, Objects
+from kindling.kinds.postgresql.reload import Reload
 
 LONGEST_LINE = 2**22
 """Bytes of a job: 200 of the longest passwords, and as many databases as the API stores in an object."""
@@ -40,6 +42,7 @@ REASONS = frozenset(
         reasons.LOGIN_FAILED,
         reasons.SUPERUSER_LOGIN_FAILED,
         reasons.UNSAFE_AUTHENTICATION,
+        reasons.CERTIFICATE_REJECTED,
         reasons.INVALID_PARAMETER,
         reasons.PAUSED,
         reasons.RESTART_PENDING,
@@ -50,16 +53,21 @@ REASONS = frozenset(
         *ITEM_REASONS,
     }
 )
-AnyRequest: TypeAlias = Login | Objects | HttpRequest | StatsRequest | ArchiveRequest
+AnyRequest: TypeAlias = Login | Objects | Reload | HttpRequest | StatsRequest | ArchiveRequest
 _BY_PROTOCOL: Mapping[str, type[AnyRequest]] = {
     "archive": ArchiveRequest,
     "http": HttpRequest,
     "memcached": StatsRequest,
     "objects": Objects,
     "postgres": Login,
+    "reload": Reload,
 }
 _PROTOCOLS = {type: protocol for protocol, type in _BY_PROTOCOL.items()}
 _LONGEST_MESSAGE = 4096
+LONGEST_ISSUER = 256
+"""Characters of a certificate's issuer."""
+_FINGERPRINT = re.compile(r"[0-9a-f]{64}")
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 _MOST_NAMES = 64
 _LONGEST_NAME = 128
 _MOST_ITEMS = 400
@@ -80,7 +88,7 @@ class Job:
     @property
     def quick(self) -> bool:
         """Whether one answer of the server is all."""
-        return not isinstance(self.request, Login | Objects) or self.request.check
+        return not isinstance(self.request, Login | Objects | Reload) or self.request.check
 
     @property
     def server(self) -> tuple[str, str]:
@@ -108,7 +116,7 @@ def job(line: bytes) -> Job:
         request = {
             name: tuple(value) if isinstance(value, list) else value for name, value in request.items()
         }
-    if protocol in ("objects", "postgres"):
+    if protocol in ("objects", "postgres", "reload"):
         request["cache_key"] = None
     return Job(**values, request=_BY_PROTOCOL[protocol](**request))
 
@@ -133,8 +141,11 @@ def read(line: bytes) -> ExternalResult | None:
 
 def _facts(data: Mapping[str, Any]) -> dict[str, Any]:
     facts: dict[str, Any] = {}
-    if isinstance(data.get("login"), bool):
-        facts["login"] = data["login"]
+    for name in ("login", "rules", "done"):
+        if isinstance(data.get(name), bool):
+            facts[name] = data[name]
+    if (certificate := _certificate(data.get("certificate"))) is not None:
+        facts["certificate"] = certificate
     if isinstance(data.get("version"), str):
         facts["version"] = data["version"][:_MOST_NAMES]
     identifier = data.get("system_identifier")
@@ -170,6 +181,18 @@ def _facts(data: Mapping[str, Any]) -> dict[str, Any]:
             if isinstance(found, dict)
         }
     return facts
+
+
+def _certificate(found: Any) -> dict[str, str] | None:
+    """None where anything is not as `kindling.prober.tls` writes it."""
+    if not isinstance(found, dict):
+        return None
+    values = {name: found.get(name) for name in ("fingerprint", "not_after", "issuer")}
+    texts = {name: value for name, value in values.items() if isinstance(value, str)}
+    if len(texts) < len(values) or len(texts["issuer"]) > LONGEST_ISSUER or "\0" in texts["issuer"]:
+        return None
+    good = _FINGERPRINT.fullmatch(texts["fingerprint"]) and _TIME.fullmatch(texts["not_after"])
+    return texts if good else None
 
 
 def _archive(found: Mapping[str, Any]) -> dict[str, Any]:

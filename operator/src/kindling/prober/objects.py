@@ -29,6 +29,7 @@ from kindling.prober.results import (
     other_data,
     superuser_rejected,
     unsafe,
+    untrusted,
 )
 from kindling.prober.sessions import (
     CONNECT_SECONDS,
@@ -36,9 +37,11 @@ from kindling.prober.sessions import (
     LoginRejected,
     Session,
     UnsafeAuthentication,
+    UntrustedCertificate,
     fetchval,
     session,
 )
+from kindling.prober.tls import trust_of
 
 FAILURES = (OSError, MemoryError, LookupError, TypeError, ValueError, LoginRejected, psycopg.Error)
 _REJECTED = ("28P01", "28000")
@@ -94,6 +97,8 @@ def sync(address: Address, request: Objects) -> ExternalResult:
         return superuser_rejected(request, facts={})
     except UnsafeAuthentication:
         return unsafe(request)
+    except UntrustedCertificate as error:
+        return untrusted(request, error)
     except TimeoutError:
         return not_responding(request, CONNECT_SECONDS)
     except FAILURES as error:
@@ -172,6 +177,7 @@ def _superuser(address: Address, request: Objects, database: str) -> Iterator[Se
             user=request.superuser,
             password=request.superuser_password,
             database=database,
+            trust=trust_of(request),
             quiet=True,
         ) as connection:
             yield connection

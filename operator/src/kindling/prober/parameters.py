@@ -79,12 +79,12 @@ def sync(session: Session, wanted: Mapping[str, str], derived: Mapping[str, str]
         _load(session, changes)
         _set(session, changes, present, derived=derived)
     if changes or fetchval(session, _RELOAD_PENDING):
-        _reload(session)
+        reload(session)
     waiting = pending(session)
     if waiting and changes:
         # Each value is right by itself; whether a server starts with all of them is tried at the start.
         _set(session, {name: present.get(name) for name in changes}, {})
-        _reload(session)
+        reload(session)
     return waiting
 
 
@@ -164,7 +164,7 @@ def _invalid_parameters(
     return InvalidParameters(f"{what}: {summary(error)}{advice}"[:LONGEST])
 
 
-def _reload(session: Session) -> None:
+def reload(session: Session) -> None:
     """Have the files read again, and wait until this session has seen it.
 
     :raises psycopg.OperationalError: when that does not come.

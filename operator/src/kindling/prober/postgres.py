@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from kindling.kinds.base import ExternalResult
 from kindling.kinds.postgresql import identity
 from kindling.kinds.postgresql.login import Login
 from kindling.kinds.postgresql.spec import MODE, resumed
-from kindling.prober import parameters
+from kindling.prober import parameters, tls
 from kindling.prober.results import (
     disk_full,
     failed,
@@ -28,6 +28,7 @@ from kindling.prober.results import (
     superuser_rejected,
     too_many,
     unsafe,
+    untrusted,
 )
 from kindling.prober.scram import verifier
 from kindling.prober.sessions import (
@@ -36,11 +37,15 @@ from kindling.prober.sessions import (
     LoginRejected,
     Session,
     UnsafeAuthentication,
+    UntrustedCertificate,
+    admits_plain,
+    certificate_of,
     execute,
     fetchval,
     identifier,
     session,
 )
+from kindling.prober.tls import trust_of
 
 OWNS = "SELECT pg_get_userbyid(datdba) = current_user FROM pg_database WHERE datname = current_database()"
 # What provisioning can fix: wrong password, no such role or not admitted, no such database, no right.
@@ -88,6 +93,8 @@ def sync(address: Address, login: Login, *, provision_first: bool = False) -> Ex
         return superuser_rejected(login, facts=facts)
     except UnsafeAuthentication:
         return unsafe(login)
+    except UntrustedCertificate as error:
+        return untrusted(login, error)
     except TimeoutError:
         return replace(not_responding(login, CONNECT_SECONDS), facts=facts)
     except FAILURES as error:
@@ -127,8 +134,9 @@ def check_health(address: Address, login: Login) -> ExternalResult:
 def _check_once(address: Address, login: Login) -> ExternalResult:
     facts: dict[str, Any] = {}
     try:
-        with session(address, user=login.user, password=login.password, database=login.user) as connection:
+        with _as_user(address, login) as connection:
             _compare(connection, login, facts)
+            _note_certificate(connection, facts)
             facts["login"] = bool(fetchval(connection, OWNS))
             _note_version(connection, facts)
             if not facts["login"]:
@@ -144,6 +152,8 @@ def _check_once(address: Address, login: Login) -> ExternalResult:
         return other_data(login, str(error))
     except UnsafeAuthentication:
         return unsafe(login)
+    except UntrustedCertificate as error:
+        return untrusted(login, error)
     except TimeoutError:
         return not_responding(login, CONNECT_SECONDS)
     except FAILURES as error:
@@ -166,13 +176,15 @@ def _flush(connection: Session) -> None:
 def warm_up(port: int) -> None:
     """Load what a login loads, by one at a port of this machine where nobody listens."""
     verifier("")
-    sync(
-        ("localhost", port),
-        Login(
-            host="", port=0, namespace="", pod="", user="-", password="-", superuser="-",
-            superuser_password=None, cache_key=None,
-        ),
-    )  # fmt: skip
+    tls.warm_up()
+    for ca in (None, ""):
+        sync(
+            ("localhost", port),
+            Login(
+                host="localhost", port=0, namespace="", pod="", user="-", password="-", superuser="-",
+                superuser_password=None, ca=ca, cache_key=None,
+            ),
+        )  # fmt: skip
 
 
 def _logged_in(
@@ -202,8 +214,9 @@ def _logged_in(
 
 def _can_log_in(address: Address, login: Login, facts: dict[str, Any]) -> bool:
     try:
-        with session(address, user=login.user, password=login.password, database=login.user) as connection:
+        with _as_user(address, login) as connection:
             _compare(connection, login, facts)
+            _note_certificate(connection, facts)
             owns = bool(fetchval(connection, OWNS))
             facts["login"] = owns
             _note_version(connection, facts)
@@ -232,6 +245,11 @@ def _note_version(connection: Session, facts: dict[str, Any]) -> None:
     said = (connection.pgconn.parameter_status(b"server_version") or b"").decode("ascii", "replace")
     if (word := said.partition(" ")[0]) and _VERSION.fullmatch(word):
         facts["version"] = word
+
+
+def _note_certificate(connection: Session, facts: dict[str, Any]) -> None:
+    if (found := certificate_of(connection)) is not None:
+        facts["certificate"] = found
 
 
 def _compare(connection: Session, login: Login, facts: dict[str, Any]) -> None:
@@ -289,6 +307,8 @@ def _parameters(address: Address, login: Login, facts: dict[str, Any]) -> Extern
         if login.parameters:
             raise
         return ExternalResult(ok=True, facts=facts)  # nothing is asked that would need it
+    if login.tls_required is not None and (admits := admits_plain(address, login.user)) is not None:
+        facts["rules"] = admits is not login.tls_required
     if waiting:
         follows = "it follows by itself." if login.provision else f"{resumed(login.paused_by)} to have it."
         message = f"A restart puts {', '.join(waiting)} into effect; {follows}"
@@ -299,6 +319,16 @@ def _parameters(address: Address, login: Login, facts: dict[str, Any]) -> Extern
             facts={**facts, "pending_restart": waiting},
         )
     return ExternalResult(ok=True, facts=facts)
+
+
+def _as_user(address: Address, login: Login) -> AbstractContextManager[Session]:
+    return session(
+        address,
+        user=login.user,
+        password=login.password,
+        database=login.user,
+        trust=trust_of(login),
+    )
 
 
 @contextmanager
@@ -312,6 +342,7 @@ def _superuser(address: Address, login: Login) -> Iterator[Session]:
             user=login.superuser,
             password=login.superuser_password,
             database="template1",
+            trust=trust_of(login),
             quiet=True,
         ) as connection:
             yield connection

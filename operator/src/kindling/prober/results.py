@@ -9,6 +9,7 @@ from kindling.kinds import reasons
 from kindling.kinds.base import ExternalResult
 from kindling.kinds.postgresql.login import Login
 from kindling.kinds.postgresql.objects import Objects
+from kindling.kinds.postgresql.reload import Reload
 from kindling.prober.jobs import AnyRequest
 from kindling.prober.sessions import summary
 
@@ -36,7 +37,9 @@ def too_much_computing(request: AnyRequest) -> ExternalResult:
     )
 
 
-def failed(login: Login | Objects, error: BaseException, *, facts: Mapping[str, Any]) -> ExternalResult:
+def failed(
+    login: Login | Objects | Reload, error: BaseException, *, facts: Mapping[str, Any]
+) -> ExternalResult:
     return ExternalResult(
         ok=False,
         reason=reasons.LOGIN_FAILED,
@@ -61,7 +64,7 @@ def other_data(login: Login | Objects, found: str) -> ExternalResult:
     )
 
 
-def superuser_rejected(login: Login | Objects, *, facts: Mapping[str, Any]) -> ExternalResult:
+def superuser_rejected(login: Login | Objects | Reload, *, facts: Mapping[str, Any]) -> ExternalResult:
     return ExternalResult(
         ok=False,
         reason=reasons.SUPERUSER_LOGIN_FAILED,
@@ -86,7 +89,9 @@ def too_many(login: Login, *, facts: Mapping[str, Any], ok: bool) -> ExternalRes
 def broken_off(request: AnyRequest) -> ExternalResult:
     return ExternalResult(
         ok=False,
-        reason=reasons.LOGIN_FAILED if isinstance(request, Login | Objects) else reasons.NOT_RESPONDING,
+        reason=reasons.LOGIN_FAILED
+        if isinstance(request, Login | Objects | Reload)
+        else reasons.NOT_RESPONDING,
         message=f"The server at {request.host}:{request.port} answered more than fits, or sent an invalid "
         f"answer. It is retried; {_see(request)}",
     )
@@ -103,7 +108,18 @@ def _pod(request: AnyRequest) -> str | None:
     return f"Pod {request.pod} (`kubectl describe pod {request.pod} -n {request.namespace}`)"
 
 
-def unsafe(login: Login | Objects) -> ExternalResult:
+def untrusted(login: Login | Objects | Reload, error: BaseException) -> ExternalResult:
+    """Where its time is over, a restart has it serve the present one; else somebody must look."""
+    return ExternalResult(
+        ok=False,
+        reason=reasons.CERTIFICATE_REJECTED,
+        message=f"The server at {login.host}:{login.port} does not prove to be this server: {error}. No "
+        f"password was sent; {_see(login)} If its certificate has ended, a restart has it serve the present "
+        f"one: `kubectl delete pod {login.pod} -n {login.namespace}`.",
+    )
+
+
+def unsafe(login: Login | Objects | Reload) -> ExternalResult:
     return ExternalResult(
         ok=False,
         reason=reasons.UNSAFE_AUTHENTICATION,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import re
 import select
+import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,7 +20,13 @@ import psycopg
 from psycopg import errors, pq
 from psycopg.conninfo import make_conninfo
 
+from kindling.prober import tls
+from kindling.prober.tls import Trust
+
 CONNECT_SECONDS = 5.0
+NOT_ADMITTED = "28000"
+NO_PASSWORD = "no password supplied"
+"""libpq's own words, once the server has asked for one."""
 LONGEST = 500
 """Characters of an error that are passed on."""
 
@@ -31,9 +38,8 @@ Address: TypeAlias = tuple[str, int]
 # environment, or from files of a user.
 STRICT = {
     "require_auth": "scram-sha-256",
-    "sslmode": "disable",
     "gssencmode": "disable",
-    "passfile": "/dev/null",
+    "passfile": tls.NONE,
     "client_encoding": "UTF8",
 }
 # No parameter that is set for everybody may keep us from getting in, and from mending it.
@@ -59,7 +65,15 @@ QUIET = {
 _VERBOSE = 2  # PQERRORS_VERBOSE: the SQLSTATE is a part of the message, whatever language the server speaks
 _STATE = re.compile(r"(?:FATAL|[^\s:]+):  ([0-9A-Z]{5}): (.*)")
 _UNSAFE = re.compile(r"authentication method requirement .* failed")
+# libpq's own words, and OpenSSL's; the prober has no other language.
+_UNTRUSTED = re.compile(
+    r"certificate verify failed|server certificate for .* does not match host name|"
+    r"could not get server's host name from server certificate|server does not support SSL|"
+    r"channel binding (?:is|was) required"
+)
 
+
+_AT = r"^connection to server at .*? failed: "
 
 LOGIN, PATIENT = b"<", b">"
 stage: Callable[[bytes], object] = len
@@ -78,31 +92,39 @@ class UnsafeAuthentication(Exception):
     """The server requested something else than SCRAM-SHA-256: no password was sent."""
 
 
+class UntrustedCertificate(Exception):
+    """The server had no certificate that proves it to be the one that was to be there. No password was sent.
+
+    Its text is libpq's.
+    """
+
+
 @contextmanager
 def session(
-    address: Address, *, user: str, password: str, database: str, quiet: bool = False
+    address: Address, *, user: str, password: str, database: str, trust: Trust | None, quiet: bool = False
 ) -> Iterator[Session]:
-    """A connection in autocommit, closed at the end.
+    """A connection in autocommit, closed at the end; with `trust`, by TLS, and with that server alone.
 
-    :raises Refused, UnsafeAuthentication: and TimeoutError after CONNECT_SECONDS, psycopg.Error.
+    :raises Refused, UnsafeAuthentication, UntrustedCertificate: and TimeoutError after CONNECT_SECONDS,
+        psycopg.Error.
     """
     stage(LOGIN)
     settings = {**OURS, **(QUIET if quiet else {})}
-    host, port = address
-    connection = psycopg.Connection[tuple[Any, ...]](
-        _connect(
-            make_conninfo(
-                **STRICT,
-                host=host,
-                port=port,
-                user=user,
-                password=password,
-                dbname=database,
-                application_name="kindling",
-                options=" ".join(f"-c {name}={value}" for name, value in settings.items()),
+    with tls.settings(trust) as encryption:
+        connection = psycopg.Connection[tuple[Any, ...]](
+            _connect(
+                make_conninfo(
+                    **STRICT,
+                    **encryption,
+                    **_place(address, trust),
+                    user=user,
+                    password=password,
+                    dbname=database,
+                    application_name="kindling",
+                    options=" ".join(f"-c {name}={value}" for name, value in settings.items()),
+                )
             )
         )
-    )
     connection.autocommit = True
     connection.prepare_threshold = None
     if quiet:
@@ -111,6 +133,36 @@ def session(
         yield connection
     finally:
         connection.close()
+
+
+def admits_plain(address: Address, user: str) -> bool | None:
+    """Whether the server lets the user come as far as the password without TLS; none is sent. None: it says
+    neither.
+    """
+    try:
+        with session(address, user=user, password="", database=user, trust=None):
+            return True
+    except LoginRejected as error:
+        return False if error.state == NOT_ADMITTED else None
+    except (UnsafeAuthentication, TimeoutError):
+        return None
+    except psycopg.Error as error:
+        return True if NO_PASSWORD in str(error) else None
+
+
+def certificate_of(session: Session) -> dict[str, str] | None:
+    """The certificate that the server showed; None without TLS."""
+    pgconn: Any = session.pgconn
+    return tls.certificate_of(_libpq(), pgconn.pgconn_ptr)
+
+
+def _place(address: Address, trust: Trust | None) -> dict[str, Any]:
+    """The certificate is for the server's own name, also where another address leads there."""
+    host, port = address
+    if trust is None or trust.host == host:
+        return {"host": host, "port": port}
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return {"host": trust.host, "hostaddr": found[0][4][0], "port": port}
 
 
 def fetch(session: Session, query: str, *values: str) -> list[tuple[Any, ...]]:
@@ -154,6 +206,8 @@ def _failure(message: str) -> Exception:
     line = " ".join(message.split("\n")[0].split("\t"))
     if _UNSAFE.search(line):
         return UnsafeAuthentication()
+    if _UNTRUSTED.search(line):
+        return UntrustedCertificate(re.sub(_AT, "", line)[:LONGEST])
     if found := _STATE.search(line):
         return LoginRejected(found[1], found[2][:LONGEST])
     return errors.OperationalError(line)
@@ -188,4 +242,4 @@ def summary(error: BaseException) -> str:
     if "could not translate host name" in text:
         return "the Service's name cannot be resolved"
     # libpq names the address before the cause, and that is named anyway.
-    return re.sub(r"^connection to server at .*? failed: ", "", text.splitlines()[0])[:LONGEST].rstrip(".")
+    return re.sub(_AT, "", text.splitlines()[0])[:LONGEST].rstrip(".")

@@ -18,7 +18,8 @@ from kindling.kinds.backup.archive import ArchiveRequest
 from kindling.kinds.http import HttpRequest
 from kindling.kinds.memcached.stats import StatsRequest
 from kindling.kinds.postgresql.objects import Objects
-from kindling.prober import archive, http, memcached, objects, postgres, sessions
+from kindling.kinds.postgresql.reload import Reload
+from kindling.prober import archive, http, memcached, objects, postgres, reload, sessions
 from kindling.prober.jobs import LONGEST_LINE, Job, job, written
 from kindling.prober.results import broken_off
 
@@ -125,6 +126,8 @@ def _result(given: Job) -> bytes:
             return written(archive.ask(address, given.request))
         if isinstance(given.request, Objects):
             return written(objects.sync(address, given.request))
+        if isinstance(given.request, Reload):
+            return written(reload.sync(address, given.request))
         if given.request.check:
             return written(postgres.check_health(address, given.request))
         # A role's own verifier may ask for more computing than there is time: it is set again first.

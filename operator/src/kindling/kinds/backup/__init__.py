@@ -65,7 +65,8 @@ class Backup(Kind):
 
     def secrets(self, cr: Object) -> Sequence[str]:
         read = spec.read(cr)
-        names = [*spec.own_secrets(cr), archive.superuser_secret(read.database)]
+        database = archive.superuser_secret(read.database), archive.binding_secret(read.database)
+        names = [*spec.own_secrets(cr), *database]
         names += [named.name for named in spec.references(read)]
         return [name for name in dict.fromkeys(names) if name]
 

@@ -15,6 +15,7 @@ from typing import Any
 from kindling.kinds.base import Observed, Probe
 from kindling.kinds.postgresql.service import PORT, host_of
 from kindling.kinds.postgresql.spec import SUPERUSER, pod_name
+from kindling.kinds.postgresql.tls import AUTHORITY
 from kindling.kube.resources import Object
 
 MEMBER = "archive"
@@ -40,7 +41,7 @@ BEHIND_SECONDS = 75.0
 
 @dataclass(frozen=True, kw_only=True)
 class ArchiveRequest:
-    """The facts of a result are under `archive`, as `Facts` reads them."""
+    """The facts of a result are under `archive`, as `Facts` reads them. `ca` as in a `Login`."""
 
     namespace: str
     host: str
@@ -48,6 +49,7 @@ class ArchiveRequest:
     pod: str
     user: str
     password: str = field(repr=False)
+    ca: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +88,12 @@ def probes(cr: Object, database: Object | None, observed: Observed) -> dict[str,
     password = observed.secret(namespace=meta["namespace"], name=superuser_secret(meta["name"])).get(
         "password"
     )
+    ca = None
+    if ((database.get("status") or {}).get("tls") or {}).get("active") is True:
+        binding = observed.secret(namespace=meta["namespace"], name=binding_secret(meta["name"]))
+        ca = binding.get(AUTHORITY) or None
+        if ca is None:
+            return {}
     if not password:
         return {}
     request = ArchiveRequest(
@@ -95,12 +103,18 @@ def probes(cr: Object, database: Object | None, observed: Observed) -> dict[str,
         pod=pod_name(database),
         user=SUPERUSER,
         password=password,
+        ca=ca,
     )
     return {MEMBER: Probe(cache_key=_key(cr, database, observed.now), request=request, once=True)}
 
 
 def superuser_secret(database: str) -> str:
     return f"{database}-superuser"
+
+
+def binding_secret(database: str) -> str:
+    """The Secret with the authorities that verify the server."""
+    return f"{database}-binding"
 
 
 def facts(cr: Object, database: Object | None, observed: Observed) -> Facts | None:

@@ -4,6 +4,7 @@ This file connects the modules of the package: `spec`, `password`, `parameters` 
 resource, `defaults` what follows from volume and memory; `volume`, `secrets`, `config`, `service` and
 `workload` each build one child, `archiver` what a Backup adds to them (`initdb` and `started` are what the
 Pod does first, `restart` when it is replaced for its parameters, `updates` when for a later operator's sake);
+`tls` has the server's certificate, `reload` has a running server read it, and its rules of login, again;
 `identity` knows whose data it is, `deletion` that it is about to go; `login` is what is asked and wanted of
 the server, `objects` what of its `roles` and `databases`, `status` reports.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 
 from kindling.kinds.base import (
     Child,
@@ -24,6 +26,7 @@ from kindling.kinds.base import (
     SyncResult,
     WatchedObject,
 )
+from kindling.kinds.metrics import ResourceMetric, status_time
 from kindling.kinds.network import policy
 from kindling.kinds.postgresql import (
     archiver,
@@ -36,12 +39,14 @@ from kindling.kinds.postgresql import (
     parameters,
     password,
     planned,
+    reload,
     restart,
     roles,
     secrets,
     service,
     spec,
     status,
+    tls,
     updates,
     version,
     volume,
@@ -66,11 +71,19 @@ class Postgresql(Kind):
     program that prepares each start (`initdb`).
 
     `operator_namespace` is where the operator's Pods are, which log in to the server; with `pull_secrets`
-    nodes pull these images.
+    nodes pull these images. A certificate that is made is valid for `certificate_life`.
     """
 
     children = (VOLUME_CLAIM, SECRET, CONFIG_MAP, SERVICE, NETWORK_POLICY, STATEFUL_SET, POD)
     watches = (SECRET,)
+    metrics = (
+        ResourceMetric(
+            "kindling_postgresql_certificate_expiration_timestamp_seconds",
+            "when the certificate ends that the server serves (`tls.notAfter`); no series without TLS",
+            "nearer than a quarter of `KINDLING_CERTIFICATE_SECONDS`: the certificate is not renewed",
+            status_time("tls", "notAfter"),
+        ),
+    )
 
     def __init__(
         self,
@@ -80,23 +93,28 @@ class Postgresql(Kind):
         init_image: str,
         operator_namespace: str = "kindling-system",
         pull_secrets: Sequence[str] = (),
+        certificate_life: timedelta = tls.DEFAULT_LIFE,
     ) -> None:
         self.type = ResourceType(group, "v1", "Postgresql", "postgresqls")
         self._image, self._init_image = image, init_image
         self._pull_secrets = pull_secrets
         self._operator_namespace = operator_namespace
+        self._certificate_life = certificate_life
 
     def watched_objects(self, cr: Object) -> Sequence[WatchedObject]:
         if self.plan_for(cr):
             return ()
         named = [password.reference(cr), *(role.reference for role in roles.read(cr))]
         names = [archiver.secret_name(cr), *(reference.name for reference in named if reference is not None)]
+        if (certificate := tls.reference(cr)) is not None:
+            names.append(certificate)
         return [WatchedObject(SECRET, name, cr["metadata"]["namespace"]) for name in dict.fromkeys(names)]
 
     def secrets(self, cr: Object) -> Sequence[str]:
         named = password.reference(cr)
         ours = secrets.superuser_name(cr), secrets.binding_name(cr)
-        return list(dict.fromkeys([*ours, *((named.name,) if named else ()), *roles.secret_names(cr)]))
+        others = *((named.name,) if named else ()), *roles.secret_names(cr), *tls.secret_names(cr)
+        return list(dict.fromkeys([*ours, *others]))
 
     def validate(self, cr: Object, observed: Observed) -> Problem | None:
         wanted = self._read(cr)
@@ -109,6 +127,7 @@ class Postgresql(Kind):
             or version.validate(cr, observed)
             or volume.validate(cr, observed)
             or password.validate(cr, observed)
+            or tls.validate(cr, observed)
         )
 
     def paused(self, cr: Object) -> bool:
@@ -135,6 +154,14 @@ class Postgresql(Kind):
             version=version.version_to_record(cr, observed),
             identifier=identifier,
         )
+        material, authority = tls.decide(cr, observed, life=self._certificate_life)
+        ca = tls.trusted(
+            cr,
+            observed,
+            material,
+            served=login.served(cr, observed).get("fingerprint"),
+            known=secrets.trusted(cr, observed),
+        )
         archives = archiver.find(cr, observed)
         address = service.build(self.type, cr)
         network = policy(
@@ -147,9 +174,16 @@ class Postgresql(Kind):
         return [
             *(() if wanted.ephemeral else (replace(claim, frozen=frozen),)),
             secrets.superuser(self.type, cr, observed),
-            secrets.binding(self.type, cr, user=logs_in[0], password=logs_in[1]),
-            *roles.children(self.type, cr, observed, applied=self._applied_roles(cr, observed)),
-            config.build(self.type, cr, config.values(cr, observed), identifier=identifier),
+            *tls.children(self.type, cr, observed, material=material, authority=authority),
+            secrets.binding(self.type, cr, user=logs_in[0], password=logs_in[1], ca=ca),
+            *roles.children(self.type, cr, observed, applied=self._applied_roles(cr, observed), ca=ca),
+            config.build(
+                self.type,
+                cr,
+                config.values(cr, observed),
+                identifier=identifier,
+                tls_required=tls.is_required(cr),
+            ),
             address if archives is None else archiver.service(address),
             network if archives is None else archiver.network(network, archives),
             replace(self._workload(cr, observed, wanted), frozen=frozen),
@@ -183,12 +217,18 @@ class Postgresql(Kind):
         return template, decided
 
     def probes(self, cr: Object, observed: Observed) -> Mapping[str, Probe]:
-        found = login.probes(self._login(cr, observed), observed)
+        server = self._login(cr, observed)
+        found = login.probes(server, observed) | reload.probes(reload.desired(cr, observed, server), observed)
         return found | objects.probes(self._objects(cr, observed), observed)
 
     def external_actions(self, cr: Object, observed: Observed) -> Sequence[ExternalAction]:
-        first = login.external_actions(self._login(cr, observed), observed)
-        return [*first, *objects.external_actions(self._objects(cr, observed), observed)]
+        server = self._login(cr, observed)
+        first = login.external_actions(server, observed)
+        then = objects.external_actions(self._objects(cr, observed), observed)
+        files = reload.external_actions(reload.desired(cr, observed, server), server, cr, observed)
+        if login.is_untrusted(login.last_result(cr, observed)):
+            return [*files, *first, *then]  # until it serves another certificate, nobody logs in
+        return [*first, *files, *then]
 
     def _login(self, cr: Object, observed: Observed) -> login.Login | None:
         return login.desired(cr, observed, identifier=identity.expected(cr, observed))

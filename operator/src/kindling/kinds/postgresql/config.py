@@ -1,7 +1,8 @@
 """The ConfigMap NAME-config: who may log in and how, and for the next start the parameters and whose data.
 
-Files of our own, outside the data directory. The rules of login restart the Pod when they change; the
-parameters do not: a running server gets them from `kindling.prober.parameters`, a starting one from here.
+Files of our own, outside the data directory. With another operator's rules of login the Pod is another; what
+`spec.tls` says in them, a running server reads again (`reload`). So it is with the parameters: a running
+server gets them from `kindling.prober.parameters`, a starting one from here.
 """
 
 from __future__ import annotations
@@ -29,7 +30,13 @@ kindling postgres {SUPERUSER}
 """
 RULES = {"pg_hba.conf": HBA, "pg_ident.conf": IDENT}
 RULES_HASH = hashlib.sha256(json.dumps(RULES, sort_keys=True).encode()).hexdigest()[:16]
-"""Changes with the rules of login."""
+"""Changes with the rules of login, but for whether they ask for TLS."""
+_ANY, _TLS = "\nhost all ", "\nhostssl all "
+
+
+def hba(*, tls_required: bool) -> str:
+    """The rules: with `tls_required`, none lets anybody in from elsewhere without TLS."""
+    return HBA.replace(_ANY, _TLS) if tls_required else HBA
 
 
 def config_name(cr: Object) -> str:
@@ -46,12 +53,24 @@ def values(cr: Object, observed: Observed) -> dict[str, str]:
     return {**defaults.of(cr, observed), **parameters.read(cr), **archives}
 
 
-def build(type: ResourceType, cr: Object, values: Mapping[str, str], *, identifier: str | None) -> Child:
+def build(
+    type: ResourceType,
+    cr: Object,
+    values: Mapping[str, str],
+    *,
+    identifier: str | None,
+    tls_required: bool = False,
+) -> Child:
     """`values` are those of `values`; `identifier` is that of the data which must be there."""
     return Child(
         type=CONFIG_MAP,
         body={
             "metadata": child_metadata(type, cr, name=config_name(cr)),
-            "data": {**RULES, PARAMETERS: parameters.conf(values), IDENTIFIER: identifier or ""},
+            "data": {
+                **RULES,
+                "pg_hba.conf": hba(tls_required=tls_required),
+                PARAMETERS: parameters.conf(values),
+                IDENTIFIER: identifier or "",
+            },
         },
     )

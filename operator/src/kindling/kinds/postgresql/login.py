@@ -10,11 +10,13 @@ import hmac
 import secrets as random
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
+from kindling.kinds import reasons
 from kindling.kinds.base import ExternalAction, ExternalResult, Observed, Probe
 from kindling.kinds.pods import pod_ready
-from kindling.kinds.postgresql import archiver, defaults, parameters, secrets
-from kindling.kinds.postgresql.observation import current_pod
+from kindling.kinds.postgresql import archiver, defaults, parameters, secrets, tls
+from kindling.kinds.postgresql.observation import current_pod, find_pod
 from kindling.kinds.postgresql.password import password_of
 from kindling.kinds.postgresql.service import PORT, host_of
 from kindling.kinds.postgresql.spec import PAUSED, SUPERUSER, paused_by, user_of
@@ -33,8 +35,9 @@ class Login:
     Then see that the server runs with `parameters`, with `defaults` where they need no restart, and with
     no others of ours. Data of another system identifier than `identifier` is left as it is. Without
     `provision` nothing is made so, only looked at, because of the field `paused_by`; with `check`, only the
-    user's login. `cache_key` changes with the resource's generation, the password, the defaults, the Pod and
-    each of its restarts.
+    user's login. With `ca`, in PEM, only a server is spoken to that proves with a certificate of it to be
+    `host`; `tls_required` is whether it should refuse everybody without TLS. `cache_key` changes with the
+    resource's generation, the password, the defaults, the authorities, the Pod and each of its restarts.
     """
 
     host: str
@@ -48,6 +51,8 @@ class Login:
     parameters: Mapping[str, str] = field(default_factory=dict)
     defaults: Mapping[str, str] = field(default_factory=dict)
     identifier: str | None = None
+    ca: str | None = None
+    tls_required: bool | None = None
     provision: bool = True
     paused_by: str = PAUSED
     check: bool = False
@@ -55,7 +60,9 @@ class Login:
 
     def health_check(self) -> Login:
         """The same login, without what only provisioning needs."""
-        return replace(self, superuser_password=None, parameters={}, defaults={}, check=True)
+        return replace(
+            self, superuser_password=None, parameters={}, defaults={}, tls_required=None, check=True
+        )
 
 
 def probes(login: Login | None, observed: Observed) -> dict[str, Probe]:
@@ -94,6 +101,18 @@ def desired(cr: Object, observed: Observed, *, identifier: str | None = None) ->
     derived = defaults.of(cr, observed)
     archives = archiver.parameters(archiver.find(cr, observed))
     follows = (*derived.items(), *archives.items())
+    ca, required = None, None
+    if tls.is_active(pod):
+        required = tls.is_required(cr)
+        ca = tls.trusted(
+            cr,
+            observed,
+            tls.present(cr, observed),
+            served=served(cr, observed).get("fingerprint"),
+            known=secrets.trusted(cr, observed),
+        )
+        if not ca:
+            return None  # somebody deleted the Secret, which is made again
     return Login(
         host=host_of(cr),
         port=PORT,
@@ -106,6 +125,8 @@ def desired(cr: Object, observed: Observed, *, identifier: str | None = None) ->
         parameters={**parameters.read(cr), **archives},
         defaults=derived,
         identifier=identifier,
+        ca=ca,
+        tls_required=required,
         provision=not paused_by(cr),
         paused_by=paused_by(cr),
         cache_key=(
@@ -116,8 +137,23 @@ def desired(cr: Object, observed: Observed, *, identifier: str | None = None) ->
             starts(pod),
             fingerprint(password),
             follows,
+            required,
+            ca,
         ),
     )
+
+
+def served(cr: Object, observed: Observed) -> Mapping[str, Any]:
+    """The certificate that the server of this Pod showed last: `fingerprint`, `not_after`, `issuer`."""
+    pod, known = find_pod(cr, observed), observed.results.get(SERVER)
+    if pod is None or known is None or not isinstance(known.cache_key, tuple):
+        return {}
+    return (known.result.facts.get("certificate") or {}) if pod["metadata"]["uid"] in known.cache_key else {}
+
+
+def is_untrusted(answer: ExternalResult | None) -> bool:
+    """Whether the server had no certificate that proves it to be ours."""
+    return answer is not None and answer.reason == reasons.CERTIFICATE_REJECTED
 
 
 def starts(pod: Object) -> tuple[Hashable, ...]:

@@ -50,6 +50,7 @@ class Objects:
     superuser_password: str | None = field(repr=False)
     identifier: str | None
     default_user: str
+    ca: str | None = None
     roles: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
     databases: tuple[Mapping[str, Any], ...] = ()
     drop_roles: tuple[str, ...] = ()
@@ -81,6 +82,7 @@ def desired(cr: Object, observed: Observed, server: Login | None) -> Objects | N
         superuser_password=server.superuser_password,
         identifier=server.identifier,
         default_user=server.user,
+        ca=server.ca,
         roles=tuple(
             {
                 "name": role.name,

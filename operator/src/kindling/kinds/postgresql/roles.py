@@ -14,7 +14,7 @@ from kindling.kinds.base import Child, Observed, Problem
 from kindling.kinds.metadata import child_metadata
 from kindling.kinds.postgresql import databases, secrets
 from kindling.kinds.postgresql.password import DEFAULT_KEY, Reference, problem_of
-from kindling.kinds.postgresql.spec import RESERVED, user_of
+from kindling.kinds.postgresql.spec import MADE_SECRETS, RESERVED, user_of
 from kindling.kube.resources import SECRET, Object, Ref, ResourceType
 
 UNLIMITED = -1
@@ -95,7 +95,7 @@ def problem(role: Role, cr: Object, observed: Observed) -> Problem | None:
 def validate(cr: Object) -> Problem | None:
     """The first item that cannot work, with field, value and remedy."""
     name, user = cr["metadata"]["name"], user_of(cr)
-    made = {f"{name}-binding", f"{name}-superuser", f"{name}-superuser-ephemeral"}
+    made = {f"{name}-{suffix}" for suffix in MADE_SECRETS}
     message = None
     for role in read(cr):
         groups = [group for group in role.member_of if group in NO_GROUPS or group == role.name]
@@ -126,8 +126,11 @@ def reserved(name: str) -> bool:
     return name in RESERVED or name.startswith("pg_") or len(name.encode()) > LONGEST_NAME or "\0" in name
 
 
-def children(type: ResourceType, cr: Object, observed: Observed, *, applied: Collection[str]) -> list[Child]:
-    """A Secret for each role that logs in. `applied` are the roles that the server has as they are wanted.
+def children(
+    type: ResourceType, cr: Object, observed: Observed, *, applied: Collection[str], ca: str = ""
+) -> list[Child]:
+    """A Secret for each role that logs in. `applied` are the roles that the server has as they are wanted,
+    `ca` the authorities that their applications are to trust.
 
     The server gets a new password first: until it has it, applications go on with what they have.
     """
@@ -145,7 +148,13 @@ def children(type: ResourceType, cr: Object, observed: Observed, *, applied: Col
         if password:
             made.append(
                 secrets.binding(
-                    type, cr, user=role.name, password=password, name=name, database=database_of(role, cr)
+                    type,
+                    cr,
+                    user=role.name,
+                    password=password,
+                    name=name,
+                    database=database_of(role, cr),
+                    ca=ca,
                 )
             )
     return [*made, *_kept(type, cr, observed, but={child.ref for child in made})]

@@ -9,10 +9,15 @@ from urllib.parse import quote
 
 from kindling.kinds.base import Child, Observed
 from kindling.kinds.metadata import child_metadata, secret_data
+from kindling.kinds.postgresql import tls
 from kindling.kinds.postgresql.service import PORT, host_of
 from kindling.kinds.postgresql.spec import SUPERUSER, is_ephemeral
+from kindling.kinds.postgresql.tls import AUTHORITY
 from kindling.kinds.postgresql.volume import claim_of, volume_ref
 from kindling.kube.resources import SECRET, VOLUME_CLAIM, Object, ResourceType
+
+VERIFIED = "verify-full"
+"""The sslmode of libpq, and of JDBC, that lets nobody pose as the server."""
 
 
 def superuser_name(cr: Object) -> str:
@@ -52,6 +57,12 @@ def superuser(type: ResourceType, cr: Object, observed: Observed) -> Child:
     )
 
 
+def trusted(cr: Object, observed: Observed) -> str:
+    """The authorities that applications trust by the binding, in PEM."""
+    found = observed.secret(namespace=cr["metadata"]["namespace"], name=binding_name(cr))
+    return found.get(AUTHORITY) or ""
+
+
 def bound(cr: Object, observed: Observed) -> tuple[str, str] | None:
     """The user and password that the binding has, if it has both."""
     found = observed.secret(namespace=cr["metadata"]["namespace"], name=binding_name(cr))
@@ -60,15 +71,35 @@ def bound(cr: Object, observed: Observed) -> tuple[str, str] | None:
 
 
 def binding(
-    type: ResourceType, cr: Object, *, user: str, password: str, name: str = "", database: str = ""
+    type: ResourceType,
+    cr: Object,
+    *,
+    user: str,
+    password: str,
+    name: str = "",
+    database: str = "",
+    ca: str = "",
 ) -> Child:
     """A made password is kept as long as the Secret lives; edited there, it is the new password.
 
-    Without `name` and `database`, the default user's.
+    Without `name` and `database`, the default user's. With `ca`, clients can verify the server; the URIs say
+    that they must only where the spec asks for TLS, because a client without the file would not start.
     """
     host, database = host_of(cr), database or user
     role, word = quote(user, safe=""), quote(password, safe="")
+    place, mode = f"{host}:{PORT}/{quote(database, safe='')}", ""
+    fields = host, str(PORT), database, user, password
     values = {
+        "jdbc-uri": f"jdbc:postgresql://{place}?user={role}&password={word}",
+        "pgpass": ":".join(field.replace("\\", "\\\\").replace(":", "\\:") for field in fields),
+    }
+    if ca:
+        values[AUTHORITY] = ca
+    if ca and tls.is_requested(cr):
+        values["sslmode"] = VERIFIED
+        mode = f"?sslmode={VERIFIED}"
+        values["jdbc-uri"] += f"&sslmode={VERIFIED}"
+    values |= {
         "type": "postgresql",
         "provider": "kindling",
         "host": host,
@@ -76,7 +107,7 @@ def binding(
         "database": database,
         "username": user,
         "password": password,
-        "uri": f"postgresql://{role}:{word}@{host}:{PORT}/{quote(database, safe='')}",
+        "uri": f"postgresql://{role}:{word}@{place}{mode}",
     }
     return Child(
         type=SECRET,

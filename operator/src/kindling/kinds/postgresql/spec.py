@@ -33,6 +33,10 @@ DEFAULT_MEMORY = "128Mi"
 DEFAULT_MEMORY_LIMIT = "512Mi"
 
 
+MADE_SECRETS = ("binding", "superuser", "superuser-ephemeral", "server-tls", "server-ca")
+"""What comes after NAME- in the names of Secrets that are made from the resource; the CRD has the same."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Spec:
     """A spec with its defaults; the password is not part of it (see `password`)."""
@@ -152,6 +156,8 @@ def validate(cr: Object) -> Problem | None:
     name, spec = cr["metadata"]["name"], cr.get("spec") or {}
     user, password = user_of(cr), spec.get("password")
     reference = (spec.get("passwordSecretRef") or {}).get("name")
+    tls = spec.get("tls") or {}
+    certificate, made = tls.get("secretName"), {f"{name}-{suffix}" for suffix in MADE_SECRETS}
     message = None
     if NAME.fullmatch(name) is None:
         message = (
@@ -175,9 +181,19 @@ def validate(cr: Object) -> Problem | None:
         )
     elif password is not None and reference is not None:
         message = "spec.password and spec.passwordSecretRef are both set: keep one of them."
-    elif reference in (f"{name}-binding", f"{name}-superuser", f"{name}-superuser-ephemeral"):
+    elif reference in made:
         message = (
             f"spec.passwordSecretRef.name {reference!r} names a Secret that is made from this resource: "
             "refer to one of your own, or leave it out to have a password made."
+        )
+    elif certificate in made:
+        message = (
+            f"spec.tls.secretName {certificate!r} names a Secret that is made from this resource: refer to "
+            "one of your own, or leave it out to have a certificate made."
+        )
+    elif tls.get("enabled") is False and (certificate or tls.get("required") is True):
+        message = (
+            "spec.tls.enabled is false, and spec.tls has more than that: leave out secretName and required, "
+            "or set spec.tls.enabled to true."
         )
     return Problem(reason=reasons.INVALID_SPEC, message=message) if message else None

@@ -28,8 +28,10 @@ from kindling.kinds.postgresql import (
     pause,
     pending,
     planned,
+    reload,
     restart_time,
     secrets,
+    tls,
     version,
     volume,
 )
@@ -42,6 +44,11 @@ LOGIN_GRACE_SECONDS = 30.0
 
 LONGEST_IMAGE = 512
 """What the CRD admits."""
+
+UNREAD = (
+    "The server has not read the rules of login that the spec asks for: a Pod gets them within two minutes, "
+    "and they are in force then; wait."
+)
 
 PENDING_MOST = 64
 """How many names status.pendingRestart holds; more would not help."""
@@ -68,6 +75,7 @@ class _State:
     pod: Object | None
     external: ExternalResult | None
     objects: ExternalResult | None
+    files: ExternalResult | None
     fault: Problem | None
     ready: bool
     available: bool
@@ -115,6 +123,7 @@ def report(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult)
     if seconds := restart_time.seconds(cr, observed, state.pod, available=state.available):
         status[restart_time.LAST_RESTART] = seconds
     status |= planned.status(cr, observed, sync)
+    status |= _tls(cr, observed, state)
     return StatusReport(status=status, result=_outcome(cr, observed, sync, state))
 
 
@@ -133,12 +142,15 @@ def _state(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult)
         external = identity.judged(external)
     listed = sync.results.get(objects.OBJECTS)
     if fault is None and sync.in_sync and good:
-        fault = objects.fault(cr, observed, listed)
+        fault = objects.fault(cr, observed, listed) or tls.problem(cr, observed)
     settled = listed.ok if listed is not None else not objects.wants(cr)
+    files = sync.results.get(reload.MEMBER)
+    settled = settled and not (reload.has_other_rules(external) and not reload.has_rules(files))
     return _State(
         pod=pod,
         external=external,
         objects=listed,
+        files=files,
         fault=fault,
         ready=sync.in_sync and fault is None and good and settled,
         available=up and serves,
@@ -154,6 +166,24 @@ def _phase(state: _State) -> str:
     if state.stopped:
         return "hibernated"
     return "Failed" if state.broken else "pending"
+
+
+def _tls(cr: Object, observed: Observed, state: _State) -> Object:
+    """What the server serves by its own word; while it cannot be asked, what was said of that Pod before."""
+    known = cr.get("status") or {}
+    if not tls.is_enabled(cr) or state.pod is None or not state.available:
+        return {}
+    if not tls.is_active(state.pod):
+        restart = f"`kubectl rollout restart statefulset {cr['metadata']['name']}`"
+        message = (
+            f"Pod {pod_name(cr)} was created without TLS. It has TLS from its next restart on: {restart}."
+        )
+        return {"tls": {"active": False, "message": message}}
+    served = (state.external.facts.get("certificate") if state.external is not None else None) or {}
+    if served:
+        return {"tls": {"active": True, "notAfter": served["not_after"], "issuer": served["issuer"]}}
+    same = state.pod["metadata"]["uid"] == (known.get("active") or {}).get("uid")
+    return {"tls": known["tls"]} if same and (known.get("tls") or {}).get("active") else {}
 
 
 def _pending(cr: Object, external: ExternalResult | None, up: Object | None) -> list[str]:
@@ -235,8 +265,9 @@ def _why(cr: Object, sync: SyncResult, state: _State) -> tuple[str, str]:
     if state.external is not None and state.external.reason in _NO_FAULT:
         return state.external.reason, state.external.message
     if state.external is not None and state.external.ok and sync.in_sync:
-        reason = state.objects.reason if state.objects is not None else reasons.RECONCILING
-        return reason, objects.unsettled(cr, reason)
+        if state.objects is not None and not state.objects.ok:
+            return state.objects.reason, objects.unsettled(cr, state.objects.reason)
+        return reasons.RECONCILING, UNREAD
     if state.pending:
         return reasons.RESTART_PENDING, f"The server is restarted for {', '.join(state.pending)}; wait."
     return reasons.RECONCILING, (
@@ -312,11 +343,15 @@ def _ready_seconds(pod: Object, observed: Observed) -> float:
 
 
 def _outcome(cr: Object, observed: Observed, sync: SyncResult, state: _State) -> Result:
+    unread = [reload.RETRY_SECONDS] if state.files is not None and not reload.is_done(state.files) else []
     if state.ready:
         opens = state.update.opens if state.update is not None else None
-        return pods.requeue_at_deadline([(opens - observed.now).total_seconds()] if opens else [])
+        window = [(opens - observed.now).total_seconds()] if opens else []
+        return pods.requeue_at_deadline([*window, *unread, *tls.deadlines(cr, observed)])
     if state.stopped or (state.fault is not None and state.fault.reason == reasons.VOLUME_DELETING):
         return Done()
+    if unread:
+        return RequeueAfter(unread[0])
     seconds = objects.retry_seconds(state.objects) if state.objects is not None else None
     if seconds == objects.MORE_SECONDS:
         return RequeueAfter(seconds)

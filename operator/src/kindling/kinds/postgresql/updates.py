@@ -16,7 +16,7 @@ from typing import Any
 
 from kindling.kinds import pod_template, reasons, window
 from kindling.kinds.base import Observed, Problem
-from kindling.kinds.postgresql import observation
+from kindling.kinds.postgresql import observation, tls
 from kindling.kinds.postgresql.spec import is_ephemeral
 from kindling.kube.resources import Object
 
@@ -99,6 +99,8 @@ def spec_hash(cr: Object, *, restart_token: str, archives: bool = False) -> str:
     } | {"parameters": restart_token, "podTemplate": _placed(cr)}
     if archives:
         fields |= {"archives": True}
+    if not tls.is_enabled(cr):
+        fields |= {"tls": "off"}
     if is_ephemeral(cr):
         fields |= {"ephemeral": True, "size": (spec.get("storage") or {}).get("size")}
     return _hash({name: value for name, value in fields.items() if value})
@@ -151,6 +153,8 @@ def _outstanding(
     pod = observation.find_pod(cr, observed)
     if notes.get(SPEC_HASH, spec_hash) != spec_hash or _restart_requested(present, pod):
         return None
+    if tls.is_requested(cr) and pod is not None and not tls.is_active(pod):
+        return None  # asked for by the spec, though no other field shows that
     # One of an operator that did not note it is held too, until its revision shows that nothing has changed.
     changed = notes.get(TEMPLATE) != template_hash
     held = observation.is_held(workload)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from kindling.kinds import pod_security, pod_template
 from kindling.kinds.base import Child
 from kindling.kinds.metadata import child_metadata, labels_of, selector_of
-from kindling.kinds.postgresql import volume
+from kindling.kinds.postgresql import tls, volume
 from kindling.kinds.postgresql.config import RULES_HASH, config_name
 from kindling.kinds.postgresql.initdb import (
     CONFIG,
@@ -54,6 +54,8 @@ STOP = ["pg_ctl", "stop", f"--pgdata={PGDATA}", "--mode=fast", "--no-wait"]
 def template(type: ResourceType, cr: Object, spec: Spec, *, init_image: str, restart_token: str) -> Object:
     """What the Pod is made from; `restart_token` is `restart.restart_token`."""
     annotations = {CONFIG_HASH: RULES_HASH, PARAMETERS_HASH: restart_token}
+    if tls.is_enabled(cr):
+        annotations[tls.ANNOTATION] = tls.ACTIVE
     own = {
         "metadata": {"labels": labels_of(type, cr), "annotations": annotations},
         "spec": _pod(cr, spec, init_image=init_image),
@@ -86,6 +88,9 @@ def build(
 
 
 def _pod(cr: Object, spec: Spec, *, init_image: str) -> Object:
+    encrypts = tls.is_enabled(cr)
+    # Not optional: a Pod waits for it, where a server without its files would not start.
+    files = {"name": "tls", "secret": {"secretName": tls.secret_name(cr), "defaultMode": 0o440}}
     return {
         **pod_security.pod(
             cr,
@@ -95,7 +100,7 @@ def _pod(cr: Object, spec: Spec, *, init_image: str) -> Object:
             pull_secrets=spec.pull_secrets,
         ),
         "initContainers": [_install(spec, init_image), _initdb(spec)],
-        "containers": [_postgres(spec)],
+        "containers": [_postgres(spec, encrypts=encrypts)],
         "volumes": [
             {"name": "data", **volume.source(cr, spec)},
             {"name": "config", "configMap": {"name": config_name(cr)}},
@@ -104,6 +109,7 @@ def _pod(cr: Object, spec: Spec, *, init_image: str) -> Object:
             {"name": "tmp", "emptyDir": {}},
             {"name": "sockets", "emptyDir": {}},
             {"name": "shm", "emptyDir": {"medium": "Memory"}},
+            *([files] if encrypts else []),
         ],
     }
 
@@ -140,11 +146,12 @@ def _initdb(spec: Spec) -> Object:
     }
 
 
-def _postgres(spec: Spec) -> Object:
+def _postgres(spec: Spec, *, encrypts: bool) -> Object:
+    files = {"name": "tls", "mountPath": tls.FILES, "readOnly": True}
     return {
         "name": "postgres",
         **pod_security.image(spec.image),
-        "command": SERVER,
+        "command": [*SERVER, *(tls.SETTINGS if encrypts else ())],
         "env": [{"name": "PGDATA", "value": PGDATA}],
         "ports": [{"name": "postgresql", "containerPort": PORT, "protocol": "TCP"}],
         "resources": spec.resources,
@@ -168,6 +175,7 @@ def _postgres(spec: Spec) -> Object:
             {"name": "tmp", "mountPath": "/tmp"},
             {"name": "sockets", "mountPath": SOCKETS},
             {"name": "shm", "mountPath": "/dev/shm"},
+            *([files] if encrypts else []),
         ],
     }
 

@@ -1,0 +1,35 @@
+"""The certificate that a PostgreSQL server shows to whoever connects."""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+
+from cryptography import x509
+
+from tests.cluster.stack import Environment
+
+_SSL_REQUEST = (8).to_bytes(4, "big") + (80877103).to_bytes(4, "big")
+
+
+def certificate_of(environment: Environment, pod: str, namespace: str) -> x509.Certificate | None:
+    """By a handshake through a port-forward; None where the server says that it has no TLS."""
+    forward = environment.start("port-forward", "-n", namespace, f"pod/{pod}", ":5432")
+    try:
+        assert forward.stdout is not None
+        found = re.search(r"127\.0\.0\.1:(\d+) ->", forward.stdout.readline())
+        assert found is not None
+        with socket.create_connection(("127.0.0.1", int(found[1])), timeout=10) as connection:
+            connection.sendall(_SSL_REQUEST)
+            if connection.recv(1) != b"S":
+                return None
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+            with context.wrap_socket(connection) as secured:
+                shown = secured.getpeercert(binary_form=True)
+        assert shown is not None
+        return x509.load_der_x509_certificate(shown)
+    finally:
+        forward.kill()
+        forward.wait()
