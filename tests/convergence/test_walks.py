@@ -43,6 +43,9 @@ APART = frozenset(
     }
 )  # fmt: skip
 
+VARYING = frozenset({"password", "uri", "jdbc-uri", "pgpass", "tls.crt", "tls.key", "ca.crt", "ca.key"})
+"""Keys of Secrets: a made password is another each time, and a key pair too."""
+
 
 @dataclass
 class Wanderer:
@@ -216,9 +219,8 @@ def _state(cluster: Cluster, each: Wanderer) -> Object:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
-        # A made password is another each time, and a key pair too.
         return {
-            name: "*" if name in ("password", "uri", "tls.crt", "tls.key") else _plain(below)
+            name: "*" if name in VARYING else _plain(below)
             for name, below in value.items()
             if name not in APART
         }

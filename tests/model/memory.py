@@ -318,7 +318,7 @@ def _plain(value: Any, uids: dict[str, str], left_out: Container[str]) -> Any:
     if isinstance(value, dict):
         # Passwords are random: that there is one is compared, not which. And empty is as good as absent.
         plain = {
-            name: "*" if name in ("password", "uri") else _plain(inner, uids, left_out)
+            name: "*" if name in ("password", "uri", "jdbc-uri", "pgpass") else _plain(inner, uids, left_out)
             for name, inner in value.items()
             if name not in VOLATILE and name not in left_out
         }

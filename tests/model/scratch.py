@@ -1,7 +1,7 @@
 """A fresh cluster with the same resources: the outcome of a history must not depend on the history.
 
-Other writers' objects and the data are kept: volumes, and the Secrets that belong to them. Everything else
-that the operator created is created from nothing.
+Other writers' objects and the data are kept: volumes, and the Secrets that belong to them; and certificates,
+which last for a time. Everything else that the operator created is created from nothing.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from tests.model.world import KINDS_BY_NAME, World
 HASHED = ("kindling.dev/asked", "kindling.dev/template")
 REMEMBERED = ("kindling.dev/parameters", *HASHED, "kindling.dev/last-applied-hash", "version", "somebody")
 KEPT = ("namespace", "name", "labels")
+CERTIFICATES = ("-server-ca", "-server-tls")
+"""How the names of Secrets end whose content is of the moment at which it was made."""
 
 
 def diff_from_fresh(past: World) -> Iterator[str]:
@@ -86,6 +88,8 @@ def _fresh(past: World) -> World:
         if ref.type == VOLUME_CLAIM or not (ours or _in_conflict(obj)):
             fresh.api.put(ref.type, _bare(obj))
     for ref, obj in past.api.objects.items():
+        if ref.type == SECRET and ref.name.endswith(CERTIFICATES) and ref not in fresh.api.objects:
+            fresh.api.put(SECRET, _bare(obj))
         for keeper in obj["metadata"].get("ownerReferences") or ():
             if ref.type == SECRET and keeper["kind"] == VOLUME_CLAIM.kind:
                 volume = fresh.api.objects[Ref(VOLUME_CLAIM, ref.namespace, keeper["name"])]

@@ -109,6 +109,7 @@ def test_a_new_resource_is_planned_whole_and_nothing_is_made() -> None:
 
 
 STS, CLAIM, CONF = "StatefulSet/db", "PersistentVolumeClaim/db-data", "ConfigMap/db-config"
+BOUND = "Secret/db-binding"
 MEMORY = {"limits": {"memory": "1Gi"}}
 EDITS: list[tuple[Object, Object, dict[str, tuple[str, list[str]]]]] = [
     ({}, {"image": "postgres:17.2"}, {STS: ("Restart", ["spec.image"])}),
@@ -187,6 +188,9 @@ EDITS: list[tuple[Object, Object, dict[str, tuple[str, list[str]]]]] = [
         },
     ),
     ({}, {"updates": "Manual"}, {}),
+    ({}, {"tls": {"enabled": False}}, {STS: ("Restart", ["spec.tls"]), BOUND: ("None", ["spec.tls"])}),
+    ({}, {"tls": {"required": True}}, {CONF: ("None", ["spec.tls"]), BOUND: ("None", ["spec.tls"])}),
+    ({}, {"tls": {}}, {BOUND: ("None", ["spec.tls"])}),
     (
         {"storage": {"ephemeral": True}},
         {"image": "postgres:17.2"},
@@ -441,7 +445,7 @@ def test_whatever_write_fails_no_more_and_no_less_than_was_planned_is_written(
         world.settle()
         world.wait_long()
         expected = planned(world)
-        assert len(expected) == (7 if new else 5)
+        assert len(expected) == (9 if new else 5)
         written = writes_of(world)
         world.faulty.writes.extend([*[None] * number, fault])
         world.api.edit(CR, {"spec": {"mode": None}})

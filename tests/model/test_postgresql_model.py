@@ -31,6 +31,8 @@ CHILDREN = {
     Ref(VOLUME_CLAIM, "ns", "db-data"),
     Ref(SECRET, "ns", "db-superuser"),
     Ref(SECRET, "ns", "db-binding"),
+    Ref(SECRET, "ns", "db-server-ca"),
+    Ref(SECRET, "ns", "db-server-tls"),
     Ref(CONFIG_MAP, "ns", "db-config"),
     Ref(SERVICE, "ns", "db"),
     Ref(NETWORK_POLICY, "ns", "db"),

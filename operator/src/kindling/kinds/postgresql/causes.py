@@ -18,6 +18,7 @@ from kindling.kinds.postgresql import (
     password,
     roles,
     secrets,
+    tls,
     updates,
     volume,
 )
@@ -33,7 +34,7 @@ from kindling.kube.resources import (
     Object,
 )
 
-SIZE, MEMORY = "spec.storage.size", "spec.resources.limits.memory"
+SIZE, MEMORY, TLS = "spec.storage.size", "spec.resources.limits.memory", "spec.tls"
 _WAL = "max_wal_size"
 _POD_FIELDS = ("nodeSelector", "affinity", "tolerations", "priorityClassName", pod_template.SPREAD)
 _ACCOUNT = ("serviceAccountName", "serviceAccount")
@@ -54,6 +55,7 @@ def causes(cr: Object, observed: Observed, change: Change) -> list[str]:
         found = _claim(cr, change)
     elif change.ref.type == CONFIG_MAP:
         found = of_parameters(cr, observed, parameters_that_differ(cr, observed))
+        found = {*found, TLS} if ("data", "pg_hba.conf") in change.paths else found
     elif change.ref.type == SERVICE:
         found = _service(change)
     elif change.ref.type == NETWORK_POLICY and any("ingress" in path for path in change.fields):
@@ -115,6 +117,8 @@ def _workload(cr: Object, change: Change) -> list[str]:
             found.append("spec.shutdownSeconds")
         elif "emptyDir" in inside and is_ephemeral(cr):
             found.append(SIZE)
+        elif inside == ("metadata", "annotations", tls.ANNOTATION):
+            found.append(TLS)
         elif inside[:2] == ("metadata", "annotations") and inside[-1].startswith("kindling.dev/"):
             continue
         else:
@@ -169,7 +173,9 @@ def _service(change: Change) -> list[str]:
 
 def _secret(cr: Object, change: Change) -> list[str]:
     if change.ref.name == secrets.binding_name(cr):
-        return password_fields(cr)
+        keys = {path[1] for path in change.fields if len(path) > 1}
+        found = [TLS] if keys & {"sslmode", tls.AUTHORITY} else []
+        return found if found and "password" not in keys else [*password_fields(cr), *found]
     return _of_a_role(cr, change)
 
 
