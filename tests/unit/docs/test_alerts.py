@@ -25,6 +25,7 @@ ALERTS: dict[str, dict[str, Any]] = {
 KIND = 'group="cache.example.com",kind="Memcached"'
 CACHE = f'{KIND},namespace="shop",name="sessions"'
 BACKUP = 'group="database.technotuesday.io",kind="Backup",namespace="shop",name="orders"'
+DATABASE = 'group="database.db.example.com",kind="Postgresql",namespace="shop",name="orders"'
 ERRORS, DONE = (
     f'kindling_reconcile_duration_seconds_count{{{KIND},result="{result}"}}'
     for result in ("error", "success")
@@ -41,6 +42,10 @@ def reason(labels: str, word: str) -> str:
 
 def backup(metric: str, values: str) -> str:
     return f"kindling_backup_{metric}{{{BACKUP}}} {values}"
+
+
+def certificate(values: str) -> str:
+    return f"kindling_postgresql_certificate_expiration_timestamp_seconds{{{DATABASE}}} {values}"
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,7 @@ class Case:
 
 OF_CACHE = {"group": "cache.example.com", "kind": "Memcached", "namespace": "shop", "name": "sessions"}
 OF_BACKUP = {"namespace": "shop", "name": "orders"}
+OF_DATABASE = {"group": "database.db.example.com", **OF_BACKUP}
 MEMCACHED = {"kind": "Memcached"}
 CASES = [
     Case("KindlingOperatorAbsent", (), 6, {}),
@@ -139,6 +145,9 @@ CASES = [
     Case("KindlingBackupArchivingStopped", (backup("archiving", "0x5 stale"),), 17, None),
     Case("KindlingBackupDataLossWindow", (backup("data_loss_window_seconds", "960x20"),), 6, OF_BACKUP),
     Case("KindlingBackupDataLossWindow", (backup("data_loss_window_seconds", "900x20"),), 6, None),
+    Case("KindlingCertificateEnds", (certificate("604800x70"),), 62, OF_DATABASE),
+    Case("KindlingCertificateEnds", (certificate("604800x30 7776000x40"),), 62, None),
+    Case("KindlingCertificateEnds", (certificate("610000x70"),), 62, None),
 ]
 
 

@@ -113,7 +113,11 @@ def test_the_page_explains_each_rule_as_it_is() -> None:
 
 
 def test_each_alert_of_a_resource_has_a_section_that_the_page_links() -> None:
-    names = {rule["alert"] for rule in EACH if re.match("Kindling(Resource|Backup)", rule.get("alert", ""))}
+    names = {
+        rule["alert"]
+        for rule in EACH
+        if re.match("Kindling(Resource|Backup|Certificate)", rule.get("alert", ""))
+    }
     linked = dict(re.findall(r"\| `(\w+)` \|.*\(runbook\.md#(\w+)\) \|", text("monitoring.md")))
     assert linked == {name: name.lower() for name in names}
     sections = re.findall(r"^### (\w+)$", text("runbook.md"), flags=re.MULTILINE)
