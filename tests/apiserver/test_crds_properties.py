@@ -53,6 +53,7 @@ def test_what_a_schema_admits_is_kept_or_refused_in_words(api: Api, kind: Kind, 
             "is set by the operator or by kubectl", "has no meaning within the cluster",
             "is for load balancers alone", "is no block of addresses", "beside a selector",
             "would be one address for several caches", "takes spec.mode 'Plan'",
+            "cannot be used with spec.tls.secretName or spec.tls.required",
         )  # fmt: skip
         assert [cause for cause in causes if not any(words in cause["message"] for words in said)] == []
     else:
