@@ -26,6 +26,8 @@ from tests.unit.operator.conftest import SUPERUSER_PASSWORD, USER, Files
 
 HOST = "db.ns.svc"
 NOW = datetime.now(UTC)
+LIFE = timedelta(days=1)
+"""From when the tests are collected, which may be an hour before they run."""
 AUTHORITY = certificates.make_authority(b"a", name="authority", now=NOW)
 OTHER = certificates.make_authority(b"b", name="authority", now=NOW)
 
@@ -36,7 +38,7 @@ def pair(
     authority: Pair = AUTHORITY,
     host: str = HOST,
     now: datetime = NOW,
-    life: timedelta = timedelta(hours=1),
+    life: timedelta = LIFE,
 ) -> Pair:
     return certificates.make_server(entropy, authority=authority, name="db", hosts=[host], now=now, life=life)
 
@@ -127,7 +129,7 @@ def test_login_verifies_the_server_and_reads_what_it_serves(files: Files) -> Non
         answer = sync(login(files))
         assert (answer.ok, answer.facts["rules"]) == (True, True), answer
         assert fingerprint(answer) == of(made)
-        expected = NOW.replace(microsecond=0) + timedelta(hours=1)
+        expected = NOW.replace(microsecond=0) + LIFE
         assert answer.facts["certificate"]["not_after"] == certificates.stamp(expected)
         assert answer.facts["certificate"]["issuer"] == "CN=authority"
         assert jobs.read(jobs.written(answer)) == answer
