@@ -95,3 +95,10 @@ def unreserved(
         for name, value in (given or {}).items()
         if name not in names and not name.startswith(prefixes)
     }
+
+
+def is_held(cr: Object, obj: Object) -> bool:
+    """Whether the resource owns the object, and nobody is deleting it."""
+    meta = obj.get("metadata") or {}
+    owned = any(owner.get("uid") == cr["metadata"]["uid"] for owner in meta.get("ownerReferences") or ())
+    return owned and "deletionTimestamp" not in meta

@@ -105,7 +105,7 @@ def session(
 ) -> Iterator[Session]:
     """A connection in autocommit, closed at the end; with `trust`, by TLS, and with that server alone.
 
-    :raises Refused, UnsafeAuthentication, UntrustedCertificate: and TimeoutError after CONNECT_SECONDS,
+    :raises LoginRejected, UnsafeAuthentication, UntrustedCertificate: and TimeoutError after CONNECT_SECONDS,
         psycopg.Error.
     """
     stage(LOGIN)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kindling.kinds import reasons
 from kindling.kinds.base import Child, Observed, Problem
-from kindling.kinds.metadata import child_metadata
+from kindling.kinds.metadata import child_metadata, is_held
 from kindling.kinds.postgresql import databases, secrets
 from kindling.kinds.postgresql.password import DEFAULT_KEY, Reference, problem_of
 from kindling.kinds.postgresql.spec import MADE_SECRETS, RESERVED, user_of
@@ -175,9 +175,7 @@ def _kept(type: ResourceType, cr: Object, observed: Observed, *, but: Collection
     for ref, obj in observed.objects.items():
         if ref.type != SECRET or not ref.name.startswith(_prefix(cr)) or ref in but:
             continue
-        owners = obj["metadata"].get("ownerReferences") or ()
-        ours = any(owner.get("uid") == cr["metadata"]["uid"] for owner in owners)
-        if ours and "deletionTimestamp" not in obj["metadata"]:
+        if is_held(cr, obj):
             metadata = child_metadata(type, cr, name=ref.name)
             found.append(Child(type=SECRET, create_only=True, body={"metadata": metadata, "data": {}}))
     return found

@@ -14,7 +14,7 @@ from datetime import timedelta
 from kindling.kinds import certificates, reasons
 from kindling.kinds.base import Child, Observed, Problem
 from kindling.kinds.certificates import Certificate, Pair
-from kindling.kinds.metadata import child_metadata, secret_data
+from kindling.kinds.metadata import child_metadata, is_held, secret_data
 from kindling.kinds.postgresql.service import host_of
 from kindling.kube.resources import SECRET, Object, Ref, ResourceType
 
@@ -198,9 +198,7 @@ def children(
 
 def _kept(type: ResourceType, cr: Object, observed: Observed, name: str) -> list[Child]:
     ref = Ref(SECRET, cr["metadata"]["namespace"], name)
-    meta = (observed.objects.get(ref) or {}).get("metadata") or {}
-    ours = any(owner.get("uid") == cr["metadata"]["uid"] for owner in meta.get("ownerReferences") or ())
-    if not ours or "deletionTimestamp" in meta:
+    if not is_held(cr, observed.objects.get(ref) or {}):
         return []
     return [Child(type=SECRET, create_only=True, body={"metadata": child_metadata(type, cr, name=name)})]
 
