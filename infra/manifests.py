@@ -5,6 +5,8 @@ The files stay what users apply by hand; what only Pulumi wants is added here an
 
 from __future__ import annotations
 
+import functools
+import pickle
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -49,6 +51,19 @@ def metadata(manifest: Manifest, *, wait_for: str | None, namespace: str | None 
 
 
 def _read(path: Path) -> list[Manifest]:
+    found = path.stat()
+    # Packed: who gets it may change it.
+    manifests: list[Manifest] = pickle.loads(_packed(path, found.st_mtime_ns, found.st_size))
+    return manifests
+
+
+@functools.cache
+def _packed(path: Path, _changed: int, _size: int) -> bytes:
+    """The objects of a file as it is now: its text, as large as that of the definitions, is read once."""
+    return pickle.dumps(_parsed(path))
+
+
+def _parsed(path: Path) -> list[Manifest]:
     try:
         manifests = [
             item for item in yaml_text.load_all(path.read_text(encoding="utf-8")) if item is not None

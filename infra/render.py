@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import functools
 import json
 import sys
 from collections.abc import Mapping
@@ -17,7 +16,7 @@ from typing import Any
 
 from pulumi.runtime import mocks
 
-from infra import manifests, policy_enforcement
+from infra import policy_enforcement
 from infra.components.cluster import Cluster
 from infra.components.images import Images
 from infra.errors import KindlingError
@@ -107,8 +106,6 @@ def _declared(settings: Settings) -> list[Manifest]:
 
 def main() -> int:
     """Answer the requests; an error that a person can act on ends it with its text."""
-    # Each request reads the same definitions, which nothing here changes.
-    manifests.load = functools.cache(manifests.load)
     try:
         rendered = [objects(settings_of(request)) for request in json.load(sys.stdin)]
     except KindlingError as error:

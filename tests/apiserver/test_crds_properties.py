@@ -16,13 +16,25 @@ from tests.apiserver.support.apiclient import Api, Json
 from tests.apiserver.support.kinds import KINDS, POSTGRESQL, Kind
 from tests.unit.schema.drawing import drawn_from
 
-EXAMPLES = settings(max_examples=150, database=None)
+EXAMPLES = settings(max_examples=60, database=None)
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
 @EXAMPLES
 @given(data=st.data())
 def test_what_a_schema_admits_is_kept_or_refused_in_words(api: Api, kind: Kind, data: st.DataObject) -> None:
+    _is_kept_or_refused(api, kind, data)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
+@settings(max_examples=1000, database=None)
+@given(data=st.data())
+def test_more_of_what_a_schema_admits(api: Api, kind: Kind, data: st.DataObject) -> None:
+    _is_kept_or_refused(api, kind, data)
+
+
+def _is_kept_or_refused(api: Api, kind: Kind, data: st.DataObject) -> None:
     schema = kind.schema["properties"]["spec"]
     spec = data.draw(drawn_from(schema))
     answer = api.create(kind.collection, kind.resource("drawn", spec), dry_run=True)

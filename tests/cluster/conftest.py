@@ -14,9 +14,12 @@ from infra import paths
 from tests.cluster.stack import STACK, Environment
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def environment() -> Iterator[Environment]:
-    """Stack `test`, up; destroyed at the end, whatever happened."""
+    """Stack `test`, up; destroyed after the folder's last test, whatever happened.
+
+    Not at the session's end: other suites would share the machine with a cluster that nobody uses.
+    """
     home = paths.tests_dir()
     home.mkdir(parents=True, exist_ok=True)
     made = Environment(home)

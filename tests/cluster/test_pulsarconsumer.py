@@ -350,8 +350,8 @@ def test_killed_at_any_point_no_message_is_lost(
 ) -> None:
     """Once, at the fourth message: no signal ends process 1 from within, `_exit` does, as abruptly.
 
-    Each output is printed by another consumer. What the killed container did is said by the next one, from files
-    that outlast it: the kubelet does not always keep a record of a container that ended, nor its log.
+    Each output is printed by another consumer. What the killed container did is said by the next one, from
+    files that outlast it: the kubelet does not always keep a record of a container that ended, nor its log.
     """
     code, count = put(KILLING), 200
     wanted = {f"hello {number}" for number in range(1, count + 1)}

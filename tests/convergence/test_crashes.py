@@ -17,7 +17,7 @@ from tests.convergence.proxy import Fault
 from tests.convergence.scenario import Scenario
 from tests.convergence.scenarios import SAMPLE, SCENARIOS
 
-SAMPLED = 12
+SAMPLED = 8
 CHUNK = 24
 """The weight of the scenarios that are prepared at once."""
 FIRE_SECONDS = 30.0
