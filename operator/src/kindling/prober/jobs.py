@@ -18,6 +18,8 @@ from kindling.kinds.postgresql import identity
 from kindling.kinds.postgresql.login import Login
 from kindling.kinds.postgresql.objects import LONGEST_MESSAGE, Objects
 from kindling.kinds.postgresql.reload import Reload
+from kindling.kinds.postgresql.usage import MOST as MOST_BYTES
+from kindling.kinds.postgresql.usage import USED, UsageRequest
 
 LONGEST_LINE = 2**22
 """Bytes of a job: 200 of the longest passwords, and as many databases as the API stores in an object."""
@@ -53,7 +55,7 @@ REASONS = frozenset(
         *ITEM_REASONS,
     }
 )
-AnyRequest: TypeAlias = Login | Objects | Reload | HttpRequest | StatsRequest | ArchiveRequest
+AnyRequest: TypeAlias = Login | Objects | Reload | HttpRequest | StatsRequest | ArchiveRequest | UsageRequest
 _BY_PROTOCOL: Mapping[str, type[AnyRequest]] = {
     "archive": ArchiveRequest,
     "http": HttpRequest,
@@ -61,6 +63,7 @@ _BY_PROTOCOL: Mapping[str, type[AnyRequest]] = {
     "objects": Objects,
     "postgres": Login,
     "reload": Reload,
+    "usage": UsageRequest,
 }
 _PROTOCOLS = {type: protocol for protocol, type in _BY_PROTOCOL.items()}
 _LONGEST_MESSAGE = 4096
@@ -158,6 +161,9 @@ def _facts(data: Mapping[str, Any]) -> dict[str, Any]:
     for name in COUNTERS:
         if isinstance(data.get(name), int) and 0 <= data[name] <= MOST:
             facts[name] = int(data[name])
+    used = data.get(USED)
+    if isinstance(used, int) and not isinstance(used, bool) and 0 <= used <= MOST_BYTES:
+        facts[USED] = used
     archive = data.get("archive")
     if isinstance(archive, dict):
         facts["archive"] = _archive(archive)
