@@ -36,6 +36,9 @@ GOOD: list[Json] = [
     {"mode": "Plan", "planFor": "shop", "paused": True, "parameters": {"work_mem": "8MB"}},
     {"shutdownSeconds": 1},
     {"storage": {"accessMode": "ReadWriteOncePod", "size": "2Gi"}},
+    {"storage": {"autoGrow": {"maxSize": "1Gi"}}},
+    {"storage": {"size": "2Gi", "autoGrow": {"threshold": 95, "increment": "100%", "maxSize": "1.5Ti"}}},
+    {"storage": {"autoGrow": {"threshold": 50, "increment": "10Gi", "maxSize": "100Gi"}}},
     {"shutdownSeconds": 7200},
     {
         "roles": [
@@ -102,6 +105,28 @@ BAD: list[tuple[Json, list[str]]] = [
     (
         {"storage": {"accessMode": "ReadWriteOncePod", "ephemeral": True}},
         ["spec.storage.accessMode 'ReadWriteOncePod'", "takes no volume"],
+    ),
+    (
+        {"storage": {"ephemeral": True, "autoGrow": {"maxSize": "2Gi"}}},
+        ["spec.storage.autoGrow", "spec.storage.ephemeral 'true'", "takes no volume"],
+    ),
+    ({"storage": {"autoGrow": {}}}, ["spec.storage.autoGrow.maxSize", "Required"]),
+    ({"storage": {"autoGrow": {"maxSize": "much"}}}, ["spec.storage.autoGrow.maxSize", "much"]),
+    (
+        {"storage": {"autoGrow": {"maxSize": "1000Mi"}}},
+        ["spec.storage.autoGrow.maxSize '1000Mi'", "spec.storage.size '1Gi'", "raise it"],
+    ),
+    (
+        {"storage": {"size": "3Gi", "autoGrow": {"maxSize": "2Gi"}}},
+        ["spec.storage.autoGrow.maxSize '2Gi'", "spec.storage.size '3Gi'", "lower the size"],
+    ),
+    (
+        {"storage": {"autoGrow": {"maxSize": "2Gi", "threshold": 49}}},
+        ["spec.storage.autoGrow.threshold", "49", "50"],
+    ),
+    (
+        {"storage": {"autoGrow": {"maxSize": "2Gi", "increment": "0%"}}},
+        ["spec.storage.autoGrow.increment", "0%"],
     ),
     ({"storage": {"accessMode": "ReadWriteMany"}}, ["spec.storage.accessMode", '"ReadWriteMany"']),
     ({"shutdownSeconds": 0}, ["spec.shutdownSeconds", "0", "1"]),

@@ -47,6 +47,14 @@ POSTGRESQL_STATUS: Json = {
     "version": "17.5",
     "pendingRestart": ["max_connections"],
     "lastRestartSeconds": 8,
+    "storage": {
+        "capacity": "1229Mi",
+        "usedBytes": 900000000,
+        "measuredAt": "2024-01-02T03:04:05Z",
+        "growthBytesPerHour": -7,
+        "growthSince": "2024-01-02T03:04:05Z",
+        "fullAt": "2024-01-03T03:04:05Z",
+    },
     "plan": {
         "disruption": "Restart",
         "items": [
@@ -190,6 +198,11 @@ def test_conditions_of_two_managers_are_merged_by_type(
         (POSTGRESQL, {"pgPhase": "failed"}, ["status.pgPhase", '"failed"', '"up", "pending", "Failed"']),
         (POSTGRESQL, {"pgPhase": "Up"}, ["status.pgPhase", '"Up"']),
         (POSTGRESQL, {"lastRestartSeconds": 0}, ["status.lastRestartSeconds", "0", "1"]),
+        (
+            POSTGRESQL,
+            {"storage": {"capacity": "1Gi", "usedBytes": -1}},
+            ["status.storage.usedBytes", "-1", "0"],
+        ),
         (POSTGRESQL, {"plan": {"disruption": "Some"}}, ["status.plan.disruption", '"Some"', '"DataLost"']),
         (POSTGRESQL, {"observedGeneration": -2}, ["status.observedGeneration", "-2"]),
         (MEMCACHED, {"replicas": -1}, ["status.replicas", "-1"]),

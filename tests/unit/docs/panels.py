@@ -162,6 +162,12 @@ _RESOURCES = (
         help="docs/troubleshooting.md explains each reason.",
     ),
 )
+
+
+def _volume(metric: str) -> str:
+    return f"max by (namespace, name) (kindling_postgresql_volume_{metric}{CHOSEN})"
+
+
 _DATABASES = (
     Panel(
         title="Until a server's certificate ends",
@@ -173,9 +179,25 @@ _DATABASES = (
             ),
         ),
         unit="s",
-        width=24,
+        width=12,
         rare=True,  # no server serves a certificate where Pods do not run
         help="A successor comes when a third of its life is left.",
+    ),
+    Panel(
+        title="Share of the volume that is used",
+        queries=((f"{_volume('used_bytes')} / {_volume('capacity_bytes')}", NAME),),
+        unit="percentunit",
+        width=12,
+        rare=True,  # nobody says how full a volume is where Pods do not run
+        help="At least that much, by the server's own word.",
+    ),
+    Panel(
+        title="Until a volume is full",
+        queries=((f"{_volume('full_timestamp_seconds')} - time()", NAME),),
+        unit="s",
+        width=24,
+        rare=True,
+        help="If its data grows on as in the last hours; nothing without growth.",
     ),
 )
 _CONSUMERS = (

@@ -48,6 +48,10 @@ def certificate(values: str) -> str:
     return f"kindling_postgresql_certificate_expiration_timestamp_seconds{{{DATABASE}}} {values}"
 
 
+def disk(metric: str, values: str) -> str:
+    return f"kindling_postgresql_volume_{metric}{{{DATABASE}}} {values}"
+
+
 @dataclass(frozen=True)
 class Case:
     """Each of `series` is a series with its values, a minute apart, in promtool's notation: `0+1x90` begins
@@ -148,6 +152,16 @@ CASES = [
     Case("KindlingCertificateEnds", (certificate("604800x70"),), 62, OF_DATABASE),
     Case("KindlingCertificateEnds", (certificate("604800x30 7776000x40"),), 62, None),
     Case("KindlingCertificateEnds", (certificate("610000x70"),), 62, None),
+    Case("KindlingVolumeFills", (disk("full_timestamp_seconds", "86400x30"),), 17, OF_DATABASE),
+    Case("KindlingVolumeFills", (disk("full_timestamp_seconds", "90000x30"),), 17, None),
+    Case("KindlingVolumeFills", (disk("full_timestamp_seconds", "86400x10 stale"),), 30, None),
+    Case(
+        "KindlingVolumeFills",
+        (disk("used_bytes", "91x30"), disk("capacity_bytes", "100x30")),
+        17,
+        OF_DATABASE,
+    ),
+    Case("KindlingVolumeFills", (disk("used_bytes", "91x30"), disk("capacity_bytes", "110x30")), 17, None),
 ]
 
 

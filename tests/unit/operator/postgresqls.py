@@ -26,6 +26,10 @@ PARAMETERS = st.from_regex(
     ["shared_buffers", "search_path", "shared_preload_libraries", "max_wal_size", "port", "work_mem"]
 )
 VALUES = st.integers(-(2**31), 2**63 - 1) | st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+AUTO_GROW = st.fixed_dictionaries(
+    {"maxSize": st.sampled_from(["1000Ti", "9Pi"])},
+    optional={"threshold": st.integers(50, 95), "increment": st.sampled_from(["1%", "100%", "5Gi", "1k"])},
+)
 SPECS = st.fixed_dictionaries(
     {},
     optional={
@@ -39,7 +43,9 @@ SPECS = st.fixed_dictionaries(
         ),
         "version": st.sampled_from(["16", "17"]),
         "paused": st.booleans(),
-        "storage": st.fixed_dictionaries({}, optional={"size": SIZES, "storageClassName": st.just("fast")})
+        "storage": st.fixed_dictionaries(
+            {}, optional={"size": SIZES, "storageClassName": st.just("fast"), "autoGrow": AUTO_GROW}
+        )
         | st.fixed_dictionaries({"ephemeral": st.booleans()}, optional={"size": SIZES})
         | st.none(),
         "parameters": st.dictionaries(PARAMETERS, VALUES, max_size=4),

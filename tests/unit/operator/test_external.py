@@ -404,6 +404,29 @@ def test_figures_of_the_background_are_waited_for_by_nobody_and_apart_from_the_o
     scenario(steps)
 
 
+def test_what_is_asked_once_in_the_background_is_neither_waited_for_nor_kept_nor_repeated() -> None:
+    async def steps() -> None:
+        workload = Workload(GOOD)
+
+        def figures(turn: str) -> dict[str, Probe]:
+            return {"m0": replace(probe(turn), background=True, once=True)}
+
+        await workload.state.probe(KEY, figures("1"))
+        assert workload.state.results(KEY) == {}, "it waits for none"
+        await until(lambda: workload.named == [KEY])
+        assert workload.state._probes == {}, "the request has a password"
+        await workload.state.probe(KEY, figures("1"))
+        await asyncio.sleep(0.05)
+        assert len(workload.checked) == 1
+        await workload.state.probe(KEY, figures("2"))
+        await until(lambda: len(workload.checked) == 2)
+        await asyncio.sleep(0.05)
+        assert workload.state.results(KEY)["m0"].cache_key == "2"
+        assert workload.named == [KEY], "the same answer is no reason for a reconciliation"
+
+    scenario(steps)
+
+
 def test_however_many_are_in_the_background_the_others_are_probed_as_ever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -98,7 +98,11 @@ class ExternalState:
             before = self._probes.pop(member, None)
             if not probe.once:
                 self._probes[member] = probe
-            if probe.background:
+            if probe.background and probe.once:
+                self._members.setdefault(key, set()).add(name)
+                if known is None:
+                    self._start(member, self._ask_apart(member, probe), requeues=False)
+            elif probe.background:
                 self._members.setdefault(key, set()).add(name)
                 if known is None and probe != before:
                     self._background.add_first(member)
@@ -177,14 +181,14 @@ class ExternalState:
             self._before_action()
             self._start(member, self._act(member, action))
 
-    def _start(self, member: Member, work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, member: Member, work: Coroutine[Any, Any, None], *, requeues: bool = True) -> None:
         """One at a time for each member: two would undo each other's work."""
         if member in self._running:
             work.close()
             return
         self._due.remove(member)
         self._members.setdefault(member[0], set()).add(member[1])
-        self._running[member] = asyncio.create_task(self._finish(member, work))
+        self._running[member] = asyncio.create_task(self._finish(member, work, requeues=requeues))
 
     async def _wait(self, wanted: Mapping[Member, Hashable]) -> None:
         """Wait for answers to these cache keys. An answer to another one, which was under way, requeues."""
@@ -202,7 +206,7 @@ class ExternalState:
             if known is not None and known is not before[member] and known.cached.cache_key != cache_key:
                 self._requeue(member[0])
 
-    async def _finish(self, member: Member, work: Coroutine[Any, Any, None]) -> None:
+    async def _finish(self, member: Member, work: Coroutine[Any, Any, None], *, requeues: bool) -> None:
         try:
             await work
         except Exception:
@@ -213,7 +217,7 @@ class ExternalState:
             if self._running.get(member) is asyncio.current_task():
                 del self._running[member]
                 self._schedule(member)
-                if member not in self._waiting:
+                if requeues and member not in self._waiting:
                     self._requeue(member[0])
 
     async def _act(self, member: Member, action: ExternalAction) -> None:
@@ -227,6 +231,16 @@ class ExternalState:
         result = await self._send(probe.request)
         if result is not None:
             self._learn(member, probe.cache_key, result)
+
+    async def _ask_apart(self, member: Member, probe: Probe) -> None:
+        """Only an answer that differs from the one before, to whichever turn, is worth a reconciliation."""
+        before = self._known.get(member)
+        await self._ask(member, probe)
+        known = self._known.get(member)
+        if known is not before and (
+            before is None or known is None or _says(before.cached.result) != _says(known.cached.result)
+        ):
+            self._requeue(member[0])
 
     def _learn(self, member: Member, cache_key: Hashable, result: ExternalResult) -> None:
         cached = CachedResult(cache_key=cache_key, result=result, at=self._clock())

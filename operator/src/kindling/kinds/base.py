@@ -87,7 +87,8 @@ class Probe:
     While `cache_key` stays equal, the last answer is an answer to this; it holds no secret. The request is
     kept in memory for that, unless it is asked `once`: then the next reconciliation asks again, unless the
     answer was good. `background`: for figures that nothing is decided from. It is repeated every minute,
-    apart from all others; no reconciliation waits for it, and the status is written without its answer.
+    apart from all others; no reconciliation waits for it, and the status is written without its answer. With
+    `once` too, it is asked one time for each cache key, whatever the answer.
     """
 
     cache_key: Hashable

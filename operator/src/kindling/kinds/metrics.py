@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from kindling.engine.quantity import quantity
 from kindling.kube.resources import Object
 
 Reader = Callable[[Object], float | None]
@@ -61,6 +62,18 @@ def _status(cr: Object, path: Sequence[str]) -> object:
     for name in path:
         found = found.get(name) if isinstance(found, dict) else None
     return found
+
+
+def status_quantity(*path: str) -> Reader:
+    """Reads a number, or a quantity such as `10Gi`, of the status."""
+
+    def read(cr: Object) -> float | None:
+        try:
+            return float(quantity(_status(cr, path)))
+        except ValueError:
+            return None
+
+    return read
 
 
 def status_condition(type: str) -> Reader:

@@ -417,6 +417,12 @@ CANNOT_SHRINK = _reason(
     "of VolumeLarger: `spec.storage.size` is less than the volume has, and a volume cannot shrink",
     "set it to the volume's size, or dump and restore",
 )
+MAX_SIZE_REACHED = _reason(
+    "MaxSizeReached",
+    _OTHER,
+    "of VolumeAtLimit: the volume would grow by itself, and has `spec.storage.autoGrow.maxSize` already",
+    "raise `maxSize`, or delete data",
+)
 
 SUCCEEDED = _reason("Succeeded", _BACKUP, "the newest run succeeded, and nothing speaks against it")
 SCHEDULED = _reason("Scheduled", _BACKUP, "no run has been due yet", "wait for `status.nextScheduledTime`")

@@ -18,6 +18,8 @@ from kindling.kinds.postgresql import identity
 from kindling.kinds.postgresql.login import Login
 from kindling.kinds.postgresql.objects import LONGEST_MESSAGE, Objects
 from kindling.kinds.postgresql.reload import Reload
+from kindling.kinds.postgresql.usage import MOST as MOST_BYTES
+from kindling.kinds.postgresql.usage import USED, UsageRequest
 from kindling.kinds.pulsarconsumer import backlog
 from kindling.kinds.pulsarconsumer.backlog import BacklogRequest
 
@@ -60,7 +62,7 @@ REASONS = frozenset(
     }
 )
 AnyRequest: TypeAlias = (
-    Login | Objects | Reload | HttpRequest | StatsRequest | ArchiveRequest | BacklogRequest
+    Login | Objects | Reload | HttpRequest | StatsRequest | ArchiveRequest | BacklogRequest | UsageRequest
 )
 _BY_PROTOCOL: Mapping[str, type[AnyRequest]] = {
     "archive": ArchiveRequest,
@@ -70,6 +72,7 @@ _BY_PROTOCOL: Mapping[str, type[AnyRequest]] = {
     "objects": Objects,
     "postgres": Login,
     "reload": Reload,
+    "usage": UsageRequest,
 }
 _PROTOCOLS = {type: protocol for protocol, type in _BY_PROTOCOL.items()}
 _LONGEST_MESSAGE = 4096
@@ -167,6 +170,9 @@ def _facts(data: Mapping[str, Any]) -> dict[str, Any]:
     for name in (*COUNTERS, *backlog.FIGURES):
         if isinstance(data.get(name), int) and 0 <= data[name] <= MOST:
             facts[name] = int(data[name])
+    used = data.get(USED)
+    if isinstance(used, int) and not isinstance(used, bool) and 0 <= used <= MOST_BYTES:
+        facts[USED] = used
     archive = data.get("archive")
     if isinstance(archive, dict):
         facts["archive"] = _archive(archive)

@@ -19,6 +19,7 @@ from kindling.kinds.certificates import make_authority, read, stamp
 from kindling.kinds.postgresql.login import Login
 from kindling.kinds.postgresql.objects import Objects
 from kindling.kinds.postgresql.reload import Reload
+from kindling.kinds.postgresql.usage import UsageRequest
 from kindling.prober.jobs import LONGEST_ISSUER
 
 NONE = "/dev/null/none"
@@ -37,7 +38,7 @@ class Trust(NamedTuple):
     bound: bool = False
 
 
-def trust_of(request: Login | Objects | Reload | ArchiveRequest) -> Trust | None:
+def trust_of(request: Login | Objects | Reload | ArchiveRequest | UsageRequest) -> Trust | None:
     """None where the server has no TLS."""
     return None if request.ca is None else Trust(request.host, request.ca)
 

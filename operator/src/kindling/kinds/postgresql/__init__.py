@@ -6,7 +6,8 @@ resource, `defaults` what follows from volume and memory; `volume`, `secrets`, `
 Pod does first, `restart` when it is replaced for its parameters, `updates` when for a later operator's sake);
 `tls` has the server's certificate, `reload` has a running server read it, and its rules of login, again;
 `identity` knows whose data it is, `deletion` that it is about to go; `login` is what is asked and wanted of
-the server, `objects` what of its `roles` and `databases`, `status` reports.
+the server, `objects` what of its `roles` and `databases`, `usage` what its data takes, `growth` when the
+volume grows for that; `status` reports.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ from kindling.kinds.base import (
     SyncResult,
     WatchedObject,
 )
-from kindling.kinds.metrics import ResourceMetric, status_time
+from kindling.kinds.metrics import ResourceMetric, status_quantity, status_time
 from kindling.kinds.network import policy
 from kindling.kinds.postgresql import (
     archiver,
     config,
     databases,
     deletion,
+    growth,
     identity,
     login,
     objects,
@@ -48,6 +50,7 @@ from kindling.kinds.postgresql import (
     status,
     tls,
     updates,
+    usage,
     version,
     volume,
     workload,
@@ -82,6 +85,24 @@ class Postgresql(Kind):
             "when the certificate ends that the server serves (`tls.notAfter`); no series without TLS",
             "nearer than a quarter of `KINDLING_CERTIFICATE_SECONDS`: the certificate is not renewed",
             status_time("tls", "notAfter"),
+        ),
+        ResourceMetric(
+            "kindling_postgresql_volume_capacity_bytes",
+            "what the volume has (`storage.capacity`); no series without a volume",
+            "below what the claim asks for: the volume has not grown",
+            status_quantity("storage", "capacity"),
+        ),
+        ResourceMetric(
+            "kindling_postgresql_volume_used_bytes",
+            "what the data takes at least (`storage.usedBytes`), to a hundredth of the capacity",
+            "above 90 % of `kindling_postgresql_volume_capacity_bytes`: the volume is nearly full",
+            status_quantity("storage", "usedBytes"),
+        ),
+        ResourceMetric(
+            "kindling_postgresql_volume_full_timestamp_seconds",
+            "when the volume is full if its data grows on (`storage.fullAt`); no series without growth",
+            "nearer than a day: the volume will be full",
+            status_time("storage", "fullAt"),
         ),
     )
 
@@ -126,6 +147,7 @@ class Postgresql(Kind):
             or updates.validate(cr)
             or version.validate(cr, observed)
             or volume.validate(cr, observed)
+            or growth.validate(cr)
             or password.validate(cr, observed)
             or tls.validate(cr, observed)
         )
@@ -146,6 +168,8 @@ class Postgresql(Kind):
             # The server gets it first: until it accepts the login, applications go on with what they have.
             logs_in = secrets.bound(cr, observed) or logs_in
         identifier, frozen = identity.to_record(cr, observed), deletion.is_deleting(cr, observed)
+        size = growth.size(cr, observed)
+        grown = growth.note(cr, observed, asked=size)
         claim = volume.build(
             self.type,
             cr,
@@ -153,6 +177,8 @@ class Postgresql(Kind):
             observed,
             version=version.version_to_record(cr, observed),
             identifier=identifier,
+            size=size,
+            notes={growth.GROWN: grown} if grown else None,
         )
         material, authority = tls.decide(cr, observed, life=self._certificate_life)
         ca = tls.trusted(
@@ -219,6 +245,7 @@ class Postgresql(Kind):
     def probes(self, cr: Object, observed: Observed) -> Mapping[str, Probe]:
         server = self._login(cr, observed)
         found = login.probes(server, observed) | reload.probes(reload.desired(cr, observed, server), observed)
+        found |= usage.probes(cr, server, observed)
         return found | objects.probes(self._objects(cr, observed), observed)
 
     def external_actions(self, cr: Object, observed: Observed) -> Sequence[ExternalAction]:

@@ -14,6 +14,7 @@ from kindling.kinds.postgresql import (
     archiver,
     config,
     defaults,
+    growth,
     parameters,
     password,
     roles,
@@ -52,7 +53,7 @@ def causes(cr: Object, observed: Observed, change: Change) -> list[str]:
     elif change.ref.type == STATEFUL_SET:
         found = _outside_of_the_template(change)
     elif change.ref.type == VOLUME_CLAIM:
-        found = _claim(cr, change)
+        found = _claim(cr, observed, change)
     elif change.ref.type == CONFIG_MAP:
         found = of_parameters(cr, observed, parameters_that_differ(cr, observed))
         found = {*found, TLS} if ("data", "pg_hba.conf") in change.paths else found
@@ -148,16 +149,17 @@ def _outside_of_the_template(change: Change) -> list[str]:
     return [*found, "spec.updates"] if held and not replaces_pod(change) and not asks(change) else found
 
 
-def _claim(cr: Object, change: Change) -> list[str]:
+def _claim(cr: Object, observed: Observed, change: Change) -> list[str]:
     found = []
     for path in change.fields:
         if path[:3] == ("spec", "resources", "requests"):
-            found.append(SIZE)
+            grown = growth.size(cr, observed) != volume.size_to_ask(cr, observed)
+            found.append(growth.FIELD if grown else SIZE)
         elif path[:2] == ("metadata", "ownerReferences"):
             found.append("spec.deletionPolicy")
-        elif path[-1] == volume.PROTECTION_LABEL:
+        elif path[-1:] == (volume.PROTECTION_LABEL,):
             found.append("spec.deletionProtection")
-        elif path[-1] == volume.VERSION_LABEL:
+        elif path[-1:] == (volume.VERSION_LABEL,):
             # Of another image than the operator's, only spec.version says what is in it.
             found.append("spec.version" if (cr.get("spec") or {}).get("version") else "spec.image")
     return found

@@ -14,6 +14,7 @@ from kindling.kinds.base import ExternalResult, Observed, SyncResult
 from kindling.kinds.planned import CREATE, DELETE, UPDATE, Change, Disruption, Item
 from kindling.kinds.postgresql import (
     causes,
+    growth,
     login,
     objects,
     observation,
@@ -92,7 +93,7 @@ def _effect(cr: Object, observed: Observed, change: Change) -> tuple[Disruption,
         return _workload(cr, observed, change)
     why = ", which another writer has changed" if change.drift else ""
     if change.ref.type == VOLUME_CLAIM and any(path[0] == "spec" for path in change.paths):
-        return Disruption.NONE, f"asks for {volume.size_to_ask(cr, observed)}; the server runs on"
+        return Disruption.NONE, f"asks for {growth.size(cr, observed)}; the server runs on"
     return Disruption.NONE, f"is updated{why}"
 
 

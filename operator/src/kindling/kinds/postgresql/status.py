@@ -20,6 +20,7 @@ from kindling.kinds.conditions import condition, find_condition, standard_condit
 from kindling.kinds.postgresql import (
     deletion,
     disk,
+    growth,
     identity,
     login,
     objects,
@@ -32,6 +33,7 @@ from kindling.kinds.postgresql import (
     restart_time,
     secrets,
     tls,
+    usage,
     version,
     volume,
 )
@@ -124,6 +126,7 @@ def report(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult)
         status[restart_time.LAST_RESTART] = seconds
     status |= planned.status(cr, observed, sync)
     status |= _tls(cr, observed, state)
+    status |= usage.status(cr, observed)
     return StatusReport(status=status, result=_outcome(cr, observed, sync, state))
 
 
@@ -226,6 +229,9 @@ def _conditions(cr: Object, observed: Observed, sync: SyncResult, state: _State)
     larger = volume.larger(cr, observed)
     if larger:
         put("VolumeLarger", True, reasons.CANNOT_SHRINK, larger)
+    at_limit = growth.at_limit(cr, observed, usage.status(cr, observed).get("storage") or {})
+    if at_limit:
+        put(growth.TYPE, True, reasons.MAX_SIZE_REACHED, at_limit)
     if password.is_plain(cr):
         put(
             "PlaintextPassword",
@@ -293,7 +299,8 @@ def _fault(
         return data_problem
     if sync.problem is not None:
         hint = volume.size_to_restore(cr, observed) if sync.problem.reason == reasons.APPLY_REJECTED else None
-        message = " ".join(filter(None, (sync.problem.message, hint)))
+        grown = growth.refused(cr, observed) if sync.problem.reason == reasons.APPLY_REJECTED else None
+        message = " ".join(filter(None, (sync.problem.message, hint, grown)))
         return progress.escalated(replace(sync.problem, message=message), cr, observed)
     if not sync.in_sync or (external is not None and external.ok):
         return None
@@ -345,9 +352,10 @@ def _ready_seconds(pod: Object, observed: Observed) -> float:
 def _outcome(cr: Object, observed: Observed, sync: SyncResult, state: _State) -> Result:
     unread = [reload.RETRY_SECONDS] if state.files is not None and not reload.is_done(state.files) else []
     if state.ready:
+        asked = [usage.seconds_left(cr, observed)] if usage.is_asked(cr, observed) else []
         opens = state.update.opens if state.update is not None else None
         window = [(opens - observed.now).total_seconds()] if opens else []
-        return pods.requeue_at_deadline([*window, *unread, *tls.deadlines(cr, observed)])
+        return pods.requeue_at_deadline([*window, *unread, *tls.deadlines(cr, observed), *asked])
     if state.stopped or (state.fault is not None and state.fault.reason == reasons.VOLUME_DELETING):
         return Done()
     if unread:

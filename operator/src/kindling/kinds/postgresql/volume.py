@@ -6,6 +6,8 @@ deletion policy. Retained, it has no owner; its labels alone say whose it is, an
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kindling.engine.quantity import quantity
 from kindling.kinds import reasons
 from kindling.kinds.base import Child, Observed, Problem
@@ -62,12 +64,15 @@ def build(
     *,
     version: str | None,
     identifier: str | None,
+    size: str | None = None,
+    notes: Mapping[str, str] | None = None,
 ) -> Child:
     """At least as large as it is: a volume that is used again may be larger than the new spec requests.
 
-    `identifier` is that of its data, once it is known.
+    `identifier` is that of its data, once it is known. `size` is what it is to ask for, where that is more
+    than the spec and itself say, and `notes` are further annotations (`growth`).
     """
-    ref, size = volume_ref(cr), size_to_ask(cr, observed)
+    ref, size = volume_ref(cr), size or size_to_ask(cr, observed)
     claim: Object = {"accessModes": _access_modes(cr, observed), "resources": {"requests": {"storage": size}}}
     if spec.storage_class is not None:
         claim["storageClassName"] = spec.storage_class
@@ -78,6 +83,7 @@ def build(
         **ANNOTATIONS,
         IDENTIFIER_ANNOTATION: identifier or "",
         USER_ANNOTATION: user_of_data(cr, observed) or spec.user,
+        **(notes or {}),
     }
     metadata: Object = {
         "namespace": ref.namespace,
@@ -92,7 +98,7 @@ def build(
 
 def size_to_ask(cr: Object, observed: Observed) -> str:
     """What the claim is to ask for: the spec's size, unless it asks for more already and has that."""
-    (requested, has), size = _sizes(cr, observed), size_of(cr)
+    (requested, has), size = sizes(cr, observed), size_of(cr)
     if requested is not None and not _may_become(size, requested=requested, has=has):
         return requested
     return size
@@ -107,8 +113,13 @@ def _access_modes(cr: Object, observed: Observed) -> list[str]:
 
 def user_of_data(cr: Object, observed: Observed) -> str | None:
     """The default user that the claim records; None without a claim, or one from before this was recorded."""
+    return annotations_of(cr, observed).get(USER_ANNOTATION) or None
+
+
+def annotations_of(cr: Object, observed: Observed) -> Mapping[str, str]:
+    """The claim's."""
     claim = claim_of(cr, observed) or {}
-    return ((claim.get("metadata") or {}).get("annotations") or {}).get(USER_ANNOTATION) or None
+    return (claim.get("metadata") or {}).get("annotations") or {}
 
 
 def validate(cr: Object, observed: Observed) -> Problem | None:
@@ -135,13 +146,13 @@ def source(cr: Object, spec: Spec) -> Object:
 
 def capacity(cr: Object, observed: Observed) -> str | None:
     """What the volume has, as its claim says; None before it is there, and where the data needs none."""
-    return None if is_ephemeral(cr) else _sizes(cr, observed)[1]
+    return None if is_ephemeral(cr) else sizes(cr, observed)[1]
 
 
 def resize_message(cr: Object, observed: Observed) -> str | None:
     """How far the volume's growing has come, in words, while it lasts."""
     claim = claim_of(cr, observed) or {}
-    requested, has = _sizes(cr, observed)
+    requested, has = sizes(cr, observed)
     for item in (claim.get("status") or {}).get("conditions") or ():
         if item.get("type") in GROWING and item.get("status") == "True":
             return (
@@ -153,9 +164,11 @@ def resize_message(cr: Object, observed: Observed) -> str | None:
 
 def larger(cr: Object, observed: Observed) -> str | None:
     """That the volume stays larger than the spec says, in words; None where the spec says no size."""
-    (requested, has), size = _sizes(cr, observed), size_of(cr)
-    given = ((cr.get("spec") or {}).get("storage") or {}).get("size")
-    if is_ephemeral(cr) or not given or requested is None or _may_become(size, requested=requested, has=has):
+    (requested, has), size = sizes(cr, observed), size_of(cr)
+    storage = (cr.get("spec") or {}).get("storage") or {}
+    if is_ephemeral(cr) or not storage.get("size") or storage.get("autoGrow"):
+        return None  # one that grows by itself is to be larger than the spec says
+    if requested is None or _may_become(size, requested=requested, has=has):
         return None
     if has is not None and quantity(has) < quantity(requested):
         return (
@@ -171,7 +184,7 @@ def larger(cr: Object, observed: Observed) -> str | None:
 
 def size_to_restore(cr: Object, observed: Observed) -> str | None:
     """To which size to return where the API server refuses what is asked, in words; None if to none."""
-    (requested, has), size = _sizes(cr, observed), size_of(cr)
+    (requested, has), size = sizes(cr, observed), size_of(cr)
     if is_ephemeral(cr) or requested is None or quantity(requested) == quantity(size):
         return None
     if not _may_become(size, requested=requested, has=has):
@@ -184,7 +197,7 @@ def size_to_restore(cr: Object, observed: Observed) -> str | None:
     )
 
 
-def _sizes(cr: Object, observed: Observed) -> tuple[str | None, str | None]:
+def sizes(cr: Object, observed: Observed) -> tuple[str | None, str | None]:
     """What the claim asks for, and what it has: less while it grows, unknown before it is bound."""
     claim = claim_of(cr, observed) or {}
     requested = (((claim.get("spec") or {}).get("resources") or {}).get("requests") or {}).get("storage")
