@@ -116,3 +116,20 @@ def test_what_cannot_be_judged_is_refused_and_each_refusal_says_what_to_do() -> 
             assert validation["reason"] == "Forbidden"
             for message in (validation["message"], validation["messageExpression"]):
                 assert "ask for the right" in message or "in several" in message
+
+
+def test_an_address_to_which_a_named_secret_goes_is_asked_for_anew() -> None:
+    """Of the kinds whose spec may change: else its content could be had by whoever edits the address."""
+    text = {
+        policy.name: str(policy.spec["variables"]) + str(policy.spec["validations"])
+        for policy in policies(CRDS)
+    }
+    addresses = {
+        (kind, name)
+        for kind, spec in specs()
+        if secret_references(spec) and kind != "Restore"
+        for name in spec["properties"]
+        if name.endswith(("URL", "Address"))
+    }
+    assert {kind for kind, _ in addresses} == {"Backup", "PulsarConsumer"}
+    assert [each for each in sorted(addresses) if each[1] not in text[f"kindling-{each[0].lower()}"]] == []
