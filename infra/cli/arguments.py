@@ -59,7 +59,8 @@ class Command:
 
     Files: `preview` writes `markdown` and `save_plan`, `up` reads `plan`, `checkout` makes `folder`.
     `release` is the commit of an earlier one for `promote`, empty for what SOURCE runs. `release` makes the
-    folder `output` of `version` and of `images`, each [NAME=]REFERENCE; `url` is where its files will be.
+    folder `output` of `version` and of `images`, each [NAME=]REFERENCE; `url` is where its files will be,
+    and the private key in `signing_key` signs them.
     `argv` is what was typed.
     """
 
@@ -80,6 +81,7 @@ class Command:
     output: Path | None = None
     allow_dirty: bool = False
     url: str = ""
+    signing_key: Path | None = None
     argv: tuple[str, ...] = field(default=(), compare=False)
 
     @property
@@ -184,6 +186,13 @@ def _parser() -> argparse.ArgumentParser:
         default="",
         metavar="ADDRESS",
         help="where its files will be downloaded from: for krew's manifest of the kubectl plugin",
+    )
+    sub.add_argument(
+        "--signing-key",
+        type=Path,
+        metavar="FILE",
+        help="a private key of the curve P-256, in PEM, to sign the checksums with; if it is encrypted, "
+        "KINDLING_SIGNING_PASSPHRASE opens it",
     )
     sub.add_argument(
         "--allow-dirty",

@@ -16,7 +16,7 @@ from pathlib import Path
 from infra import image_references, paths
 from infra import release as releases
 from infra.cli.arguments import Command
-from infra.distribution import files, integrations, notes, versions
+from infra.distribution import files, integrations, notes, signing, versions
 from infra.distribution.files import Source
 from infra.drivers import git
 from infra.errors import KindlingError, listed
@@ -35,13 +35,23 @@ def run(command: Command) -> int:
     _check_url(command.url)
     images = references(command.images)
     _require_empty(command.output)
+    key = (
+        signing.read_key(command.signing_key, passphrase=os.environ.get(signing.PASSPHRASE))
+        if command.signing_key is not None
+        else None
+    )
     source = _source(command, images)
     with Progress().step(f"Render the release of {releases.short(source.commit)}"):
         made = files.of(source, paths.REPOSITORY)
+    if key is not None:
+        made[signing.SIGNATURE] = signing.sign(key, made[files.SUMS])
     _write(made, command.output)
     for path in sorted(made):
         print(f"  {path}")
-    print(f"Release {source.version} of commit {releases.short(source.commit)} is in {command.output}.")
+    signed = "" if key is not None else ", unsigned"
+    print(
+        f"Release {source.version} of commit {releases.short(source.commit)} is in {command.output}{signed}."
+    )
     return 0
 
 

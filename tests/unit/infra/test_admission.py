@@ -118,8 +118,8 @@ def test_what_cannot_be_judged_is_refused_and_each_refusal_says_what_to_do() -> 
                 assert "ask for the right" in message or "in several" in message
 
 
-def test_an_address_to_which_a_named_secret_goes_is_asked_for_anew() -> None:
-    """Of the kinds whose spec may change: else its content could be had by whoever edits the address."""
+def test_an_address_to_which_a_named_secret_goes_is_asked_for_again() -> None:
+    """Of the kinds whose spec may change: else its content could be obtained by whoever edits the address."""
     text = {
         policy.name: str(policy.spec["variables"]) + str(policy.spec["validations"])
         for policy in policies(CRDS)
