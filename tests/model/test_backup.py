@@ -122,6 +122,25 @@ def test_without_its_job_it_is_not_begun_again() -> None:
     assert status(world, NIGHTLY)["runs"][0]["phase"] == "Succeeded"
 
 
+def test_a_view_from_before_its_job_begins_nothing_again() -> None:
+    """The operator starts with the resource as it was when the run had begun, and the Job is gone by now."""
+    world = World()
+    begun(world)
+    pass_time(world)
+    events = world.api.events
+    first = next(at for at, event in enumerate(events) if event[:2] == ("ADDED", JOB))
+    stale = [obj for event, type, obj in events[:first] if type == KIND.type][-1]
+    assert stale["status"]["attempts"], "the decision is on record"
+    world.api.remove(Ref(JOB, "ns", "nightly-now-1"))
+    live = world.api.objects[NIGHTLY]
+    world.api.objects[NIGHTLY] = stale
+    world.restart()
+    world.api.objects[NIGHTLY] = live
+    pass_time(world)
+    assert made(world) == ["nightly-now-1"]
+    assert status(world, NIGHTLY)["runs"][0]["phase"] == "Succeeded"
+
+
 @FAULTS
 @pytest.mark.parametrize("far", range(0, 40, 3))
 def test_whatever_fails_each_run_is_begun_once(far: int, fault: Fault) -> None:

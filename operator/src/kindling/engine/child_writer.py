@@ -115,6 +115,11 @@ class ChildWriter(ResourceWriter):
         if live["metadata"].get("generation") != meta.get("generation"):
             self.dependencies.store.upsert(self.kind.type, live)
             raise Conflict(status=409, reason="Conflict", message="its spec has changed meanwhile")
+        known, newest = status_of(self.cr), status_of(live)
+        if any(known.get(name) != newest.get(name) for name in self.kind.durable):
+            # A run that has begun according to ours may have ended, and its Job may be gone: not again.
+            self.dependencies.store.upsert(self.kind.type, live)
+            raise Conflict(status=409, reason="Conflict", message="what was decided has changed meanwhile")
 
     async def _act(self, action: Action) -> None:
         disruption = of_change(change(action, self._objects))
