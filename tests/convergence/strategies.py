@@ -95,10 +95,11 @@ def _describing(schema: Json, name: str = "") -> Json:
             **schema,
             "properties": {at: {**known[at], "enum": few} for at, few in words.items() if at in known},
         }
-    found = {
-        **schema,
-        "properties": {at: _describing(below, at) for at, below in schema.get("properties", {}).items()},
-    }
+    known = schema.get("properties", {})
+    if name == "tls":
+        # Without that Secret a server goes on with the certificate that it had, and a new one has none.
+        known = {at: below for at, below in known.items() if at != "secretName"}
+    found = {**schema, "properties": {at: _describing(below, at) for at, below in known.items()}}
     if name == "replicas":
         found["maximum"] = MOST_REPLICAS
     return found if found["properties"] else {at: part for at, part in found.items() if at != "properties"}
