@@ -570,6 +570,8 @@ def test_what_waits_for_the_subscription_is_in_the_status_and_no_admin_api_leave
     wait_ready(environment, name)
     edit(environment, name, replicas=0)
     wait_ready(environment, name, reason="ScaledToZero")
+    # One that is on its way out takes messages still.
+    within(60, lambda: not environment.get("pods", "-l", f"app.kubernetes.io/instance={name}")["items"])
     produce(environment, topic=name, count=25)
 
     def moving() -> tuple[str, str]:

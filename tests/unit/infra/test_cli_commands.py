@@ -130,7 +130,7 @@ def test_doctor_says_what_the_object_store_of_a_stack_will_take_and_nothing_of_o
     assert line_of(machine, "Object store") == ""
     before = machine.cli("doctor").stdout
     with_object_store(machine)
-    assert line_of(machine, "Object store").split("  ")[-1] == (
+    assert line_of(machine, "Object store").split("  ")[-1].strip() == (
         "build versitygw 1.8.0 from its pinned Go module (about 1 min 0 s)"
     )
     after = machine.cli("doctor").stdout
