@@ -19,7 +19,15 @@ from tests.model.world import KINDS_BY_NAME, World
 # What a resource remembers by design, or is left to others: the rest must not depend on the past.
 # Two hashes have the parameters in them that a Pod was started for; the rest of them is compared for itself.
 HASHED = ("kindling.dev/asked", "kindling.dev/template")
-REMEMBERED = ("kindling.dev/parameters", *HASHED, "kindling.dev/last-applied-hash", "version", "somebody")
+TIMES = ("lastChangedTime", "since", "measuredAt", "growthSince")
+REMEMBERED = (
+    "kindling.dev/parameters",
+    *HASHED,
+    "kindling.dev/last-applied-hash",
+    "version",
+    "somebody",
+    *TIMES,
+)
 KEPT = ("namespace", "name", "labels")
 CERTIFICATES = ("-server-ca", "-server-tls")
 """How the names of Secrets end whose content is of the moment at which it was made."""

@@ -134,6 +134,11 @@ def test_an_api_that_does_not_answer_is_said_and_leaves_ready_alone() -> None:
     assert found.result == Done()
 
 
+def test_an_api_that_hangs_until_it_is_ended_is_said_to_be_unreachable() -> None:
+    hangs = ExternalResult(ok=False, reason="NotResponding", message="Nothing came.")
+    assert moving(report(hangs)) == ("Unknown", "AdminUnreachable")
+
+
 def test_a_backlog_that_nobody_reads_is_not_stuck() -> None:
     assert moving(report(said(consumers=0), known=KNOWN)) == ("False", "NoConsumers")
 

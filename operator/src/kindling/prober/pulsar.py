@@ -23,8 +23,8 @@ from kindling.kinds.pulsarconsumer.backlog import (
     BacklogRequest,
 )
 
-SECONDS = 5.0
-"""For each step of it; the pool has a deadline for all."""
+SECONDS = 4.0
+"""For each step of it; the pool has a deadline for all, which leaves time to say what happened."""
 LONGEST_ANSWER = 2**20
 """Bytes: a thousand consumers take two thirds of it."""
 MOST_REDIRECTS = 2

@@ -113,7 +113,10 @@ def read(cr: Object, observed: Observed) -> Backlog:
         return Backlog(figures=known, condition=None if changed else kept)
     if not result.ok:
         # What is not known any more is not said: a figure of last week would be taken for one of today.
-        return Backlog(condition=_condition(cr, None, result.reason, result.message))
+        # One that hangs is ended from outside, by whoever asks all servers, with a word for all of them.
+        hangs = result.reason == reasons.NOT_RESPONDING
+        reason = reasons.ADMIN_UNREACHABLE if hangs else result.reason
+        return Backlog(condition=_condition(cr, None, reason, result.message))
     return _said(cr, observed, result, known)
 
 
