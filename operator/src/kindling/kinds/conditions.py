@@ -18,9 +18,7 @@ UNSEEN = -1
 LONGEST_MESSAGE = 4096
 """What the CRDs admit; what a server says may be longer, and would make the status unwritable."""
 
-POSITIVE = frozenset(
-    {"Ready", "Available", "Progressing", "Healthy", "Archiving", "Verified", "BacklogMoving"}
-)
+POSITIVE = frozenset({"Ready", "Available", "Progressing", "Healthy", "Archiving", "Verified"})
 """The conditions that are no fault where they are true."""
 
 ConditionStatus = Literal["True", "False", "Unknown"]
