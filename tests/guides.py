@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -64,6 +65,14 @@ def section(text: str, heading: str) -> str:
     """What is below a `##` heading of a document, which must be there once."""
     (found,) = re.findall(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE)
     return str(found)
+
+
+def openssl(first: str = "openssl ") -> list[list[str]]:
+    """The commands of the blocks of guides/install.md that begin with this one, by their words."""
+    text = (REPOSITORY / "docs/guides/install.md").read_text()
+    found = re.findall(r"^```console\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    lines = [line for block in found if block.startswith(f"$ {first}") for line in block.splitlines()]
+    return [shlex.split(line[2:]) for line in lines if line.startswith("$ ")]
 
 
 FIRST_BACKUP = section(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import subprocess
 from pathlib import Path
@@ -14,19 +13,13 @@ from infra.cli.commands import release
 from infra.distribution import files, signing
 from infra.errors import KindlingError
 from infra.paths import REPOSITORY
+from tests import guides
 from tests.unit.infra.releases import IMAGES
 from tests.unit.infra.repository import commit, new_repository, work_in
 
 GUIDE = REPOSITORY / "docs/guides/install.md"
 PASSPHRASE = "correct horse"
 MAKE, CHECK = "openssl genpkey", "openssl base64"
-
-
-def printed(first: str) -> list[list[str]]:
-    """The commands of the guide's block that begins with this one."""
-    blocks = re.findall(r"^```console\n(.*?)^```", GUIDE.read_text(), re.DOTALL | re.MULTILINE)
-    [block] = [found for found in blocks if found.startswith(f"$ {first}")]
-    return [shlex.split(line[2:]) for line in block.splitlines() if line.startswith("$ ")]
 
 
 def run(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
@@ -39,7 +32,7 @@ def run(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
 @pytest.fixture
 def keys(tmp_path: Path) -> Path:
     """The folder with kindling.key and kindling.pub, made as the guide has it."""
-    for words in printed(MAKE):
+    for words in guides.openssl(MAKE):
         done = run(words, tmp_path)
         assert done.returncode == 0, done.stderr
     return tmp_path
@@ -72,10 +65,14 @@ def make(output: Path, key: Path | None) -> None:
 
 def verified(output: Path) -> tuple[bool, str]:
     """What the guide's two commands say in the release's folder."""
-    first, second = printed(CHECK)
+    first, second = guides.openssl(CHECK)
     assert run(first, output).returncode == 0
     done = run(second, output)
     return done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_guide_has_no_other_command_of_openssl() -> None:
+    assert guides.openssl() == guides.openssl(CHECK) + guides.openssl(MAKE)
 
 
 def test_openssl_verifies_it_as_the_guide_says(
@@ -107,7 +104,7 @@ def test_changed_sums_and_another_key_are_refused(keys: Path, output: Path) -> N
     assert not verified(output)[0]
     sums.write_text(text)
     assert verified(output)[0]
-    for words in printed(MAKE):
+    for words in guides.openssl(MAKE):
         run(words, keys)
     assert not verified(output)[0]
 
