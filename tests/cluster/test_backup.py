@@ -37,6 +37,7 @@ NOW = """SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24
 SECONDS = 420.0
 CHECKPOINTER = "SELECT backend_start FROM pg_stat_activity WHERE backend_type = 'checkpointer'"
 """Since when the server has run without dropping all of its processes."""
+ARCHIVED = "SELECT archived_count FROM pg_stat_archiver"
 PSQL = ("psql", "--no-psqlrc", "-U", "kindling", "-d", "postgres", "-Atc")
 SLEEP = "SELECT pg_sleep(900)"
 END_SLEEP = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(900)'"
@@ -223,7 +224,8 @@ def backed_up(environment: Environment, store: Store, name: str, *, keys: str, *
             },
         }
     )
-    until(environment, BACKUP, name, lambda status: condition(status, "Ready") == ("True", "Succeeded"))
+    done = ("True", "Succeeded") if spec.get("immediate", True) else ("False", "Scheduled")
+    until(environment, BACKUP, name, lambda status: condition(status, "Ready") == done)
 
 
 @pytest.fixture(scope="module")
@@ -355,9 +357,17 @@ def test_a_time_out_of_reach_is_refused_with_both_limits(environment: Environmen
 
 
 def wrong_key(environment: Environment, store: Store) -> None:
-    """A store that takes its key back, and gets a good one again."""
+    """A store that has the log before the first backup, takes its key back, and gets a good one again."""
     secret(environment, "denied-keys", accessKeyId=USER, secretAccessKey=KEY)
-    backed_up(environment, store, DENIED, keys="denied-keys")
+    backed_up(environment, store, DENIED, keys="denied-keys", immediate=False)
+    status = environment.get(BACKUP, DENIED)["status"]
+    assert condition(status, "Archiving") == ("True", "Archiving")
+    assert [run["action"] for run in status["runs"]] == ["prepare"]
+    server(environment, DENIED, "default", "SELECT pg_switch_wal()")
+    within(60, lambda: int(server(environment, DENIED, "default", ARCHIVED)) > 0)
+    assert "lastSuccessfulBackupTime" not in status
+    environment.kubectl("patch", BACKUP, DENIED, "--type=merge", "-p", '{"spec":{"immediate":true}}')
+    until(environment, BACKUP, DENIED, lambda status: condition(status, "Ready") == ("True", "Succeeded"))
     since = server(environment, DENIED, "default", CHECKPOINTER)
     session = environment.start("exec", f"{DENIED}-0", "-c", "postgres", "--", *PSQL, SLEEP)
     secret(environment, "denied-keys", accessKeyId=USER, secretAccessKey=WRONG)

@@ -14,6 +14,7 @@ from kindling.kinds.base import Child, ExternalResult, Observed, SyncResult
 from kindling.kinds.conditions import find_condition
 from kindling.kinds.metadata import INSTANCE_LABEL, KIND_LABEL
 from kindling.kube.resources import JOB, POD, SECRET, Object, Ref
+from postgres_backup.request import Request
 
 from tests.unit.operator.backups import (
     IDENTIFIER,
@@ -281,7 +282,7 @@ def test_what_waits_for_its_schedule_has_its_repository_before() -> None:
     cr = decided(backup(schedule="0 3 * * *", immediate=False), observed())
     assert cr["status"]["attempts"]["backup"]["request"] == "prepare"
     asked = made(cr, observed())["ConfigMap/nightly-backup"].body["data"]
-    assert json.loads(asked["prepare.json"])["type"] == "none"
+    assert Request.read(json.loads(asked["prepare.json"])).prepares
     done = finished(cr, "nightly-now-1", action="prepare", message=result(type="none"))
     cr = decided(cr, observed({**secrets(), **done}))
     assert condition(cr, observed()) == ("False", "Scheduled")

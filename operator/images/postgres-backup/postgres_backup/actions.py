@@ -41,12 +41,16 @@ def full_is_due(repository: Repository | None, *, every: int | None, now: float)
 
 
 def backup(request: Request) -> dict[str, Any]:
-    """Ask the store, make the place ready, make a backup, let retention delete."""
+    """Ask the store, make the place ready and, unless it was asked for that alone, make a backup and let
+    retention delete.
+    """
     deadline = programs.Deadline(request.seconds)
     store.preflight(Store.load(), write=True)
     engine: Engine = PgBackRest(deadline)
     programs.progress("backup")
     engine.prepare()
+    if request.prepares:
+        return {"message": "the store is ready for backups and the log", "type": "none"}
     full = request.full or full_is_due(engine.info(), every=request.full_every, now=time.time())
     engine.backup(full=full, uid=request.uid)
     try:

@@ -47,10 +47,12 @@ class Query:
 class Request:
     """The parts that an action has no use for are empty.
 
+    `prepares` alone: the place in the store is made ready, and the backup waits for its schedule.
     `timeline` is the source's own, where it is not that of the backup: after an in-place restore.
     """
 
     full: bool = False
+    prepares: bool = False
     full_every: int | None = None
     uid: str = ""
     amcheck: str = "Off"
@@ -66,9 +68,10 @@ class Request:
     def read(given: Mapping[str, Any]) -> Request:
         """:raises Failed: for the first part that cannot be used."""
         target = given.get("target")
-        kind = _one_of(given, "type", ("full", "incremental"))
+        kind = _one_of(given, "type", ("full", "incremental", "none"))
         return Request(
             full=kind == "full",
+            prepares=kind == "none",
             full_every=_number(given, "fullEverySeconds"),
             uid=str(given.get("uid", "")),
             amcheck=_one_of(given, "amcheck", AMCHECK),

@@ -189,7 +189,7 @@ def _ready(
             log = f"`kubectl logs job/{newest['name']} -n {situation.namespace}`"
             message = f"The first run is under way ({log}); wait."
             return _Judgement(truth=False, reason=reasons.RUNNING, message=message), False
-        if newest is not None:
+        if newest is not None and archiving.truth is True:
             message = "The repository is there, and the log is archived; the first backup is scheduled."
             return _Judgement(truth=False, reason=reasons.SCHEDULED, message=message), False
         message = (
