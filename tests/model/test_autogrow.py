@@ -194,6 +194,14 @@ def test_the_users_own_growth_counts_as_space_too() -> None:
     assert disk.asked == "1500Mi"
 
 
+def test_a_note_that_somebody_removes_grows_nothing_twice() -> None:
+    disk = database()
+    disk.takes(900 * MI)
+    disk.world.api.edit(CLAIM, {"metadata": {"annotations": {growth.GROWN: None}}})
+    disk.world.settle()
+    assert (disk.asked, disk.note) == ("1229Mi", growth.PENDING)
+
+
 def test_a_volume_that_has_grown_is_not_called_larger_than_the_spec() -> None:
     disk = database()
     disk.takes(900 * MI)
