@@ -67,10 +67,12 @@ def section(text: str, heading: str) -> str:
     return str(found)
 
 
+INSTALL = (REPOSITORY / "docs/guides/install.md").read_text()
+
+
 def openssl(first: str = "openssl ") -> list[list[str]]:
     """The commands of the blocks of guides/install.md that begin with this one, by their words."""
-    text = (REPOSITORY / "docs/guides/install.md").read_text()
-    found = re.findall(r"^```console\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    found = re.findall(r"^```console\n(.*?)^```", INSTALL, re.DOTALL | re.MULTILINE)
     lines = [line for block in found if block.startswith(f"$ {first}") for line in block.splitlines()]
     return [shlex.split(line[2:]) for line in lines if line.startswith("$ ")]
 

@@ -191,8 +191,8 @@ def _parser() -> argparse.ArgumentParser:
         "--signing-key",
         type=Path,
         metavar="FILE",
-        help="a private key of the curve P-256, in PEM, to sign the checksums with; if it is encrypted, "
-        "KINDLING_SIGNING_PASSPHRASE opens it",
+        help="a private key of the curve P-256, in PEM, to sign checksums and provenance with; if it is "
+        "encrypted, KINDLING_SIGNING_PASSPHRASE opens it",
     )
     sub.add_argument(
         "--allow-dirty",

@@ -6,6 +6,7 @@ ECDSA on P-256 over SHA-256, in base64: what `openssl dgst -verify` and cosign's
 from __future__ import annotations
 
 import base64
+import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,6 +54,16 @@ def sign(key: EllipticCurvePrivateKey, content: bytes) -> bytes:
 
     signature = key.sign(content, ec.ECDSA(hashes.SHA256(), deterministic_signing=True))
     return base64.b64encode(signature) + b"\n"
+
+
+def key_id(key: EllipticCurvePrivateKey) -> str:
+    """The SHA-256 of the public key in DER, in hexadecimal: `openssl pkey -pubout -outform DER` has it."""
+    from cryptography.hazmat.primitives import serialization
+
+    public = key.public_key().public_bytes(
+        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    return hashlib.sha256(public).hexdigest()
 
 
 def _wrong(file: Path, *, why: str, remedy: str) -> KindlingError:

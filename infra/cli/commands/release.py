@@ -16,7 +16,7 @@ from pathlib import Path
 from infra import image_references, paths
 from infra import release as releases
 from infra.cli.arguments import Command
-from infra.distribution import files, integrations, notes, signing, versions
+from infra.distribution import files, integrations, notes, provenance, signing, versions
 from infra.distribution.files import Source
 from infra.drivers import git
 from infra.errors import KindlingError, listed
@@ -44,6 +44,8 @@ def run(command: Command) -> int:
     with Progress().step(f"Render the release of {releases.short(source.commit)}"):
         made = files.of(source, paths.REPOSITORY)
     if key is not None:
+        found = provenance.statement(source, made, provenance.dependencies(paths.REPOSITORY))
+        made[provenance.FILE] = provenance.envelope(found, key)
         made[signing.SIGNATURE] = signing.sign(key, made[files.SUMS])
     _write(made, command.output)
     for path in sorted(made):
