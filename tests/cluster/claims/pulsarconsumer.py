@@ -81,6 +81,16 @@ def _backlog(name: str) -> Claim:
     return claim
 
 
+def _about(name: str, field: str) -> Claim:
+    """What the broker was asked about here, too, to compare the figures."""
+
+    def claim(reported: Reported) -> None:
+        spec, said = reported.resource["spec"], reported.status.get("backlog")
+        assert said is None or said[name] == spec[field]
+
+    return claim
+
+
 def _time(name: str) -> Claim:
     """Not before there was such a resource, and not later than now."""
 
@@ -172,6 +182,8 @@ CLAIMS = KindClaims(
         "status.subscription": _subscription,
         "status.replicas": _replicas,
         "status.selector": _selector,
+        "status.backlog.topic": _about("topic", "topic"),
+        "status.backlog.subscription": _about("subscription", "subscriptionName"),
         **{f"status.backlog.{name}": _backlog(name) for name in BACKLOG},
         **{f"status.backlog.{name}": _time(name) for name in ("lastChangedTime", "since")},
         "column Backlog": _backlog_column,

@@ -27,7 +27,9 @@ URL = "http://pulsar.pulsar.svc:8080"
 TOKEN: Object = {"auth": {"tokenSecretRef": {"name": "pulsar-token"}}}
 FAILED = ExternalResult(ok=False, reason="AdminUnreachable", message="Nobody is there.")
 EARLIER, LONG_BEFORE = "2026-01-01T00:00:00Z", "2025-12-31T23:00:00Z"
+ABOUT = {"topic": "orders", "subscription": "printers"}
 KNOWN: Object = {
+    **ABOUT,
     "messages": 120,
     "unacknowledged": 9,
     "consumers": 1,
@@ -46,7 +48,7 @@ def said(
 def report(
     answer: ExternalResult | None = None, *, known: Object | None = None, after: float = 0, **spec: Any
 ) -> StatusReport:
-    status = {"topic": "orders", "subscription": "printers", **({"backlog": known} if known else {})}
+    status = {**ABOUT, **({"backlog": known} if known else {})}
     cr = consumer(status=status, **{"adminURL": URL, **spec})
     seen = rolled_out() | pod()
     results = {}
@@ -95,6 +97,7 @@ def test_the_token_goes_to_the_prober_and_into_no_cache_key() -> None:
 def test_figures_have_two_digits_and_the_time_when_they_came() -> None:
     found = report(said(messages=12_599, unacknowledged=101), known=None)
     assert found.status["backlog"] == {
+        **ABOUT,
         "messages": 12_000,
         "unacknowledged": 100,
         "consumers": 1,
@@ -123,6 +126,12 @@ def test_until_there_is_an_answer_the_last_one_stays() -> None:
 def test_figures_of_another_subscription_do_not_stay() -> None:
     assert "backlog" not in report(known=KNOWN, subscriptionName="others").status
     assert report(said(), known=KNOWN, topic="others").status["backlog"]["since"] == "2026-01-01T00:01:00Z"
+
+
+def test_while_a_wrong_spec_is_held_back_the_figures_of_its_subscription_keep_their_times() -> None:
+    """The status has the topic of the consumers that run on."""
+    known = {**KNOWN, "topic": "others"}
+    assert report(said(), known=known, topic="others").status["backlog"] == known
 
 
 def test_an_api_that_does_not_answer_is_said_and_leaves_ready_alone() -> None:

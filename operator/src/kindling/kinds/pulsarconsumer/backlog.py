@@ -95,15 +95,14 @@ def read(cr: Object, observed: Observed) -> Backlog:
     spec, status = cr.get("spec") or {}, cr.get("status") or {}
     if not spec.get("adminURL"):
         return Backlog()
+    wanted = {"topic": spec.get("topic"), "subscription": spec.get("subscriptionName")}
     known: Object | None = status.get("backlog")
-    changed = any(
-        status.get(field) != spec.get(source)
-        for field, source in (("topic", "topic"), ("subscription", "subscriptionName"))
-    )
-    if changed:
+    if known is not None and any(known.get(name) != value for name, value in wanted.items()):
         known = None
     result = observed.result(MEMBER, asked[MEMBER].cache_key) if asked else None
     if result is None:
+        # status.topic stays that of the running consumers while a wrong spec is held back.
+        changed = any(status.get(name) != value for name, value in wanted.items())
         before = [item for item in status.get("conditions") or () if item.get("type") == CONDITION]
         kept = (
             {name: value for name, value in before[0].items() if name != "lastTransitionTime"}
@@ -117,11 +116,13 @@ def read(cr: Object, observed: Observed) -> Backlog:
         hangs = result.reason == reasons.NOT_RESPONDING
         reason = reasons.ADMIN_UNREACHABLE if hangs else result.reason
         return Backlog(condition=_condition(cr, None, reason, result.message))
-    return _said(cr, observed, result, known)
+    return _said(cr, observed, result, known, about=wanted)
 
 
-def _said(cr: Object, observed: Observed, result: ExternalResult, known: Object | None) -> Backlog:
-    figures: Object = {name: rounded(int(result.facts.get(name, 0))) for name in FIGURES}
+def _said(
+    cr: Object, observed: Observed, result: ExternalResult, known: Object | None, *, about: Object
+) -> Backlog:
+    figures: Object = {**about, **{name: rounded(int(result.facts.get(name, 0))) for name in FIGURES}}
     messages, consumers = figures[MESSAGES], figures[CONSUMERS]
     same = known is not None and all(known.get(name) == figures[name] for name in FIGURES)
     figures["lastChangedTime"] = (known or {}).get("lastChangedTime") if same else rfc3339(observed.now)
