@@ -12,7 +12,7 @@ from datetime import timedelta
 from kindling.kinds import pods, reasons
 from kindling.kinds.amounts import rounded
 from kindling.kinds.base import ExternalResult, Observed, Probe
-from kindling.kinds.conditions import condition, rfc3339
+from kindling.kinds.conditions import condition, find_condition, rfc3339
 from kindling.kinds.metrics import ResourceMetric
 from kindling.kinds.pulsarconsumer.handler import handler_of
 from kindling.kinds.pulsarconsumer.spec import token_of
@@ -89,27 +89,23 @@ class Backlog:
 def read(cr: Object, observed: Observed) -> Backlog:
     """What was said last stays until there is an answer, so a new leader does not make it go and come back.
 
-    It does not where another subscription is meant now: those would be figures of another thing.
+    Nothing stays where another subscription is meant now, or where nobody can be asked: those would be figures
+    of another thing, or of another time.
     """
     asked = probes(cr, observed)
-    spec, status = cr.get("spec") or {}, cr.get("status") or {}
-    if not spec.get("adminURL"):
+    if not asked:
         return Backlog()
+    spec, status = cr.get("spec") or {}, cr.get("status") or {}
     wanted = {"topic": spec.get("topic"), "subscription": spec.get("subscriptionName")}
     known: Object | None = status.get("backlog")
     if known is not None and any(known.get(name) != value for name, value in wanted.items()):
         known = None
-    result = observed.result(MEMBER, asked[MEMBER].cache_key) if asked else None
+    result = observed.result(MEMBER, asked[MEMBER].cache_key)
     if result is None:
-        # status.topic stays that of the running consumers while a wrong spec is held back.
-        changed = any(status.get(name) != value for name, value in wanted.items())
-        before = [item for item in status.get("conditions") or () if item.get("type") == CONDITION]
-        kept = (
-            {name: value for name, value in before[0].items() if name != "lastTransitionTime"}
-            if before
-            else None
-        )
-        return Backlog(figures=known, condition=None if changed else kept)
+        before = find_condition(status, CONDITION)
+        kept = {name: value for name, value in before.items() if name != "lastTransitionTime"}
+        same = before.get("observedGeneration") == cr["metadata"].get("generation", 0)
+        return Backlog(figures=known, condition=kept if same else None)
     if not result.ok:
         # What is not known any more is not said: a figure of last week would be taken for one of today.
         # One that hangs is ended from outside, by whoever asks all servers, with a word for all of them.
