@@ -11,7 +11,7 @@ from kindling.kinds.postgresql.identity import START_EMPTY
 from kindling.kinds.postgresql.initdb import IDENTIFIER, LOST
 from kindling.kinds.postgresql.login import Login
 from kindling.kinds.postgresql.volume import IDENTIFIER_ANNOTATION
-from kindling.kube.resources import CONFIG_MAP, POD, STATEFUL_SET, VOLUME_CLAIM, Object, Ref
+from kindling.kube.resources import CONFIG_MAP, POD, STATEFUL_SET, VOLUME_CLAIM, Object, Ref, ref_of
 
 from tests.model.faults import Fault
 from tests.model.workloads import control, run_pods
@@ -20,6 +20,7 @@ from tests.model.world import KINDS, World, resource
 KIND = KINDS[0]
 CR = Ref(KIND.type, "ns", "db")
 CLAIM = Ref(VOLUME_CLAIM, "ns", "db-data")
+CONFIG = Ref(CONFIG_MAP, "ns", "db-config")
 THE_POD = Ref(POD, "ns", "db-0")
 
 
@@ -52,7 +53,7 @@ class Disk(World):
         data = self._data()
         if data is None:
             return
-        needed = api.objects[Ref(CONFIG_MAP, "ns", "db-config")]["data"].get(IDENTIFIER)
+        needed = api.objects[CONFIG]["data"].get(IDENTIFIER)
         pod = api.objects[THE_POD]
         if data not in self.satisfies and needed:
             ended = {"exitCode": 1, "message": f"{LOST}\n"}
@@ -97,7 +98,7 @@ class Disk(World):
         return (
             self.shown.get("systemIdentifier"),
             claim,
-            objects[Ref(CONFIG_MAP, "ns", "db-config")]["data"][IDENTIFIER],
+            objects[CONFIG]["data"][IDENTIFIER],
         )
 
     def replace_pod(self) -> None:
@@ -144,6 +145,32 @@ def test_whose_data_it_is_is_recorded_at_the_first_login_and_then_at_rest() -> N
     disk.restart()
     disk.settle()
     assert disk.api.writes.total() == written
+
+
+def test_an_operator_that_starts_with_an_older_view_takes_nothing_off_the_record() -> None:
+    """As an API server may answer that lags behind: whichever moment since the creation it is of."""
+    disk = with_data()
+    past, live = list(disk.api.events), dict(disk.api.objects)
+    assert len(past) > 10
+    for moment in range(1, len(past)):
+        view: dict[Ref, Object] = {}
+        for what, type, obj in past[:moment]:
+            view.pop(ref_of(type, obj), None)
+            if what != "DELETED":
+                view[ref_of(type, obj)] = obj
+        began = len(disk.api.events)
+        disk.api.objects.clear()
+        disk.api.objects.update(view)
+        disk.restart()
+        disk.api.objects.clear()
+        disk.api.objects.update(live)
+        disk.work()
+        disk.settle()
+        assert disk.record == ("7001", "7001", "7001")
+        for _, type, obj in disk.api.events[began:]:
+            assert type not in (VOLUME_CLAIM, CONFIG_MAP), (moment, obj)
+            assert type != KIND.type or find_condition(obj["status"], "Ready")["status"] == "True", moment
+        live = dict(disk.api.objects)
 
 
 @LOSSES
@@ -259,7 +286,7 @@ def test_ephemeral_data_is_nobodys_loss() -> None:
     disk.settle()
     assert disk.ready["status"] == "True"
     assert "systemIdentifier" not in disk.shown
-    assert disk.api.objects[Ref(CONFIG_MAP, "ns", "db-config")]["data"][IDENTIFIER] == ""
+    assert disk.api.objects[CONFIG]["data"][IDENTIFIER] == ""
 
 
 def test_a_claim_deleted_under_a_running_server_is_reported_at_once_and_its_pod_stays() -> None:

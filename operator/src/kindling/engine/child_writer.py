@@ -108,18 +108,16 @@ class ChildWriter(ResourceWriter):
         if live["metadata"]["uid"] != meta["uid"]:
             raise ResourceDeleted
         if finalizers.is_deleted(live) != finalizers.is_deleted(self.cr):
-            self.dependencies.store.upsert(self.kind.type, live)
             if not finalizers.has_finalizer(self.kind, live):
+                self.dependencies.store.upsert(self.kind.type, live)
                 raise ResourceDeleted
-            raise Conflict(status=409, reason="Conflict", message="it was deleted meanwhile")
+            raise self._outdated(live, "it was deleted meanwhile")
         if live["metadata"].get("generation") != meta.get("generation"):
-            self.dependencies.store.upsert(self.kind.type, live)
-            raise Conflict(status=409, reason="Conflict", message="its spec has changed meanwhile")
-        known, newest = status_of(self.cr), status_of(live)
-        if any(known.get(name) != newest.get(name) for name in self.kind.durable):
-            # A run that has begun according to ours may have ended, and its Job may be gone: not again.
-            self.dependencies.store.upsert(self.kind.type, live)
-            raise Conflict(status=409, reason="Conflict", message="what was decided has changed meanwhile")
+            raise self._outdated(live, "its spec has changed meanwhile")
+        if status_of(live) != status_of(self.cr):
+            # Ours is from before the last report: what was found and decided by then would be taken back, or
+            # begun again.
+            raise self._outdated(live, "its status has changed meanwhile")
 
     async def _act(self, action: Action) -> None:
         disruption = of_change(change(action, self._objects))

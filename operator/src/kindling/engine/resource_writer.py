@@ -19,7 +19,7 @@ from kindling.kinds.base import (
     WarningEvent,
 )
 from kindling.kinds.conditions import find_condition, with_stalled, with_transition_times
-from kindling.kube.errors import NotFound
+from kindling.kube.errors import Conflict, NotFound
 from kindling.kube.resources import Object, Ref
 
 log = logging.getLogger(__name__)
@@ -84,7 +84,10 @@ class ResourceWriter:
     async def _report(self, report: StatusReport) -> Object | None:
         """Patch the status, if anything differs, and update our copy of the resource.
 
-        Returns the resource of the response, which may be newer than ours in all else.
+        Returns the resource of the response.
+
+        :raises Conflict: when the resource has changed: a report from an older view would take back what was
+            found since.
         """
         known = self.cr.get("status") or {}
         decided = {name: known[name] for name in self.kind.durable if name in known}
@@ -93,14 +96,27 @@ class ResourceWriter:
         patch = merge_patch(known=known, wanted=status)
         if not patch:
             return None
-        # With the uid it fails, rather than write into another resource of this name.
-        body = {"metadata": {"uid": self.cr["metadata"]["uid"]}, "status": patch}
-        written = await self._merge(body, subresource="status")
+        body = {"metadata": finalizers.precondition(self.cr), "status": patch}
+        try:
+            written = await self._merge(body, subresource="status")
+        except Conflict:
+            # What is changed all the time is reported too: the next reconciliation has this version at least.
+            if (live := await self._live(self._ref)) is None:
+                raise self._deleted() from None
+            raise self._outdated(live, "it has changed since it was read") from None
         self.dependencies.status_changed(self.kind.type, self.cr, known, status)
         ready = find_condition(status, "Ready")
         self._log(logging.INFO, f"status: Ready={ready.get('status')} {ready.get('reason')}")
-        self.cr = {**self.cr, "status": status}
+        version = written["metadata"]["resourceVersion"]
+        metadata = {**self.cr["metadata"], "resourceVersion": version}
+        self.cr = {**self.cr, "metadata": metadata, "status": status}
         return written
+
+    def _outdated(self, live: Object, message: str) -> Conflict:
+        """Our copy is not the resource: neither children nor a status are to follow from it."""
+        self.dependencies.store.upsert(self.kind.type, live)
+        self.cr = live
+        return Conflict(status=409, reason="Conflict", message=message)
 
     async def _merge(self, patch: Object, *, subresource: str | None) -> Object:
         """The resource of the response, which the cache has by then."""
