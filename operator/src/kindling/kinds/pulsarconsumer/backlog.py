@@ -89,8 +89,8 @@ class Backlog:
 def read(cr: Object, observed: Observed) -> Backlog:
     """What was said last stays until there is an answer, so a new leader does not make it go and come back.
 
-    Nothing stays where another subscription is meant now, or where nobody can be asked: those would be figures
-    of another thing, or of another time.
+    Nothing stays where another subscription is meant now, or where nobody can be asked: that would be of
+    another thing, or of another time.
     """
     asked = probes(cr, observed)
     if not asked:
