@@ -47,7 +47,7 @@ Some of them the CRD refuses to everybody. A test compares them with what real s
 # By kind: the map of PostgreSQL's parameters; what decides who gets the Secrets that are named; the Pod whose
 # existence the status reveals.
 _PARAMETERS = {"Postgresql": "parameters"}
-_DESTINATIONS = {"PulsarConsumer": ("serverAddress",), "Backup": ("targetURL", "endpointURL")}
+_DESTINATIONS = {"PulsarConsumer": ("serverAddress", "adminURL"), "Backup": ("targetURL", "endpointURL")}
 _POD_NAMES = {"MyCustomResource": "name"}
 
 SECRETS = 16

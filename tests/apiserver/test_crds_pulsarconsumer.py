@@ -29,6 +29,20 @@ BAD: list[tuple[Json, list[str]]] = [
     ({"serverAddress": "pulsar://a:b"}, ["spec.serverAddress", '"pulsar://a:b"', "pulsar("]),
     ({"serverAddress": "pulsar://a:1:2"}, ["spec.serverAddress", "pulsar("]),
     ({"serverAddress": "http://a:8080"}, ["spec.serverAddress", "pulsar("]),
+    ({"adminURL": "https://a:8443"}, ["spec.adminURL", '"https://a:8443"', "http://"]),
+    ({"adminURL": "http://a:8080/admin"}, ["spec.adminURL", '"http://a:8080/admin"']),
+    ({"adminURL": "http://me:word@a:8080"}, ["spec.adminURL", "me:word@a"]),
+    ({"adminURL": "http://a:65536"}, ["spec.adminURL 'http://a:65536'", "1 to 65535"]),
+    ({"adminURL": "http://localhost:8080"}, ["spec.adminURL", "operator's own Pod", "broker's Service"]),
+    ({"adminURL": "http://127.0.0.1/"}, ["spec.adminURL", "operator's own Pod"]),
+    (
+        {
+            "adminURL": "http://a:8080",
+            "serverAddress": "pulsar+ssl://a:6651",
+            "auth": {"tokenSecretRef": {"name": "a"}},
+        },
+        ["spec.adminURL 'http://a:8080'", "token of spec.auth in clear", "leave out"],
+    ),
     ({"image": "my consumer"}, ["spec.image", '"my consumer"']),
     ({"subscriptionType": "shared"}, ["spec.subscriptionType", '"shared"', '"Exclusive", "Shared"']),
     (
@@ -116,6 +130,9 @@ BAD: list[tuple[Json, list[str]]] = [
     ({"handler": HTTP, "retry": {"backoff": {"factor": 0}}}, ["spec.retry.backoff.factor"]),
 ]
 GOOD: list[Json] = [
+    {"adminURL": "http://pulsar.pulsar.svc:8080"},
+    {"adminURL": "http://10.0.0.1/", "auth": {"tokenSecretRef": {"name": "a"}}},
+    {"adminURL": "http://a", "serverAddress": "pulsar+ssl://a:6651"},
     {"serverAddress": "pulsar://localhost:6650"},
     {"serverAddress": "pulsar+ssl://a.example.com:6651,b_c:65535/"},
     {"serverAddress": "pulsar://[2001:db8::0:70000]:6650"},

@@ -253,7 +253,8 @@ def test_columns_of_the_documents_come_first(api: Api, existing: Callable[[Kind]
     assert shown[:-1] == [("Name", path.rpartition("/")[2]), *COLUMNS[kind.id], ("Ready", "True")]
     assert shown[-1][0] == "Age"
     wide = [column["name"] for column in table["columnDefinitions"] if column["priority"] > 0]
-    assert wide == [*({MEMCACHED.id: ["HitRatio"]}.get(kind.id, [])), "Reason"]
+    figures = {MEMCACHED.id: ["HitRatio"], PULSAR_CONSUMER.id: ["Backlog"]}
+    assert wide == [*figures.get(kind.id, []), "Reason"]
 
 
 @EACH_KIND

@@ -281,10 +281,13 @@ def test_an_edit_is_allowed_that_does_not_change_the_restricted_fields(users: Us
     refused(user.edits(PULSAR_CONSUMER, {"spec": {"env": env}}), "spec.env[PLAIN]")
 
 
-def test_a_secret_that_stands_is_not_sent_elsewhere_by_others(users: Users) -> None:
+@pytest.mark.parametrize(
+    "address", [{"serverAddress": "pulsar://mine:6650"}, {"adminURL": "http://mine:8080"}], ids=str
+)
+def test_a_secret_that_stands_is_not_sent_elsewhere_by_others(users: Users, address: Json) -> None:
     user = users.new()
     user.finds(PULSAR_CONSUMER, token())
-    elsewhere = {"spec": {"serverAddress": "pulsar://mine:6650"}}
+    elsewhere = {"spec": address}
     refused(user.edits(PULSAR_CONSUMER, elsewhere), "spec.auth.tokenSecretRef.name 'stripe'", SECRET_REMEDY)
     able = users.new(may_get("secrets", "stripe"))
     able.finds(PULSAR_CONSUMER, token())

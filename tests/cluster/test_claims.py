@@ -38,6 +38,7 @@ with socket.create_connection((sys.argv[1], int(sys.argv[2])), 30) as connection
 """
 OPERATOR = "kindling-system"
 BROKER = "pulsar://pulsar.pulsar.svc:6650"
+ADMIN = "http://pulsar.pulsar.svc:8080"
 
 
 def cells(environment: Environment, kind: str, name: str, namespace: str) -> dict[str, str]:
@@ -245,6 +246,26 @@ def test_two_consumers(make: Make) -> None:
     )
     make.environment.wait_ready(f"{CONSUMER}/{name}")
     hold(make.environment, CONSUMER, name)
+
+
+def test_a_consumer_whose_broker_is_asked_what_waits(make: Make) -> None:
+    """Its figures are the broker's, of a subscription at rest: at most a minute old."""
+    environment = make.environment
+    name = make(
+        CONSUMER,
+        "v1",
+        "PulsarConsumer",
+        serverAddress=BROKER,
+        adminURL=ADMIN,
+        topic=f"claims-{os.urandom(3).hex()}",
+        subscriptionName="claims",
+        replicas=1,
+    )
+    environment.wait_ready(f"{CONSUMER}/{name}")
+    within(
+        150, lambda: environment.get(f"{CONSUMER}/{name}")["status"].get("backlog", {}).get("consumers") == 1
+    )
+    hold(environment, CONSUMER, name)
 
 
 def test_a_friend_that_is_there(make: Make) -> None:

@@ -20,6 +20,7 @@ from tests.cluster.stack import ROOT, Environment, within
 KIND = "pulsarconsumers.pulsar.pulsarconsumer.krvarma.com"
 SAMPLE = "pulsarconsumer-sample-1"
 BROKER = "pulsar://pulsar.pulsar.svc:6650"
+ADMIN = "http://pulsar.pulsar.svc:8080"
 LINE = re.compile(r"\(\d+,\d+,-?\d+,-?\d+\) (.*)")
 GUIDE = ROOT / "docs" / "guides" / "pulsarconsumer.md"
 
@@ -559,3 +560,32 @@ def test_handler_that_fails_on_every_message_is_reported_until_one_is_handled(
     wait_ready(environment, name)
     [container] = environment.get("pod", pod)["status"]["containerStatuses"]
     assert container["restartCount"] == 1
+
+
+def test_what_waits_for_the_subscription_is_in_the_status_and_no_admin_api_leaves_ready_alone(
+    environment: Environment, make: Make
+) -> None:
+    """A changed address is asked at once, so no minute is waited for."""
+    name = make()
+    wait_ready(environment, name)
+    edit(environment, name, replicas=0)
+    wait_ready(environment, name, reason="ScaledToZero")
+    # One that is on its way out takes messages still.
+    within(60, lambda: not environment.get("pods", "-l", f"app.kubernetes.io/instance={name}")["items"])
+    produce(environment, topic=name, count=25)
+
+    def moving() -> tuple[str, str]:
+        conditions = environment.get(f"{KIND}/{name}")["status"]["conditions"]
+        return next(
+            ((c["status"], c["reason"]) for c in conditions if c["type"] == "BacklogMoving"), ("", "")
+        )
+
+    edit(environment, name, adminURL=f"{ADMIN}/")
+    within(20, lambda: moving() == ("False", "NoConsumers"))
+    said = environment.get(f"{KIND}/{name}")["status"]["backlog"]
+    assert (said["messages"], said["unacknowledged"], said["consumers"]) == (25, 0, 0)
+    edit(environment, name, adminURL="http://pulsar.pulsar.svc:8081")
+    within(30, lambda: moving() == ("Unknown", "AdminUnreachable"))
+    status = environment.get(f"{KIND}/{name}")["status"]
+    assert "backlog" not in status
+    assert [c["status"] for c in status["conditions"] if c["type"] == "Ready"] == ["True"]

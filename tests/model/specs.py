@@ -118,6 +118,7 @@ CONSUMERS = _optional(
         "replicas": st.integers(0, 3),
     },
     subscriptionType=st.sampled_from(["Exclusive", "Shared", "Failover"]),
+    adminURL=st.just("http://far.invalid:8080"),
     auth=st.just({"tokenSecretRef": {"name": "ours"}}),
     handler=st.sampled_from(
         [

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from infra.components import broker
 from tests.cluster.claims.contract import COMMON, Claim, Evidence, KindClaims, Reported, selects
 from tests.cluster.stack import Environment
 
+BACKLOG = ("messages", "unacknowledged", "consumers")
 STATS = "/admin/v2/persistent/public/default/{topic}/stats"
 
 
@@ -46,9 +48,71 @@ def gather(environment: Environment, resource: dict[str, Any]) -> Evidence:
             "Available": str(bool(connected)),
             "Progressing": "False",
             "Degraded": str(len(connected) != wanted),
+            **({"BacklogMoving": _moving(subscription)} if spec.get("adminURL") else {}),
         },
         facts={"connected": connected, "subscription": subscription, "topic": topic, "wanted": wanted},
     )
+
+
+def _moving(subscription: dict[str, Any]) -> str:
+    """Of a subscription that is not stuck: that takes five minutes."""
+    if not subscription:
+        return "Unknown"
+    return str(not subscription["msgBacklog"] or bool(subscription["consumers"]))
+
+
+def _figures(subscription: dict[str, Any]) -> dict[str, int]:
+    """What the broker says, with two digits."""
+    reported = {
+        "messages": subscription["msgBacklog"],
+        "unacknowledged": subscription["unackedMessages"],
+        "consumers": len(subscription["consumers"]),
+    }
+    return {name: int(str(value)[:2] + "0" * (len(str(value)) - 2)) for name, value in reported.items()}
+
+
+def _backlog(name: str) -> Claim:
+    def claim(reported: Reported) -> None:
+        subscription, said = reported.facts["subscription"], reported.status.get("backlog")
+        asked = reported.resource["spec"].get("adminURL") and subscription
+        assert (said or {}).get(name) == (_figures(subscription)[name] if asked else None)
+        assert reported.metrics.get(f"kindling_pulsarconsumer_backlog_{name}") == (said or {}).get(name)
+
+    return claim
+
+
+def _about(name: str, field: str) -> Claim:
+    """What the broker was asked about here, too, to compare the figures."""
+
+    def claim(reported: Reported) -> None:
+        spec, said = reported.resource["spec"], reported.status.get("backlog")
+        assert said is None or said[name] == spec[field]
+
+    return claim
+
+
+def _time(name: str) -> Claim:
+    """Not before there was such a resource, and not later than now."""
+
+    def claim(reported: Reported) -> None:
+        backlog = reported.status.get("backlog", {})
+        wanted = bool(backlog.get("messages")) if name == "since" else bool(backlog)
+        assert (name in backlog) == wanted
+        if wanted:
+            made = datetime.fromisoformat(reported.resource["metadata"]["creationTimestamp"])
+            assert made <= datetime.fromisoformat(backlog[name]) <= datetime.now(UTC) + timedelta(seconds=2)
+
+    return claim
+
+
+def _stuck(reported: Reported) -> None:
+    wanted = 0.0 if reported.resource["spec"].get("adminURL") and reported.facts["subscription"] else None
+    assert reported.metrics.get("kindling_pulsarconsumer_backlog_stuck") == wanted
+
+
+def _backlog_column(reported: Reported) -> None:
+    said = reported.status.get("backlog", {}).get("messages")
+    assert reported.cells["BACKLOG"] in ((str(said),) if said is not None else ("", "<none>"))
 
 
 def _server(reported: Reported) -> None:
@@ -107,6 +171,10 @@ def _column(name: str) -> Claim:
 
 CLAIMS = KindClaims(
     gather=gather,
+    metrics={
+        **{f"kindling_pulsarconsumer_backlog_{name}": _backlog(name) for name in BACKLOG},
+        "kindling_pulsarconsumer_backlog_stuck": _stuck,
+    },
     claims={
         **COMMON,
         "status.server": _server,
@@ -114,6 +182,11 @@ CLAIMS = KindClaims(
         "status.subscription": _subscription,
         "status.replicas": _replicas,
         "status.selector": _selector,
+        "status.backlog.topic": _about("topic", "topic"),
+        "status.backlog.subscription": _about("subscription", "subscriptionName"),
+        **{f"status.backlog.{name}": _backlog(name) for name in BACKLOG},
+        **{f"status.backlog.{name}": _time(name) for name in ("lastChangedTime", "since")},
+        "column Backlog": _backlog_column,
         **{
             f"column {name.capitalize()}": _column(name)
             for name in ("server", "topic", "subscription", "replicas")

@@ -200,6 +200,31 @@ _DATABASES = (
         help="If its data grows on as in the last hours; nothing without growth.",
     ),
 )
+_CONSUMERS = (
+    Panel(
+        title="Messages not acknowledged",
+        queries=(
+            (f"max by (namespace, name) (kindling_pulsarconsumer_backlog_messages{CHOSEN})", NAME),
+            (
+                f"max by (namespace, name) (kindling_pulsarconsumer_backlog_unacknowledged{CHOSEN})",
+                f"{NAME}, with consumers",
+            ),
+        ),
+        rare=True,  # no consumer here has an admin API to ask
+        help="As the broker says, once a minute and with two digits.",
+    ),
+    Panel(
+        title="Consumers connected",
+        queries=((f"max by (namespace, name) (kindling_pulsarconsumer_backlog_consumers{CHOSEN})", NAME),),
+        rare=True,
+    ),
+    Panel(
+        title="Backlog stuck",
+        queries=((f"max by (namespace, name) (kindling_pulsarconsumer_backlog_stuck{CHOSEN})", NAME),),
+        rare=True,
+        help="1: messages wait, consumers are connected, and none acknowledges anything.",
+    ),
+)
 _BACKUPS = (
     Panel(title="Since the last good backup", queries=(_since("last_success_timestamp_seconds"),), unit="s"),
     Panel(
@@ -269,7 +294,12 @@ DASHBOARDS = (
     Dashboard(
         name="kindling-resources",
         title="Kindling / Resources and backups",
-        rows=(("Resources", _RESOURCES), ("Databases", _DATABASES), ("Backups", _BACKUPS)),
+        rows=(
+            ("Resources", _RESOURCES),
+            ("Databases", _DATABASES),
+            ("Consumers", _CONSUMERS),
+            ("Backups", _BACKUPS),
+        ),
         by_namespace=True,
     ),
 )

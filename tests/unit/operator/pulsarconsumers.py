@@ -67,6 +67,7 @@ SPECS: st.SearchStrategy[Object] = st.fixed_dictionaries(
                 "limits": st.dictionaries(st.sampled_from(["cpu", "memory"]), AMOUNTS),
             },
         ),
+        "adminURL": st.sampled_from(["http://broker", "http://broker.pulsar.svc:8080/"]),
         "env": st.lists(ENTRIES, max_size=3, unique_by=lambda entry: str(entry["name"])),
     },
 )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kindling.kinds.amounts import rounded
 from kindling.kinds.base import CachedResult, ExternalResult, Probe, SyncResult
-from kindling.kinds.memcached.stats import COUNTERS, MOST, StatsRequest, rounded
+from kindling.kinds.memcached.stats import COUNTERS, MOST, StatsRequest
 from kindling.kube.resources import POD, Object, Ref
 
 from tests.unit.operator.memcacheds import KIND, NOW, memcached, observed, pod, running

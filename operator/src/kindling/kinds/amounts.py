@@ -1,4 +1,4 @@
-"""Requests and limits of a container: what a spec gives, merged with a kind's defaults."""
+"""Requests and limits of a container, as a spec gives them beside a kind's defaults; and coarse figures."""
 
 from __future__ import annotations
 
@@ -19,3 +19,9 @@ def merged(given: Object | None, *, cpu: str, memory: str, memory_limit: str) ->
     limits.setdefault("memory", max(memory_limit, requests.get("memory", memory_limit), key=quantity))
     requests.setdefault("memory", min(memory, limits["memory"], key=quantity))
     return {"requests": requests, "limits": limits}
+
+
+def rounded(count: int) -> int:
+    """Its first two digits, for each other value is a write: 1,234,567 is 1,200,000."""
+    unit: int = 10 ** max(0, len(str(count)) - 2)
+    return count // unit * unit

@@ -18,7 +18,9 @@ UNSEEN = -1
 LONGEST_MESSAGE = 4096
 """What the CRDs admit; what a server says may be longer, and would make the status unwritable."""
 
-POSITIVE = frozenset({"Ready", "Available", "Progressing", "Healthy", "Archiving", "Verified"})
+POSITIVE = frozenset(
+    {"Ready", "Available", "Progressing", "Healthy", "Archiving", "Verified", "BacklogMoving"}
+)
 """The conditions that are no fault where they are true."""
 
 ConditionStatus = Literal["True", "False", "Unknown"]

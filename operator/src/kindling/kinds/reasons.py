@@ -25,6 +25,7 @@ _ALL = "Any kind"
 _PODS = "Kinds that run Pods"
 _MEMCACHED = "Memcached"
 _CONSUMER = "PulsarConsumer"
+_WAITING = "PulsarConsumer, condition BacklogMoving"
 _FRIEND = "MyCustomResource"
 _POSTGRESQL = "Postgresql"
 _ITEMS = "Postgresql, roles and databases"
@@ -201,6 +202,33 @@ HANDLER_FAILING = _reason(
     _CONSUMER,
     "a consumer's handler has failed on every message for a minute, ten times at least",
     "fix the handler or what it uses; the consumer's log has each failure",
+)
+ACKNOWLEDGING = _reason("Acknowledging", _WAITING, "messages wait, and are being acknowledged")
+NO_BACKLOG = _reason("NoBacklog", _WAITING, "every message of the subscription is acknowledged")
+NO_CONSUMERS = _reason(
+    "NoConsumers",
+    _WAITING,
+    "messages wait, and the broker has no consumer of the subscription",
+    "set `spec.replicas`, or see the condition Ready",
+)
+BACKLOG_STUCK = _reason(
+    "BacklogStuck",
+    _WAITING,
+    "messages wait, consumers are connected, and none has acknowledged anything for five minutes, or for "
+    "twice the handler's time-out and a minute",
+    "see the consumers' logs: the handler fails on every message, or waits",
+)
+ADMIN_UNREACHABLE = _reason(
+    "AdminUnreachable",
+    _WAITING,
+    "the broker's admin API does not answer at `spec.adminURL`, or answers with an error",
+    "start it, open its network to the operator, or fix the address",
+)
+SUBSCRIPTION_NOT_FOUND = _reason(
+    "SubscriptionNotFound",
+    _WAITING,
+    "the topic has no such subscription yet",
+    "let a consumer connect, which makes it",
 )
 
 FRIEND_FOUND = _reason("FriendFound", _FRIEND, "a Pod of the name in `spec.name` exists")

@@ -20,6 +20,8 @@ from kindling.kinds.postgresql.objects import LONGEST_MESSAGE, Objects
 from kindling.kinds.postgresql.reload import Reload
 from kindling.kinds.postgresql.usage import MOST as MOST_BYTES
 from kindling.kinds.postgresql.usage import USED, UsageRequest
+from kindling.kinds.pulsarconsumer import backlog
+from kindling.kinds.pulsarconsumer.backlog import BacklogRequest
 
 LONGEST_LINE = 2**22
 """Bytes of a job: 200 of the longest passwords, and as many databases as the API stores in an object."""
@@ -52,12 +54,19 @@ REASONS = frozenset(
         reasons.TOO_MANY_CONNECTIONS,
         reasons.DATA_LOST,
         reasons.DISK_FULL,
+        reasons.NOT_AUTHORIZED,
+        reasons.TOPIC_NOT_FOUND,
+        reasons.SUBSCRIPTION_NOT_FOUND,
+        reasons.ADMIN_UNREACHABLE,
         *ITEM_REASONS,
     }
 )
-AnyRequest: TypeAlias = Login | Objects | Reload | HttpRequest | StatsRequest | ArchiveRequest | UsageRequest
+AnyRequest: TypeAlias = (
+    Login | Objects | Reload | HttpRequest | StatsRequest | ArchiveRequest | BacklogRequest | UsageRequest
+)
 _BY_PROTOCOL: Mapping[str, type[AnyRequest]] = {
     "archive": ArchiveRequest,
+    "backlog": BacklogRequest,
     "http": HttpRequest,
     "memcached": StatsRequest,
     "objects": Objects,
@@ -144,7 +153,7 @@ def read(line: bytes) -> ExternalResult | None:
 
 def _facts(data: Mapping[str, Any]) -> dict[str, Any]:
     facts: dict[str, Any] = {}
-    for name in ("login", "rules", "done"):
+    for name in ("login", "rules", "done", backlog.QUIET):
         if isinstance(data.get(name), bool):
             facts[name] = data[name]
     if (certificate := _certificate(data.get("certificate"))) is not None:
@@ -158,7 +167,7 @@ def _facts(data: Mapping[str, Any]) -> dict[str, Any]:
         facts["status"] = data["status"]
     if isinstance(data.get("body"), str):
         facts["body"] = data["body"][:LONGEST_BODY]
-    for name in COUNTERS:
+    for name in (*COUNTERS, *backlog.FIGURES):
         if isinstance(data.get(name), int) and 0 <= data[name] <= MOST:
             facts[name] = int(data[name])
     used = data.get(USED)

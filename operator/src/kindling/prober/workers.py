@@ -20,7 +20,8 @@ from kindling.kinds.memcached.stats import StatsRequest
 from kindling.kinds.postgresql.objects import Objects
 from kindling.kinds.postgresql.reload import Reload
 from kindling.kinds.postgresql.usage import UsageRequest
-from kindling.prober import archive, http, memcached, objects, postgres, reload, sessions, usage
+from kindling.kinds.pulsarconsumer.backlog import BacklogRequest
+from kindling.prober import archive, http, memcached, objects, postgres, pulsar, reload, sessions, usage
 from kindling.prober.jobs import LONGEST_LINE, Job, job, written
 from kindling.prober.results import broken_off
 
@@ -125,6 +126,8 @@ def _result(given: Job) -> bytes:
             return written(memcached.query(address, given.request))
         if isinstance(given.request, ArchiveRequest):
             return written(archive.ask(address, given.request))
+        if isinstance(given.request, BacklogRequest):
+            return written(pulsar.query(address, given.request))
         if isinstance(given.request, UsageRequest):
             return written(usage.ask(address, given.request))
         if isinstance(given.request, Objects):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
+from kindling.kinds.amounts import rounded
 from kindling.kinds.base import ExternalResult, Observed, Probe
 from kindling.kinds.memcached import observation
 from kindling.kinds.memcached.spec import Spec
@@ -87,12 +88,6 @@ def _made(results: Mapping[str, ExternalResult]) -> Object:
     if failures:
         made["message"] = failures[0][:LONGEST_MESSAGE]
     return made
-
-
-def rounded(count: int) -> int:
-    """Its first two digits, for each other value is a write: 1,234,567 is 1,200,000."""
-    unit: int = 10 ** max(0, len(str(count)) - 2)
-    return count // unit * unit
 
 
 def _key(pod: Object, endpoint: observation.Endpoint) -> Hashable:

@@ -1,16 +1,26 @@
 """PulsarConsumer: so many consumers of one topic, each handling or printing, and acknowledging, what comes.
 
 This file connects the modules of the package: `spec` reads the resource, `workload` builds the
-Deployment, `handler` brings users' code or service into it, `ambassador` the local broker, `status` reports.
+Deployment, `handler` brings users' code or service into it, `ambassador` the local broker, `backlog`
+asks the broker, `status` reports.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from kindling.kinds.base import Child, Kind, Observed, Problem, StatusReport, SyncResult, WatchedObject
+from kindling.kinds.base import (
+    Child,
+    Kind,
+    Observed,
+    Probe,
+    Problem,
+    StatusReport,
+    SyncResult,
+    WatchedObject,
+)
 from kindling.kinds.network import policy
-from kindling.kinds.pulsarconsumer import handler, spec, status, workload
+from kindling.kinds.pulsarconsumer import backlog, handler, spec, status, workload
 from kindling.kube.resources import (
     CONFIG_MAP,
     DEPLOYMENT,
@@ -31,6 +41,7 @@ class PulsarConsumer(Kind):
     type = ResourceType("pulsar.pulsarconsumer.krvarma.com", "v1", "PulsarConsumer", "pulsarconsumers")
     children = (NETWORK_POLICY, DEPLOYMENT, POD)
     watches = (SECRET, CONFIG_MAP)
+    metrics = backlog.METRICS
 
     def __init__(self, *, image: str, local_broker: str = "", pull_secrets: Sequence[str] = ()) -> None:
         self._image = image
@@ -51,6 +62,9 @@ class PulsarConsumer(Kind):
     def config_maps(self, cr: Object) -> Sequence[str]:
         code = handler.code_of(cr)
         return [code.config_map] if code is not None else []
+
+    def probes(self, cr: Object, observed: Observed) -> Mapping[str, Probe]:
+        return backlog.probes(cr, observed)
 
     def validate(self, cr: Object, observed: Observed) -> Problem | None:
         return spec.validate(cr, observed) or handler.validate(cr, observed)

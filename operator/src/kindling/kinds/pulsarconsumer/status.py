@@ -16,7 +16,7 @@ from kindling.kinds.base import (
 )
 from kindling.kinds.conditions import standard_conditions
 from kindling.kinds.metadata import selector_text
-from kindling.kinds.pulsarconsumer import ambassador
+from kindling.kinds.pulsarconsumer import ambassador, backlog
 from kindling.kinds.pulsarconsumer.spec import server_of
 from kindling.kinds.pulsarconsumer.workload import CONTAINER, workload_name, workload_ref
 from kindling.kinds.rollout import refused, rollout
@@ -77,6 +77,7 @@ def report(
             "(`kubectl describe`)."
         )
     generation = int(meta.get("generation", 0))
+    waiting = backlog.read(cr, observed)
     status: Object = {
         "selector": selector_text(type, cr),
         "observedGeneration": generation,
@@ -91,6 +92,10 @@ def report(
             generation=generation,
         ),
     }
+    if waiting.condition is not None:
+        status["conditions"].append(waiting.condition)
+    if waiting.figures is not None:
+        status["backlog"] = waiting.figures
     # Held back, the consumers go on with their last settings.
     reported = spec if sync.problem is None else {}
     for field, source in (
@@ -106,7 +111,8 @@ def report(
     # Of a Pod that is being replaced it is an earlier spec that was wrong.
     if fault is not None and fault.reason in _FOR_AN_EDIT and progress.updated == progress.total:
         return StatusReport(status=status, result=Terminal(fault.reason))
-    return StatusReport(status=status, result=_outcome(type, cr, observed, sync, fault, ready=ready))
+    result = _outcome(type, cr, observed, sync, fault, ready=ready)
+    return StatusReport(status=status, result=_sooner(result, waiting.check_after))
 
 
 def warnings(type: ResourceType, cr: Object, observed: Observed, *, local_broker: str) -> list[Ref]:
@@ -186,6 +192,12 @@ def _unreachable(cr: Object, *, local_broker: str) -> str:
         f"In a Pod, {server} is the Pod itself, where no broker is: set spec.serverAddress to the broker's "
         "Service, pulsar://SERVICE.NAMESPACE:6650."
     )
+
+
+def _sooner(result: Result, seconds: float | None) -> Result:
+    if seconds is None or (isinstance(result, RequeueAfter) and result.seconds <= seconds):
+        return result
+    return RequeueAfter(seconds)
 
 
 def _outcome(

@@ -1,0 +1,213 @@
+"""What the broker knows of the subscription: its backlog, asked of its admin API at `spec.adminURL`.
+
+Only what is asked and what is made of it: `kindling.prober` asks. The figures move all the time, so they are
+asked for in the background, and have two digits: each other value is a write of the status.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from kindling.kinds import pods, reasons
+from kindling.kinds.amounts import rounded
+from kindling.kinds.base import ExternalResult, Observed, Probe
+from kindling.kinds.conditions import condition, find_condition, rfc3339
+from kindling.kinds.metrics import ResourceMetric
+from kindling.kinds.pulsarconsumer.handler import handler_of
+from kindling.kinds.pulsarconsumer.spec import token_of
+from kindling.kube.resources import SECRET, Object, Ref
+
+MEMBER = "backlog"
+CONDITION = "BacklogMoving"
+FIGURES = MESSAGES, UNACKNOWLEDGED, CONSUMERS = "messages", "unacknowledged", "consumers"
+"""Of status.backlog; the facts of an answer have the same names."""
+QUIET = "quiet"
+"""Of an answer: consumers were connected for `quiet_seconds`, and none of them acknowledged anything."""
+MOST = 2**53 - 1
+"""Of any figure: what every reader of JSON reads as it is written."""
+STUCK_SECONDS = 300
+"""For how long nothing is acknowledged before that is said, with the default time-out of a message."""
+DEFAULT_PORT = 80
+_DEFAULT_TIMEOUT = 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class BacklogRequest:
+    """What the admin API says of one subscription of one topic; `token` empty where none is needed.
+
+    The facts of a result are FIGURES, each a number of 0 to MOST, and QUIET.
+    """
+
+    namespace: str
+    host: str
+    port: int
+    pod: str = ""
+    topic: str
+    subscription: str
+    token: str = field(default="", repr=False)
+    quiet_seconds: int = STUCK_SECONDS
+
+
+def probes(cr: Object, observed: Observed) -> dict[str, Probe]:
+    """None without `spec.adminURL`, and none while the token that it needs is missing."""
+    spec, namespace = cr.get("spec") or {}, cr["metadata"]["namespace"]
+    if not spec.get("adminURL"):
+        return {}
+    host, port = _address(str(spec["adminURL"]))
+    reference, token, version = token_of(cr), "", ""
+    if reference is not None:
+        token = observed.secret(namespace=namespace, name=reference.secret).get(reference.key, "").strip()
+        found = observed.objects.get(Ref(SECRET, namespace, reference.secret)) or {}
+        version = str((found.get("metadata") or {}).get("resourceVersion", ""))
+        if not token:
+            return {}
+    request = BacklogRequest(
+        namespace=namespace,
+        host=host,
+        port=port,
+        topic=str(spec.get("topic", "")),
+        subscription=str(spec.get("subscriptionName", "")),
+        token=token,
+        quiet_seconds=_quiet_seconds(cr),
+    )
+    said = host, port, request.topic, request.subscription, request.quiet_seconds, version
+    return {MEMBER: Probe(cache_key=said, request=request, background=True)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Backlog:
+    """`figures` is status.backlog; `condition` is None before the first answer. `check_after`: seconds until
+    the same answer means something else.
+    """
+
+    figures: Object | None = None
+    condition: Object | None = None
+    check_after: float | None = None
+
+
+def read(cr: Object, observed: Observed) -> Backlog:
+    """What was said last stays until there is an answer, so a new leader does not make it go and come back.
+
+    Nothing stays where another subscription is meant now, or where nobody can be asked: that would be of
+    another thing, or of another time.
+    """
+    asked = probes(cr, observed)
+    if not asked:
+        return Backlog()
+    spec, status = cr.get("spec") or {}, cr.get("status") or {}
+    wanted = {"topic": spec.get("topic"), "subscription": spec.get("subscriptionName")}
+    known: Object | None = status.get("backlog")
+    if known is not None and any(known.get(name) != value for name, value in wanted.items()):
+        known = None
+    result = observed.result(MEMBER, asked[MEMBER].cache_key)
+    if result is None:
+        before = find_condition(status, CONDITION)
+        kept = {name: value for name, value in before.items() if name != "lastTransitionTime"}
+        same = before.get("observedGeneration") == cr["metadata"].get("generation", 0)
+        return Backlog(figures=known, condition=kept if same else None)
+    if not result.ok:
+        # What is not known any more is not said: a figure of last week would be taken for one of today.
+        # One that hangs is ended from outside, by whoever asks all servers, with a word for all of them.
+        hangs = result.reason == reasons.NOT_RESPONDING
+        reason = reasons.ADMIN_UNREACHABLE if hangs else result.reason
+        return Backlog(condition=_condition(cr, None, reason, result.message))
+    return _said(cr, observed, result, known, about=wanted)
+
+
+def _said(
+    cr: Object, observed: Observed, result: ExternalResult, known: Object | None, *, about: Object
+) -> Backlog:
+    figures: Object = {**about, **{name: rounded(int(result.facts.get(name, 0))) for name in FIGURES}}
+    messages, consumers = figures[MESSAGES], figures[CONSUMERS]
+    same = known is not None and all(known.get(name) == figures[name] for name in FIGURES)
+    figures["lastChangedTime"] = (known or {}).get("lastChangedTime") if same else rfc3339(observed.now)
+    if not messages:
+        words = "Every message of the subscription is acknowledged."
+        return Backlog(figures=figures, condition=_condition(cr, True, reasons.NO_BACKLOG, words))
+    since = (known or {}).get("since") or rfc3339(observed.now)
+    figures["since"] = since
+    wait = f"messages wait for subscription {(cr.get('spec') or {}).get('subscriptionName')!r}"
+    if not consumers:
+        words = (
+            f"Some {wait}, and no consumer is connected: set spec.replicas to have some, or see the "
+            "condition Ready. The broker keeps them meanwhile."
+        )
+        return Backlog(figures=figures, condition=_condition(cr, False, reasons.NO_CONSUMERS, words))
+    quiet_seconds = _quiet_seconds(cr)
+    age = pods.seconds_since(since, now=observed.now) or 0.0
+    if result.facts.get(QUIET) is True and age >= quiet_seconds:
+        words = (
+            f"Some {wait}, consumers are connected, and none has acknowledged anything for {quiet_seconds} "
+            "s: see what they do (`kubectl logs`), and whether the handler fails or waits for something."
+        )
+        return Backlog(figures=figures, condition=_condition(cr, False, reasons.BACKLOG_STUCK, words))
+    return Backlog(
+        figures=figures,
+        condition=_condition(cr, True, reasons.ACKNOWLEDGING, f"Some {wait}; they are being acknowledged."),
+        check_after=max(1.0, quiet_seconds - age) if result.facts.get(QUIET) is True else None,
+    )
+
+
+def _condition(cr: Object, truth: bool | None, reason: str, message: str) -> Object:
+    generation = int(cr["metadata"].get("generation", 0))
+    return condition(CONDITION, truth, reason=reason, message=message, generation=generation)
+
+
+def _quiet_seconds(cr: Object) -> int:
+    """Longer than two messages may take."""
+    handler = handler_of(cr)
+    chosen = (handler.get("python") or handler.get("http") or {}).get("timeoutSeconds") or _DEFAULT_TIMEOUT
+    return max(STUCK_SECONDS, int(timedelta(seconds=2 * int(chosen) + 60).total_seconds()))
+
+
+def _address(url: str) -> tuple[str, int]:
+    """Host and port of `http://HOST[:PORT][/]`, which is all that the CRD admits."""
+    host, colon, port = url.partition("://")[2].rstrip("/").rpartition(":")
+    if not colon:
+        return port, DEFAULT_PORT
+    return host, int(port) if port.isascii() and port.isdigit() else DEFAULT_PORT
+
+
+def _figure(name: str) -> ResourceMetric:
+    meanings = {
+        MESSAGES: (
+            "messages that the subscription has not acknowledged, a batch counted as one",
+            "it grows for longer than a peak lasts",
+        ),
+        UNACKNOWLEDGED: ("messages that consumers have and did not acknowledge yet", "it does not fall"),
+        CONSUMERS: ("consumers that the broker has for the subscription", "fewer than `spec.replicas`"),
+    }
+
+    def read(cr: Object) -> float | None:
+        value = ((cr.get("status") or {}).get("backlog") or {}).get(name)
+        return float(value) if isinstance(value, int) else None
+
+    help, investigate = meanings[name]
+    return ResourceMetric(
+        f"kindling_pulsarconsumer_backlog_{name}",
+        f"{help}, as the broker says (`backlog.{name}`); no series without `spec.adminURL` and while the "
+        "broker's admin API does not answer",
+        investigate,
+        read,
+    )
+
+
+def _stuck(cr: Object) -> float | None:
+    for item in (cr.get("status") or {}).get("conditions") or ():
+        if item.get("type") == CONDITION and item.get("status") != "Unknown":
+            return float(item.get("reason") == reasons.BACKLOG_STUCK)
+    return None
+
+
+METRICS = (
+    *(_figure(name) for name in FIGURES),
+    ResourceMetric(
+        "kindling_pulsarconsumer_backlog_stuck",
+        "1 while messages wait, consumers are connected, and none of them acknowledges anything (the "
+        "condition `BacklogMoving` with the reason `BacklogStuck`), else 0; no series while that is Unknown",
+        "1 for minutes: a handler fails or waits",
+        _stuck,
+    ),
+)
+"""In the order of the table."""
