@@ -92,7 +92,7 @@ def _effect(cr: Object, observed: Observed, change: Change) -> tuple[Disruption,
     if change.ref.type == STATEFUL_SET:
         return _workload(cr, observed, change)
     why = ", which another writer has changed" if change.drift else ""
-    if change.ref.type == VOLUME_CLAIM and any(path[0] == "spec" for path in change.paths):
+    if change.ref.type == VOLUME_CLAIM and any(path[:1] == ("spec",) for path in change.paths):
         return Disruption.NONE, f"asks for {growth.size(cr, observed)}; the server runs on"
     return Disruption.NONE, f"is updated{why}"
 
