@@ -203,6 +203,7 @@ def test_what_only_the_operators_pod_or_node_reaches_is_not_asked(host: str) -> 
     with Admin(**{STATS: (200, stats())}).running() as admin:
         answer, _ = query(admin.port, tunnel=False, host=host)
     assert (answer.ok, answer.reason, admin.asked) == (False, "AdminUnreachable", [])
+    assert "leads to its own Pod or node" in answer.message
 
 
 @pytest.mark.parametrize(
@@ -321,6 +322,7 @@ def test_every_hostile_server_ends_in_an_answer(name: str) -> None:
         answer, took = query(port)
     assert (answer.ok, answer.facts) == (False, {})
     assert answer.reason in ("AdminUnreachable", "NotResponding")
+    assert "Error" not in answer.message, "an exception's name says nothing to whoever reads it"
     assert took < QUICK_SECONDS + MARGIN_SECONDS
 
 

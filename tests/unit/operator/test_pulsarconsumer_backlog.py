@@ -94,6 +94,16 @@ def test_the_token_goes_to_the_prober_and_into_no_cache_key() -> None:
     assert KIND.probes(cr, observed()) == {}
 
 
+def test_it_is_asked_anew_once_a_consumer_is_connected() -> None:
+    """The first consumer may have made topic and subscription, which were not there a moment ago."""
+    cr = consumer(adminURL=URL)
+    [before], [after] = (
+        [probe.cache_key for probe in KIND.probes(cr, seen).values()]
+        for seen in (observed(), observed(rolled_out() | pod()))
+    )
+    assert before != after
+
+
 def test_figures_have_two_digits_and_the_time_when_they_came() -> None:
     found = report(said(messages=12_599, unacknowledged=101), known=None)
     assert found.status["backlog"] == {

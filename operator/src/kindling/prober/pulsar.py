@@ -61,10 +61,31 @@ def query(address: tuple[str, int], request: BacklogRequest) -> ExternalResult:
     except _FAILURES as error:
         return _failed(
             reasons.ADMIN_UNREACHABLE,
-            f"The broker's admin API did not answer at {where}: {type(error).__name__}. "
+            f"The broker's admin API cannot be asked at {where}: {_why(error)}. "
             "It is asked again within minutes; see that it runs and that its network lets the operator in, "
             "or fix spec.adminURL.",
         )
+
+
+def _why(error: Exception) -> str:
+    """In words, and none of them the server's."""
+    match error:
+        case _NoBroker():
+            return "the operator asks no address that leads to its own Pod or node"
+        case socket.gaierror():
+            return "its name is not known"
+        case TimeoutError():
+            return f"there is no answer within {SECONDS:g} s"
+        case ConnectionRefusedError():
+            return "the connection is refused"
+        case OSError():
+            return "there is no connection, or it was cut"
+        case _:
+            return "what answers there is no admin API of Pulsar"
+
+
+class _NoBroker(ValueError):
+    """The address is one that only this Pod or its node can reach."""
 
 
 class _NoSubscription(Exception):
@@ -143,7 +164,7 @@ def _allowed(host: str, port: int) -> tuple[str, int]:
         ip = ipaddress.ip_address(str(found[0]).partition("%")[0])
         ip = getattr(ip, "ipv4_mapped", None) or ip
         if ip.is_loopback or ip.is_link_local or ip.is_unspecified or ip.is_multicast:
-            raise ValueError("no address of a broker")
+            raise _NoBroker
         return str(found[0]), port
     raise OSError("no address")
 

@@ -16,6 +16,8 @@ from kindling.kinds.conditions import condition, find_condition, rfc3339
 from kindling.kinds.metrics import ResourceMetric
 from kindling.kinds.pulsarconsumer.handler import handler_of
 from kindling.kinds.pulsarconsumer.spec import token_of
+from kindling.kinds.pulsarconsumer.workload import workload_ref
+from kindling.kinds.rollout import rollout
 from kindling.kube.resources import SECRET, Object, Ref
 
 MEMBER = "backlog"
@@ -50,7 +52,10 @@ class BacklogRequest:
 
 
 def probes(cr: Object, observed: Observed) -> dict[str, Probe]:
-    """None without `spec.adminURL`, and none while the token that it needs is missing."""
+    """None without `spec.adminURL`, and none while the token that it needs is missing.
+
+    Asked anew once the first consumer is connected: topic and subscription may be there only since then.
+    """
     spec, namespace = cr.get("spec") or {}, cr["metadata"]["namespace"]
     if not spec.get("adminURL"):
         return {}
@@ -71,7 +76,8 @@ def probes(cr: Object, observed: Observed) -> dict[str, Probe]:
         token=token,
         quiet_seconds=_quiet_seconds(cr),
     )
-    said = host, port, request.topic, request.subscription, request.quiet_seconds, version
+    connected = rollout(observed.objects.get(workload_ref(cr))).available > 0
+    said = host, port, request.topic, request.subscription, request.quiet_seconds, version, connected
     return {MEMBER: Probe(cache_key=said, request=request, background=True)}
 
 
