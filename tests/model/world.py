@@ -14,6 +14,7 @@ from kindling.engine.external import ExternalState
 from kindling.engine.metrics import Metrics
 from kindling.engine.plan import Apply, plan
 from kindling.engine.queue import Queue
+from kindling.engine.resource_writer import Outdated
 from kindling.engine.restart_queue import RestartQueue
 from kindling.engine.resync import Resync
 from kindling.engine.store import Key, Store, key_of
@@ -174,6 +175,8 @@ class World:
                     result = await self.reconciler.reconcile(key)
                 except ApiError:
                     self.failures += 1
+                    self.later.add(key)
+                except Outdated:
                     self.later.add(key)
                 except Crash:
                     self.restart()

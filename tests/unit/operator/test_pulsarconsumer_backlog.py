@@ -94,7 +94,7 @@ def test_the_token_goes_to_the_prober_and_into_no_cache_key() -> None:
     assert KIND.probes(cr, observed()) == {}
 
 
-def test_it_is_asked_anew_once_a_consumer_is_connected() -> None:
+def test_it_is_asked_again_once_a_consumer_is_connected() -> None:
     """The first consumer may have made topic and subscription, which were not there a moment ago."""
     cr = consumer(adminURL=URL)
     [before], [after] = (

@@ -13,6 +13,7 @@ import pytest
 from kindling.engine.leader_election import LeaseLost
 from kindling.engine.metrics import Metrics
 from kindling.engine.queue import Queue
+from kindling.engine.resource_writer import Outdated
 from kindling.engine.resync import Resync
 from kindling.engine.store import Key, Store
 from kindling.engine.worker import work
@@ -67,6 +68,24 @@ def test_outcomes(first: Any, passes: int, result: str) -> None:
         counts = re.findall(f"kindling_reconcile_duration_seconds_count{labels} (.+)", metrics.render())
         assert counts[0][0] == result
         assert sum(float(count) for _, count in counts) == passes
+        working.cancel()
+        queue.shut_down()
+
+    asyncio.run(run())
+
+
+def test_an_outdated_view_waits_for_no_back_off() -> None:
+    """A resource whose children are rejected for minutes is edited in the midst of a reconciliation."""
+
+    async def run() -> None:
+        queue: Queue[Key] = Queue()
+        for _ in range(12):
+            queue.add_rate_limited(KEY)
+        reconciler = Scripted(Outdated("it has changed since it was read"), Done(), Done())
+        working = asyncio.create_task(work(reconciler, queue, Metrics()))  # type: ignore[arg-type]
+        queue.add(KEY)
+        await asyncio.sleep(0.09)
+        assert reconciler.passes == 2
         working.cancel()
         queue.shut_down()
 

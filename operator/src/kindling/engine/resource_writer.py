@@ -29,6 +29,12 @@ class ResourceDeleted(Exception):
     """The resource was deleted or replaced: nothing may be written for it."""
 
 
+class Outdated(Exception):
+    """Our copy of the resource was not the resource. The cache has it now, so no event of its watch will
+    requeue the key; of the children the cache may have what is as old as our copy was.
+    """
+
+
 @dataclass(kw_only=True)
 class ResourceWriter:
     """The state of one reconciliation of one resource, and the writes of the resource itself."""
@@ -86,7 +92,7 @@ class ResourceWriter:
 
         Returns the resource of the response.
 
-        :raises Conflict: when the resource has changed: a report from an older view would take back what was
+        :raises Outdated: when the resource has changed: a report from an older view would take back what was
             found since.
         """
         known = self.cr.get("status") or {}
@@ -112,11 +118,10 @@ class ResourceWriter:
         self.cr = {**self.cr, "metadata": metadata, "status": status}
         return written
 
-    def _outdated(self, live: Object, message: str) -> Conflict:
-        """Our copy is not the resource: neither children nor a status are to follow from it."""
+    def _outdated(self, live: Object, message: str) -> Outdated:
+        """Neither children nor a status are to follow from our copy."""
         self.dependencies.store.upsert(self.kind.type, live)
-        self.cr = live
-        return Conflict(status=409, reason="Conflict", message=message)
+        return Outdated(message)
 
     async def _merge(self, patch: Object, *, subresource: str | None) -> Object:
         """The resource of the response, which the cache has by then."""

@@ -12,8 +12,8 @@ from kindling.engine.dependencies import Dependencies
 from kindling.engine.leader_election import LeaseLost
 from kindling.engine.metrics import UNHANDLED, Metrics, ResultLabel
 from kindling.engine.plan_for import reconciliation
-from kindling.engine.queue import Queue
-from kindling.engine.resource_writer import ResourceDeleted
+from kindling.engine.queue import BASE_DELAY_SECONDS, Queue
+from kindling.engine.resource_writer import Outdated, ResourceDeleted
 from kindling.engine.store import Key
 from kindling.kinds.base import Done, Kind, RequeueAfter, Result, Terminal
 from kindling.kube.errors import ApiError, Conflict, TooManyRequests, Unreachable
@@ -36,7 +36,9 @@ class Reconciler:
     kinds: Mapping[str, Kind]
 
     async def reconcile(self, key: Key) -> Result:
-        """:raises ApiError: when the reconciliation failed; its key is to be retried."""
+        """:raises ApiError: when the reconciliation failed; its key is to be retried.
+        :raises Outdated: when it was of an older version; its key is to be reconciled again soon.
+        """
         cr, kind = self.dependencies.store.resource(key), self.kinds[key.group_kind]
         if cr is None or finalizers.is_deleted(cr):
             await self._forget(key)
@@ -71,6 +73,13 @@ async def work(reconciler: Reconciler, queue: Queue[Key], metrics: Metrics) -> N
             if isinstance(result, RequeueAfter):
                 queue.add_after(key, result.seconds)
             label = _RESULTS[type(result)]
+        except Outdated as outdated:
+            # How often it has failed says nothing of what it is now. The other watches
+            # have a moment to follow.
+            queue.forget(key)
+            queue.add_after(key, BASE_DELAY_SECONDS)
+            label = "requeue_after"
+            log.info(f"requeued: {outdated}", extra={"key": str(key)})
         except ApiError as error:
             pause = queue.add_rate_limited(key)
             if isinstance(error, TooManyRequests):

@@ -54,7 +54,7 @@ class BacklogRequest:
 def probes(cr: Object, observed: Observed) -> dict[str, Probe]:
     """None without `spec.adminURL`, and none while the token that it needs is missing.
 
-    Asked anew once the first consumer is connected: topic and subscription may be there only since then.
+    Asked again once the first consumer is connected: topic and subscription may be there only since then.
     """
     spec, namespace = cr.get("spec") or {}, cr["metadata"]["namespace"]
     if not spec.get("adminURL"):
