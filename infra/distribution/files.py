@@ -21,6 +21,7 @@ from infra.distribution import (
     plugin,
     rendering,
     sbom,
+    wheel,
     yaml_writer,
 )
 from infra.distribution.rendering import Request
@@ -91,6 +92,7 @@ def of(source: Source, repository: Path) -> dict[str, bytes]:
     )
     found = {path: text.encode() for path, text in texts.items()}
     found |= {**program, **integrations.release_files(repository)}
+    found |= wheel.files(repository, definitions, version=source.version)
     found[f"{PROJECT}-{source.version}.tgz"] = archives.tgz(packed, folder=PROJECT)
     return {**found, SUMS: sums(found).encode()}
 

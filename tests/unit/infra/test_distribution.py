@@ -49,7 +49,7 @@ def packed(archive: bytes) -> dict[str, str]:
 
 
 def is_packed(name: str) -> bool:
-    return name.endswith((".tgz", ".tar.gz")) or name == plugin.NAME
+    return name.endswith((".tgz", ".tar.gz", ".whl")) or name == plugin.NAME
 
 
 def objects(made: dict[str, bytes], *names: str) -> dict[rendering.Key, Manifest]:
