@@ -23,6 +23,7 @@ CODE = (
     Path("tests"),
     Path("operator/images"),
     Path("operator/plugin"),
+    Path("operator/client"),
 )
 """Folders whose identifiers, messages, docstrings and comments are covered."""
 EXCEPT = (Path("tests/unit/words"),)  # It holds the words.
