@@ -43,7 +43,7 @@ MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 # (`collisionCount`), and what each of its Pods gets by chance. The template itself is compared.
 BY_CHANCE = re.compile(r"(?:-[bcdfghjklmnpqrstvwxz2456789]{5,10}){1,2}(?=-?$|\")")
 # Given by the server, or counting how often something was written, or a hash of what has a uid in it
-# (`inputs`), or following a server's archive, minute by minute (the last two, of a Backup).
+# (`inputs`), or following a server's archive, minute by minute (the two of a Backup), or measured.
 GIVEN = frozenset(
     {
         "resourceVersion",
@@ -58,6 +58,7 @@ GIVEN = frozenset(
         "inputs",
         "latestRestorableTime",
         "dataLossWindow",
+        "lastRestartSeconds",
     }
 )
 # A Pod is what its controller made of its template, which is compared: whether it is there is what counts.

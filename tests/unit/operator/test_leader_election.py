@@ -127,6 +127,31 @@ def test_released_is_taken_at_once() -> None:
     asyncio.run(run())
 
 
+def test_it_is_released_though_a_renewal_that_was_cut_off_came_through() -> None:
+    async def run() -> None:
+        server, clock = Server(), Clock()
+        first, second = lease(server, clock, "a"), lease(server, clock, "b")
+        await first.acquire()
+        server.version += 1
+        await first.release()
+        assert not await still_waits(second)
+
+    asyncio.run(run())
+
+
+def test_what_another_took_meanwhile_is_not_released() -> None:
+    async def run() -> None:
+        server, clock = Server(), Clock()
+        first = lease(server, clock, "a")
+        await first.acquire()
+        assert server.lease is not None
+        server._put({**server.lease["spec"], "holderIdentity": "b"})
+        await first.release()
+        assert server.lease["spec"]["holderIdentity"] == "b"
+
+    asyncio.run(run())
+
+
 def test_restarted_under_its_name_takes_up_its_own() -> None:
     async def run() -> None:
         server, clock = Server(), Clock()

@@ -154,8 +154,16 @@ class LeaderElector:
         if not self.is_leader:
             return
         self.is_leader = False
+        given_up: Object = {"holderIdentity": "", "leaseDurationSeconds": 1}
         try:
-            await self._write({"holderIdentity": "", "leaseDurationSeconds": 1})
+            try:
+                await self._write(given_up)
+            except Conflict:
+                # A renewal that was cut off by the end may have come through.
+                lease = await self._api.get(self._ref)
+                if (lease.get("spec") or {}).get("holderIdentity") == self._identity:
+                    self._version = lease["metadata"]["resourceVersion"]
+                    await self._write(given_up)
         except ApiError as error:
             log.info(f"the lease was not released: {error}")
 
