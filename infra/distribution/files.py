@@ -59,6 +59,11 @@ def image_names() -> tuple[str, ...]:
     return OPERATOR_IMAGE, *image_folders.operands()
 
 
+def image_folder(name: str) -> str:
+    """Where the locks of an image of `image_names` are, from the repository on."""
+    return name if name == OPERATOR_IMAGE else f"{image_folders.OPERANDS}/{name}"
+
+
 def of(source: Source, repository: Path) -> dict[str, bytes]:
     """Every file of the release by its path in it.
 
@@ -149,7 +154,7 @@ def _notes(source: Source, repository: Path) -> str:
 def _sbom(source: Source, repository: Path) -> str:
     found = []
     for name, reference in sorted(source.images.items()):
-        folder = repository / (name if name == OPERATOR_IMAGE else f"{image_folders.OPERANDS}/{name}")
+        folder = repository / image_folder(name)
         python = folder / "requirements.txt"
         found.append(
             Image(

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from infra.distribution import signing
-from infra.distribution.files import OPERATOR_IMAGE, Source
+from infra.distribution.files import Source, image_folder, image_names
 from infra.drivers import debian_lock
-from infra.drivers import images as image_folders
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
@@ -70,8 +69,7 @@ def statement(source: Source, made: Mapping[str, bytes], dependencies: Mapping[s
 def dependencies(repository: Path) -> dict[str, bytes]:
     """The locks of the images, and what the program that renders the release is pinned by; by path."""
     found = {path: (repository / path).read_bytes() for path in _ENVIRONMENT}
-    folders = [OPERATOR_IMAGE, *(f"{image_folders.OPERANDS}/{name}" for name in image_folders.operands())]
-    for folder in folders:
+    for folder in map(image_folder, image_names()):
         for name in (debian_lock.FILE, "requirements.txt"):
             if (repository / folder / name).exists():
                 found[f"{folder}/{name}"] = (repository / folder / name).read_bytes()

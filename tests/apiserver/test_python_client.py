@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from infra import manifests
 from infra.distribution import wheel
 from infra.paths import REPOSITORY
-from infra.yaml_text import load_all
 from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster, ref_to
 from tests.apiserver.support.kinds import PULSAR_CONSUMER
 from tests.guides import blocks
@@ -115,10 +115,7 @@ except TimeoutError as error:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("client")
-    definitions = [
-        found for path in sorted((REPOSITORY / "crds").glob("*.yaml")) for found in load_all(path.read_text())
-    ]
-    ((name, content),) = wheel.files(REPOSITORY, definitions, version="1.2.3").items()
+    ((name, content),) = wheel.files(REPOSITORY, manifests.definitions(), version="1.2.3").items()
     (folder / name).write_bytes(content)
     words = ["--quiet", "--no-deps", "--no-index", "--target", str(folder / "site"), str(folder / name)]
     subprocess.run([sys.executable, "-m", "pip", "install", *words], check=True, timeout=120)

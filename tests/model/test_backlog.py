@@ -30,27 +30,21 @@ def test_a_busy_subscription_is_written_when_a_figure_shows_and_one_at_rest_neve
         figures = {"messages": 120_000 + count, "unacknowledged": 20, "consumers": 2, "quiet": False}
         return ExternalResult(ok=True, facts=figures)
 
-    def writes() -> int:
-        before = world.api.writes.total()
-        world.repeat_probes()
-        world.settle()
-        return world.api.writes.total() - before
-
     world.answer = answer
-    assert writes() == 1
+    assert world.writes_of_probes() == 1
     said = world.status(KIND, "c")["backlog"]
     assert (said["messages"], said["unacknowledged"], said["consumers"]) == (120_000, 20, 2)
     for count in range(20):  # noqa: B007 what the broker counts meanwhile
-        assert writes() == 0
+        assert world.writes_of_probes() == 0
     count = 10_000
-    assert writes() == 1
+    assert world.writes_of_probes() == 1
     assert world.status(KIND, "c")["backlog"]["messages"] == 130_000
     world.restart()
     world.settle()
     assert world.status(KIND, "c")["backlog"]["messages"] == 130_000, (
         "kept by a leader that knows nothing yet"
     )
-    assert writes() == 0
+    assert world.writes_of_probes() == 0
     assert asked
 
 

@@ -103,27 +103,21 @@ def test_a_busy_cache_is_written_when_a_figure_shows_and_one_at_rest_never() -> 
         facts = {"get_hits": 9000 + count, "get_misses": 1000, "curr_items": 123_000 + count, "bytes": 10**7}
         return ExternalResult(ok=True, facts={**facts, "evictions": 0})
 
-    def writes() -> int:
-        before = world.api.writes.total()
-        world.repeat_probes()
-        world.settle()
-        return world.api.writes.total() - before
-
     world.answer = answer
-    assert writes() == 1
+    assert world.writes_of_probes() == 1
     figures = {"servers": 2, "hitRatioPercent": 90, "items": 240_000, "bytes": 20_000_000, "evictions": 0}
     assert world.status(KIND, "m")["statistics"] == figures
-    assert writes() == 0
+    assert world.writes_of_probes() == 0
     for count in range(1, 20):  # noqa: B007 what the caches count meanwhile
-        assert writes() == 0
+        assert world.writes_of_probes() == 0
     count = 2_000
-    assert writes() == 1
+    assert world.writes_of_probes() == 1
     assert world.status(KIND, "m")["statistics"] == {**figures, "items": 250_000, "hitRatioPercent": 91}
     world.restart()
     world.settle()
     assert world.status(KIND, "m")["statistics"]["items"] == 250_000, (
         "kept by a leader that knows nothing yet"
     )
-    assert writes() == 0
+    assert world.writes_of_probes() == 0
     count = 0
-    assert writes() == 1
+    assert world.writes_of_probes() == 1

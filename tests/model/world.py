@@ -226,6 +226,13 @@ class World:
         self.settle()
         return self.api.writes.total() - before
 
+    def writes_of_probes(self) -> int:
+        """Writes of what probes say whose time has come."""
+        before = self.api.writes.total()
+        self.repeat_probes()
+        self.settle()
+        return self.api.writes.total() - before
+
     def status(self, kind: Kind, name: str) -> Object:
         found: Object = self.api.objects[Ref(kind.type, "ns", name)].get("status", {})
         return found

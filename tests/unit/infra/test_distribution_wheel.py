@@ -19,16 +19,14 @@ from typing import Any
 import pytest
 import yaml
 
+from infra import manifests
 from infra.distribution import python_models, wheel
 from infra.errors import KindlingError
 from infra.paths import REPOSITORY
-from infra.yaml_text import load_all
 from tests.guides import blocks
 
 VERSION = "1.2.3"
-DEFINITIONS = [
-    found for path in sorted((REPOSITORY / "crds").glob("*.yaml")) for found in load_all(path.read_text())
-]
+DEFINITIONS = manifests.definitions()
 SAMPLES = {
     path.relative_to(REPOSITORY / "samples").with_suffix("").as_posix(): yaml.safe_load(path.read_text())
     for path in sorted((REPOSITORY / "samples").rglob("*.yaml"))

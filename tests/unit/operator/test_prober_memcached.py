@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 import pytest
 from kindling.kinds.base import ExternalResult
@@ -19,8 +17,7 @@ from kindling.prober.memcached import LONGEST_ANSWER
 from kindling.prober.pool import QUICK_SECONDS
 
 from tests.unit.operator.caches import Cache, running
-
-MARGIN_SECONDS = 4.0
+from tests.unit.operator.tcp_servers import MARGIN_SECONDS, garbage, hang, serving
 
 
 @pytest.fixture(params=["127.0.0.1", "::1"])
@@ -71,11 +68,6 @@ def test_evictions_are_those_of_a_full_cache(cache: Cache) -> None:
     assert answer.facts["curr_items"] < 60
 
 
-def hang(client: socket.socket) -> None:
-    client.recv(1)
-    time.sleep(QUICK_SECONDS + MARGIN_SECONDS)
-
-
 def drip(client: socket.socket) -> None:
     """Never silent for long, and never done."""
     client.sendall(b"STAT x ")
@@ -95,10 +87,6 @@ def endless_answer(client: socket.socket) -> None:
         client.sendall(b"STAT get_hits 1\r\n" * 4096)
 
 
-def garbage(client: socket.socket) -> None:
-    client.sendall(b"\xff" * 4096)
-
-
 def error(client: socket.socket) -> None:
     """As one that asks for authentication."""
     client.sendall(b"CLIENT_ERROR unauthenticated\r\n")
@@ -116,21 +104,6 @@ def odd_numbers(client: socket.socket) -> None:
     values = ("-1", "1" * 400, "\u0661", "1.5", "")
     client.sendall("".join(f"STAT {n} {v}\r\n" for n, v in zip(COUNTERS, values, strict=True)).encode())
     client.sendall(b"END\r\n")
-
-
-@contextmanager
-def serving(act: Callable[[socket.socket], None]) -> Iterator[int]:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-
-        def serve() -> None:
-            with contextlib.suppress(OSError):
-                client, _ = listening.accept()
-                with client:
-                    act(client)
-
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
-        yield listening.getsockname()[1]
 
 
 @pytest.mark.parametrize(

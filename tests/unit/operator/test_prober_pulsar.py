@@ -22,7 +22,8 @@ from kindling.prober.client import ChildProber, direct
 from kindling.prober.pool import QUICK_SECONDS
 from kindling.prober.pulsar import LONGEST_ANSWER, redirected
 
-MARGIN_SECONDS = 4.0
+from tests.unit.operator.tcp_servers import MARGIN_SECONDS, garbage, hang, serving
+
 STATS = "/admin/v2/persistent/public/default/orders/stats"
 SUM = "/admin/v2/persistent/public/default/orders/partitioned-stats"
 
@@ -244,11 +245,6 @@ def test_a_redirection_is_to_another_broker_alone(location: str, there: tuple[st
         redirected(location, f"{STATS}?x=y")
 
 
-def hang(client: socket.socket) -> None:
-    client.recv(1)
-    time.sleep(QUICK_SECONDS + MARGIN_SECONDS)
-
-
 def drip(client: socket.socket) -> None:
     client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
     while True:
@@ -268,10 +264,6 @@ def endless_headers(client: socket.socket) -> None:
         client.sendall(b"X: y\r\n" * 4096)
 
 
-def garbage(client: socket.socket) -> None:
-    client.sendall(b"\xff" * 4096)
-
-
 def nothing(client: socket.socket) -> None:
     client.recv(100)
 
@@ -282,20 +274,6 @@ def body(text: bytes) -> Callable[[socket.socket], None]:
         client.recv(1)
 
     return act
-
-
-@contextmanager
-def serving(act: Callable[[socket.socket], None]) -> Iterator[int]:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-
-        def serve() -> None:
-            with contextlib.suppress(OSError):
-                client, _ = listening.accept()
-                with client:
-                    act(client)
-
-        threading.Thread(target=serve, daemon=True).start()
-        yield listening.getsockname()[1]
 
 
 HOSTILE = {

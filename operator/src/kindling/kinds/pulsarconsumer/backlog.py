@@ -200,10 +200,10 @@ def _figure(name: str) -> ResourceMetric:
 
 
 def _stuck(cr: Object) -> float | None:
-    for item in (cr.get("status") or {}).get("conditions") or ():
-        if item.get("type") == CONDITION and item.get("status") != "Unknown":
-            return float(item.get("reason") == reasons.BACKLOG_STUCK)
-    return None
+    found = find_condition(cr.get("status") or {}, CONDITION)
+    if found.get("status", "Unknown") == "Unknown":
+        return None
+    return float(found.get("reason") == reasons.BACKLOG_STUCK)
 
 
 METRICS = (
