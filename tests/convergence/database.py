@@ -1,9 +1,9 @@
-"""One real PostgreSQL server for all the Postgresql resources of a sweep, each with a user of its own.
+"""A few real PostgreSQL servers for all the Postgresql resources of a sweep, each with a user of its own.
 
 Every resource has another generated password for the operator's own role, and another certificate;
-`ForwardTarget` sets those that are needed now. It archives its log from its start, by its command line, which
-no resource changes, and into a store that takes everything: one server cannot archive for some and not for
-others.
+`ForwardTarget` sets those that are needed now. The servers archive their log from their start, by their
+command line, which no resource changes, and into a store that takes everything: one server cannot archive for
+some and not for others.
 """
 
 from __future__ import annotations
@@ -11,9 +11,13 @@ from __future__ import annotations
 import getpass
 import os
 import shutil
+import subprocess
+import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -31,26 +35,91 @@ ARCHIVING = ("archive_mode=on", "archive_command=true", "archive_timeout=15s")
 IDENT = f"kindling {getpass.getuser()} {SUPERUSER}\n"
 HOST = "localhost"
 SERVED_SECONDS = 5.0
+SERVERS = 8
+"""At most. One login at a time takes a server, and of 20 databases that share one some wait for longer than a
+login may take.
+"""
 
 
 @contextmanager
 def database() -> Iterator[Files]:
+    """One server, by itself."""
+    with _files() as files, _running(files):
+        yield files
+
+
+@dataclass
+class Databases:
+    """Servers that are copies of one another, started as they are needed. A namespace stays with the one that
+    it has, until it is dropped. Its methods may be called from any thread.
+    """
+
+    identifier: str
+    _template: Files
+    _stack: ExitStack
+    _servers: list[Files] = field(default_factory=list)
+    _assigned: dict[str, Files] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def of(self, namespace: str) -> Files:
+        with self._lock:
+            if namespace not in self._assigned:
+                self._assigned[namespace] = self._next()
+            return self._assigned[namespace]
+
+    def drop(self, *namespaces: str) -> None:
+        """Drop what the operator created in them for their users, because each database takes disk space."""
+        for namespace in namespaces:
+            with self._lock:
+                files = self._assigned.pop(namespace, None)
+            if files is not None:
+                drop(files, namespace)
+
+    def _next(self) -> Files:
+        load = Counter(files.port for files in self._assigned.values())
+        least = min(self._servers, key=lambda files: load[files.port], default=None)
+        if least is not None and (load[least.port] == 0 or len(self._servers) == SERVERS):
+            return least
+        files = self._stack.enter_context(_files())
+        source, target = f"{self._template.mount}/.", str(files.mount)
+        subprocess.run(["cp", "--archive", source, target], check=True, timeout=60)
+        self._stack.enter_context(_running(files))
+        self._servers.append(files)
+        return files
+
+
+@contextmanager
+def databases() -> Iterator[Databases]:
+    with _files() as template, ExitStack() as stack:
+        with _running(template):
+            identifier = str(_fetchval(template, "SELECT system_identifier::text FROM pg_control_system()"))
+        made = Databases(identifier, template, stack)
+        _RUNNING.append(made)
+        yield made
+        _RUNNING.remove(made)
+
+
+@contextmanager
+def _files() -> Iterator[Files]:
     with files_of_a_pod() as files:
         with (files.root / "config" / "pg_ident.conf").open("a") as ident:
             ident.write(IDENT)
         _write(files, *_first())
-        with files.running(*ARCHIVING, *files.words(tls.SETTINGS[1::2])):
-            _RUNNING.append(files)
-            yield files
-            _RUNNING.remove(files)
+        yield files
 
 
-_RUNNING: list[Files] = []
+@contextmanager
+def _running(files: Files) -> Iterator[None]:
+    with files.running(*ARCHIVING, *files.words(tls.SETTINGS[1::2])):
+        yield
+
+
+_RUNNING: list[Databases] = []
 
 
 def identifier() -> str:
-    """PostgreSQL's system identifier of the server that runs."""
-    return str(_fetchval(_RUNNING[0], "SELECT system_identifier::text FROM pg_control_system()"))
+    """PostgreSQL's system identifier of all the servers that run."""
+    return _RUNNING[0].identifier
 
 
 def lets_in(files: Files, *, user: str, password: str) -> bool:

@@ -1,7 +1,7 @@
 """The kubelet's part of a port-forward: each Pod's port leads to one port on this machine.
 
-So that the operator logs in to a real PostgreSQL, though no Pod here runs one. One at a time: to make a
-database, its template must be nobody else's, and here all share one server.
+So that the operator logs in to a real PostgreSQL, though no Pod here runs one. One at a time for each server:
+to make a database, its template must be nobody else's, and here several share one.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -19,22 +20,26 @@ from kindling.kube.portforward import CHUNK, DATA, ERRORS, PROTOCOL
 
 @dataclass
 class ForwardTarget:
-    """The way to `port`, for one at a time. `enters` gets the namespace and Pod of each connection."""
+    """The way to the port of a namespace, for one at a time. `enters` gets the namespace and Pod of each
+    connection.
+    """
 
-    port: int
+    port_of: Callable[[str], int]
     enters: Callable[[str, str], None]
-    _alone: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _alone: defaultdict[int, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
     # A login that is given up leaves its thread behind, at work with the connection that `enters` has.
-    _turn: threading.Lock = field(default_factory=threading.Lock)
+    _turn: defaultdict[int, threading.Lock] = field(default_factory=lambda: defaultdict(threading.Lock))
 
     async def forward(self, request: web.Request) -> web.WebSocketResponse:
         *_, namespace, _, pod, _ = request.path.split("/")
-        async with self._alone:
-            await asyncio.to_thread(self._let_in, namespace, pod)
-            return await _forward(request, port=self.port)
+        port = await asyncio.to_thread(self.port_of, namespace)
+        turn = self._turn[port]
+        async with self._alone[port]:
+            await asyncio.to_thread(self._let_in, turn, namespace, pod)
+            return await _forward(request, port=port)
 
-    def _let_in(self, namespace: str, pod: str) -> None:
-        with self._turn:
+    def _let_in(self, turn: threading.Lock, namespace: str, pod: str) -> None:
+        with turn:
             self.enters(namespace, pod)
 
 

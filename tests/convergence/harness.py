@@ -27,6 +27,7 @@ from tests.apiserver.support.apiclient import Api
 from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster, cluster, path
 from tests.apiserver.support.operator_process import OperatorProcess, operator
 from tests.convergence import backup_runs, database
+from tests.convergence.database import Databases, databases
 from tests.convergence.forward_target import ForwardTarget
 from tests.convergence.progress import in_chunks
 from tests.convergence.proxy import Proxy, Write, proxy
@@ -40,7 +41,7 @@ SECONDS = 60.0
 MANY_SECONDS = 180.0
 """For many scenarios at once, on a machine that does other things too."""
 LEARNED_AT_ONCE = 16
-"""The weight of the scenarios that go at once, each of them twice: all share one database server."""
+"""The weight of the scenarios that go at once, each of them twice: they share a few database servers."""
 LOGIN_SECONDS = 20.0
 TRIES = 3
 UNANSWERED = {
@@ -83,7 +84,7 @@ class Harness:
     cluster: Cluster
     proxy: Proxy
     recorder: Recorder
-    files: Files
+    databases: Databases
     env: Mapping[str, str]
     references: dict[str, ReferenceRun] = field(default_factory=dict)
     _process: OperatorProcess | None = None
@@ -137,9 +138,7 @@ class Harness:
                 self.cluster.api.delete(path(ref))
         for run in runs:
             self.cluster.api.delete(f"{NAMESPACES}/{run.namespace}")
-        users = [run.namespace for run in runs if run.scenario.password]
-        if users:
-            database.drop(self.files, *users)
+        self.databases.drop(*(run.namespace for run in runs))
 
     def learn(self, scenarios: Sequence[Scenario]) -> None:
         """Let each scenario go undisturbed, twice, many at once.
@@ -287,7 +286,7 @@ class Harness:
         password = run.scenario.password
         if not password:
             return ""
-        lets_in = partial(database.lets_in, self.files, user=run.namespace)
+        lets_in = partial(database.lets_in, self.databases.of(run.namespace), user=run.namespace)
         if password != FIRST and lets_in(password=FIRST):
             return "the password that was changed still lets in"
         return "" if lets_in(password=password) else "no login with the password that was asked for"
@@ -304,18 +303,26 @@ def running_harness(*, directory: Path) -> Iterator[Harness]:
     types = dict.fromkeys(
         type for kind in KINDS_BY_NAME.values() for type in (kind.type, *kind.children, *kind.watches)
     )
+    apis: dict[int, Api] = {}  # one for each server, since a connection has one request at a time
+
+    def enters(namespace: str, pod: str) -> None:
+        files = servers.of(namespace)
+        if files.port not in apis:
+            apis[files.port] = stack.enter_context(closing(Api(running.plane)))
+        admit_operator(apis[files.port], files, namespace, pod)
+
     with (
-        database.database() as files,
+        databases() as servers,
         cluster(directory=directory, end=backup_runs.end) as running,
-        closing(Api(running.plane)) as api,
+        ExitStack() as stack,
         proxy(
             running.operator_plane,
             directory=directory,
-            database=ForwardTarget(files.port, partial(admit_operator, api, files)),
+            database=ForwardTarget(lambda namespace: servers.of(namespace).port, enters),
         ) as between,
         recorder(running.plane, [REPLICA_SET, *types]) as record,
     ):
-        made = Harness(running, between, record, files, ALWAYS)
+        made = Harness(running, between, record, servers, ALWAYS)
         made.start()
         try:
             yield made

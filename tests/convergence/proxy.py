@@ -140,6 +140,13 @@ class Proxy:
         """How many there were, answered or not."""
         return len(self._writes[namespace])
 
+    def changes(self, namespace: str, *, since: int) -> list[str]:
+        """What was written after the first `since` writes and changed anything but a status, which also
+        follows what a server answers.
+        """
+        writes = [write for write in self._writes[namespace][since:] if write is not None and write.effective]
+        return [str(write) for write in writes if not write.asked.path.endswith("/status")]
+
     def at_write(self, namespace: str, number: int, fault: Fault) -> None:
         """The harm to do to that write of this namespace, the first since its beginning being 1."""
         self._faults[namespace, number] = fault

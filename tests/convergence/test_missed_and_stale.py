@@ -186,7 +186,7 @@ def now(harness: Harness) -> int:
 
 
 def look_back(harness: Harness, scenarios: Sequence[Scenario], views: int) -> None:
-    """Restart and serve a stale view alone for a while, once for each of the views."""
+    """Restart and serve a stale view alone for a while, once for each of the views. It makes no change."""
     harness.restart(ENVIRONMENT)
     runs = [harness.open(scenario) for scenario in scenarios]
     harness.wait_prepared(runs)
@@ -202,17 +202,21 @@ def look_back(harness: Harness, scenarios: Sequence[Scenario], views: int) -> No
         streams.version = version
         streams.stall(EVERY)
         mark = len(harness.proxy.asked)
+        written = {run: harness.proxy.written(run.namespace) for run in runs}
         harness.restart(ENVIRONMENT)
         wait_until(lambda mark=mark: _watches(harness, mark) >= len(TYPES), seconds=30, what="all watches")  # type: ignore[misc]
         time.sleep(OLD_SECONDS)
         streams.version = None
         streams.resume(EVERY)
-        # A server's answer comes when it comes, and no write shows it before.
+        # First it does what it saw. Then a server answers, and nothing shows before that it will.
+        harness.wait_quiet(runs)
         harness.wait_ended(runs, seconds=LONG_SECONDS)
         harness.wait_quiet(runs)
         for run in runs:
             if differences := harness.ended(run):
                 wrong.append(f"{run}, begun as of {version} of {every[0]}..{every[-1]}: {differences}")
+            if changes := harness.proxy.changes(run.namespace, since=written[run]):
+                wrong.append(f"{run}, begun as of {version} of {every[0]}..{every[-1]}: wrote {changes}")
         progress.step(1, wrong)
     wrong += harness.verdict(dict.fromkeys(runs, "all older views"))
     harness.close(runs)

@@ -230,7 +230,7 @@ def test_a_login_that_is_given_up_takes_nothing_from_the_next() -> None:
         inside.remove(pod)
 
     async def workload() -> None:
-        door = ForwardTarget(1, enters)
+        door = ForwardTarget(lambda namespace: 1, enters)
         for number in range(4):
             path = f"/api/v1/namespaces/ns/pods/pod-{number}/portforward"
             turn = asyncio.create_task(door.forward(make_mocked_request("GET", path)))

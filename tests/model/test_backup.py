@@ -416,3 +416,22 @@ def test_a_source_that_the_door_let_through_is_refused_in_words(spec: Object, sa
     assert ready(world, BEFORE) == ("False", "InvalidSpec")
     assert said in find_condition(status(world, BEFORE), "Ready")["message"]
     assert not made(world)
+
+
+def test_an_operator_that_starts_with_an_older_view_leaves_the_archiver_where_it_is() -> None:
+    """As an API server may answer that lags behind: of whichever moment since there is a database."""
+    world = World()
+    begun(world)
+    pass_time(world)
+    past = list(world.api.events)
+    shape = len(world.api.objects[Ref(STATEFUL_SET, "ns", "db")]["spec"]["template"]["spec"]["containers"])
+    assert shape == 2
+    for moment in range(1, len(past)):
+        began = len(world.api.events)
+        world.restart_as_of(past[:moment])
+        world.work()
+        pass_time(world, times=2)
+        written = [
+            (type.kind, what) for what, type, _ in world.api.events[began:] if type in DATABASE.children
+        ]
+        assert not written, moment

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -25,7 +25,7 @@ from kindling.kinds.metadata import MANAGED_BY_LABEL, MANAGER, named_in
 from kindling.kinds.postgresql.login import Login
 from kindling.kinds.registry import kinds
 from kindling.kube.errors import ApiError
-from kindling.kube.resources import Object, Ref, ResourceType
+from kindling.kube.resources import Object, Ref, ResourceType, ref_of
 
 from tests.model.faults import Crash, FaultyApi
 from tests.model.memory import MemoryApi
@@ -114,6 +114,23 @@ class World:
         for ref in self.api.objects:
             if ref.type.group_kind in KINDS_BY_NAME:
                 self.queue.add(key_of(ref))
+
+    def restart_as_of(self, past: Sequence[Event]) -> None:
+        """A new operator process that lists what there was after these events: its API server lags behind.
+        Whatever it reads by name is what there is, and its watches bring nothing of what happened between.
+        """
+        live, view = dict(self.api.objects), dict[Ref, Object]()
+        for what, type, obj in past:
+            view.pop(ref_of(type, obj), None)
+            if what != "DELETED":
+                view[ref_of(type, obj)] = obj
+        self._become(view)
+        self.restart()
+        self._become(live)
+
+    def _become(self, objects: Mapping[Ref, Object]) -> None:
+        self.api.objects.clear()
+        self.api.objects.update(objects)
 
     def _restart_queue(self) -> RestartQueue:
         async def note(text: str) -> None:

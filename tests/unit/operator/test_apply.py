@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from kindling.engine.apply import apply_child
+from kindling.engine.compare import LAST_APPLIED_HASH
 from kindling.engine.plan import Apply
 from kindling.kube.errors import NotFound, Rejected
 from kindling.kube.resources import SERVICE, Object, Ref, ResourceType
@@ -31,9 +32,14 @@ class Server:
     """
 
     def __init__(
-        self, *refusals: Rejected, merge: Rejected | None = None, managers: list[Object] | None = None
+        self,
+        *refusals: Rejected,
+        merge: Rejected | None = None,
+        managers: list[Object] | None = None,
+        live: Object | None = None,
     ) -> None:
         self.refusals, self.merge_refusal, self.managers = list(refusals), merge, managers
+        self.live: Object = live or {"metadata": {}}
         self.sent: list[tuple[str, Any]] = []
 
     async def get(self, ref: Ref) -> Object:
@@ -41,7 +47,8 @@ class Server:
         self.sent.append(("get", None))
         if self.managers is None:
             raise NotFound(status=404, reason="NotFound", message="gone")
-        return {"metadata": {"resourceVersion": "6", "managedFields": self.managers}}
+        metadata = {**self.live["metadata"], "resourceVersion": "6", "managedFields": self.managers}
+        return {**self.live, "metadata": metadata}
 
     async def create(self, type: ResourceType, body: Object) -> Object:
         self.sent.append(("create", body))
@@ -130,3 +137,22 @@ def test_rejected_both_ways_the_first_message_is_raised() -> None:
     server = Server(refusal(422), merge=Rejected(status=422, reason="Invalid", message="immutable"))
     with pytest.raises(Rejected, match="no, 422"):
         run(server)
+
+
+def hashed(hash_: str, *, port: int = 5432) -> Object:
+    metadata = {**BODY["metadata"], "annotations": {LAST_APPLIED_HASH: hash_}}
+    return {"metadata": metadata, "spec": {"ports": [{"port": port}]}}
+
+
+def test_what_is_our_own_last_write_is_not_written_again() -> None:
+    """An older view asks for it: of fields that have gone since."""
+    server = Server(managers=[CREATED], live=hashed("a.b"))
+    found = run(server, body=hashed("a.all"), removes_fields=True)
+    assert (server.sent, found["metadata"]["resourceVersion"]) == ([("get", None)], "6")
+
+
+@pytest.mark.parametrize("live", [hashed("c.b"), hashed("a.b", port=1), BODY])
+def test_what_was_written_otherwise_is_written(live: Object) -> None:
+    server = Server(managers=[CREATED], live=live)
+    run(server, body=hashed("a.all"), removes_fields=True)
+    assert [verb for verb, _ in server.sent] == ["get", "merge", "apply"]

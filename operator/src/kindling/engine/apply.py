@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 
+from kindling.engine.compare import LAST_APPLIED_HASH, satisfies
 from kindling.engine.dependencies import Api
 from kindling.engine.plan import Apply
 from kindling.kube.errors import NotFound, Rejected
@@ -30,7 +31,10 @@ async def apply_child(api: Api, action: Apply) -> Object:
     ref = ref_of(action.type, action.body)
     if action.removes_fields:
         with contextlib.suppress(NotFound):
-            await _upgrade_managed_fields(api, ref)
+            live = await api.get(ref)
+            if _is_applied(action.body, live):
+                return live  # what removed the fields was older than our own last write
+            await _upgrade_managed_fields(api, ref, live)
     try:
         return await api.apply(action.type, action.body)
     except Rejected as error:
@@ -46,9 +50,19 @@ async def apply_child(api: Api, action: Apply) -> Object:
     return await _patch_managed_fields(api, ref, applied, kept)
 
 
-async def _upgrade_managed_fields(api: Api, ref: Ref) -> None:
+def _is_applied(body: Object, live: Object) -> bool:
+    """Whether it was the last that we wrote there, and is there still."""
+    meta = body["metadata"]
+    annotations = dict(meta.get("annotations") or {})
+    hash_ = str(annotations.pop(LAST_APPLIED_HASH, "")).partition(".")[0]
+    written = str((live["metadata"].get("annotations") or {}).get(LAST_APPLIED_HASH, "")).partition(".")[0]
+    if not hash_ or hash_ != written:
+        return False
+    return satisfies({**body, "metadata": {**meta, "annotations": annotations}}, live)
+
+
+async def _upgrade_managed_fields(api: Api, ref: Ref, live: Object) -> None:
     """From what we created, and what we applied since, one claim: the latter."""
-    live = await api.get(ref)
     created = [entry for entry in _managers(live) if _is_ours(entry, "Update")]
     if not created:
         return

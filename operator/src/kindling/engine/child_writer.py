@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from kindling.engine import apply, finalizers
 from kindling.engine.changes import change
 from kindling.engine.plan import Action, Apply, Create, Delete, Plan, plan
-from kindling.engine.resource_writer import ResourceDeleted, ResourceWriter
+from kindling.engine.resource_writer import Outdated, ResourceDeleted, ResourceWriter
 from kindling.engine.warnings import rejection
 from kindling.kinds.base import Child, Problem, SyncResult
 from kindling.kinds.conditions import is_current, status_of
 from kindling.kinds.planned import Disruption, of_change
 from kindling.kube.errors import Conflict, NotFound, Rejected
-from kindling.kube.resources import SECRET, Object, ref_of
+from kindling.kube.resources import SECRET, Object, Ref, ref_of, version_of
 
 MAX_ROUNDS = 4
 """A child may need another's uid. More rounds than that takes mean that another writer reverts ours."""
@@ -25,6 +26,9 @@ MAX_ROUNDS = 4
 @dataclass(kw_only=True)
 class ChildWriter(ResourceWriter):
     """`_converge` writes the children that the kind desires, or for a deleted resource those that finish."""
+
+    _watched: Mapping[Ref, Object] = field(default_factory=dict)
+    """What the last decision was taken from."""
 
     async def _converge(self) -> tuple[Problem | None, Rejected | None]:
         """Write what differs until nothing does; returns the problem, and the rejection if that is it."""
@@ -73,22 +77,31 @@ class ChildWriter(ResourceWriter):
         in any case. So it is done only if nothing may be created before all names are known to be free.
         """
         deleted = finalizers.is_deleted(self.cr)
-        if deleted:
-            wanted = list(self.kind.finish(self.cr, self._observed()).children)
-        else:
-            wanted = self.kind.desired(self.cr, self._observed())
-        if check_existing or any(child.create_only for child in wanted):
-            await self._fetch_missing(wanted)
+        wanted = self._wanted(deleted=deleted)
+        check_existing = check_existing or any(child.create_only for child in wanted)
+        while check_existing and await self._fetch_missing(wanted):
+            wanted = self._wanted(deleted=deleted)  # a volume says what is to be kept of it
         return plan(
             type=self.kind.type, cr=self.cr, desired=wanted, observed=self._objects, prune=not deleted
         )
 
-    async def _fetch_missing(self, wanted: list[Child]) -> None:
-        """An object that is not in the cache may exist without our label: read it before writing."""
+    def _wanted(self, *, deleted: bool) -> list[Child]:
+        observed = self._observed()
+        self._watched = observed.watched
+        if deleted:
+            return list(self.kind.finish(self.cr, observed).children)
+        return self.kind.desired(self.cr, observed)
+
+    async def _fetch_missing(self, wanted: list[Child]) -> bool:
+        """An object that is not in the cache may exist without our label: read it before writing.
+
+        Returns whether any does.
+        """
         missing = [child.ref for child in wanted if child.ref not in self._objects and child.type != SECRET]
-        for ref, found in zip(missing, await asyncio.gather(*map(self._live, missing)), strict=True):
-            if found is not None:
-                self._objects[ref] = found
+        found = zip(missing, await asyncio.gather(*map(self._live, missing)), strict=True)
+        existing = {ref: obj for ref, obj in found if obj is not None}
+        self._objects.update(existing)
+        return bool(existing)
 
     async def _verify_current(self) -> None:
         """Before the first write: read the resource again, and report a new spec in its status, if it has
@@ -118,6 +131,30 @@ class ChildWriter(ResourceWriter):
             # Ours is from before the last report: what was found and decided by then would be taken back, or
             # begun again.
             raise self._outdated(live, "its status has changed meanwhile")
+        if outdated := await self._refresh_watched():
+            raise Outdated(f"what it watches has changed meanwhile: {', '.join(map(str, outdated))}")
+
+    async def _refresh_watched(self) -> list[Ref]:
+        """Compare the watched objects that the children were decided from with those of the API server;
+        returns those that differ, which the cache has by then.
+
+        Not those that are watched in all namespaces: where they are, a list alone would show.
+        """
+        watched = self.kind.watched_objects(self.cr)
+        refs = [Ref(type, namespace, name) for type, name, namespace in watched if namespace is not None]
+        unread = [ref for ref in refs if ref not in self._read]
+        live = dict(zip(unread, await asyncio.gather(*map(self._live, unread)), strict=True))
+        outdated = []
+        for ref in refs:
+            found, known = live.get(ref, self._objects.get(ref)), self._watched.get(ref)
+            if _version(found) == _version(known):
+                continue
+            outdated.append(ref)
+            if found is not None:
+                self.dependencies.store.upsert(ref.type, found)
+            elif known is not None:
+                self.dependencies.store.delete(ref.type, known)
+        return outdated
 
     async def _act(self, action: Action) -> None:
         disruption = of_change(change(action, self._objects))
@@ -147,3 +184,7 @@ class ChildWriter(ResourceWriter):
         deleted = self._objects.pop(action.ref)
         self.dependencies.store.delete(action.ref.type, deleted)
         self._log(logging.INFO, f"delete {action.ref.type.kind} {action.ref.name}")
+
+
+def _version(obj: Object | None) -> int | None:
+    return None if obj is None else version_of(obj)

@@ -185,5 +185,6 @@ class Reconciliation(ChildWriter):
         refs += [Ref(CONFIG_MAP, self.key.namespace, name) for name in self.kind.config_maps(self.cr)]
         for ref, found in zip(refs, await asyncio.gather(*map(self._live, refs)), strict=True):
             self._objects.pop(ref, None)
+            self._read.add(ref)
             if found is not None:
                 self._objects[ref] = found

@@ -44,6 +44,8 @@ class ResourceWriter:
     kind: Kind
     cr: Object
     _objects: dict[Ref, Object] = field(default_factory=dict)
+    _read: set[Ref] = field(default_factory=set)
+    """Those of the objects that this reconciliation has from the API server, not from the cache."""
     _results: dict[str, CachedResult] = field(default_factory=dict)
     _restart_slot: RestartSlot = field(default_factory=RestartSlot)
     _warnings: dict[Ref, WarningEvent] = field(default_factory=dict)

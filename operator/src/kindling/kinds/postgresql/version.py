@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from kindling.kinds import reasons
 from kindling.kinds.base import ExternalResult, Observed, Problem
+from kindling.kinds.postgresql import login
 from kindling.kinds.postgresql.spec import is_ephemeral
 from kindling.kinds.postgresql.volume import VERSION_LABEL, claim_of, volume_ref
 from kindling.kube.resources import Object
@@ -36,9 +37,15 @@ def data_version(cr: Object, observed: Observed) -> str | None:
 
 
 def version_to_record(cr: Object, observed: Observed) -> str | None:
-    """What the volume is to record; None as long as only a foreign image knows it."""
-    foreign = bool((cr.get("spec") or {}).get("image"))
-    return data_version(cr, observed) or requested(cr) or (None if foreign else BUNDLED)
+    """What the volume is to record; None as long as only a foreign image knows it: its server says so at the
+    first login.
+    """
+    if known := data_version(cr, observed) or requested(cr):
+        return known
+    if not (cr.get("spec") or {}).get("image"):
+        return BUNDLED
+    said = login.last_result(cr, observed)
+    return major(said.facts.get("version")) if said is not None and said.ok else None
 
 
 def major(version: object) -> str | None:
