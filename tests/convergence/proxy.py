@@ -32,6 +32,10 @@ LONGEST_LINE = 2**22
 PASSED = ("Authorization", "Content-Type", "Accept", "User-Agent")
 
 
+FROM_PODS = ("/status", "-servers")
+"""How the paths end of what follows from Pods, which a view may not have yet."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ProxiedRequest:
     """One request, as it came."""
@@ -141,11 +145,11 @@ class Proxy:
         return len(self._writes[namespace])
 
     def changes(self, namespace: str, *, since: int) -> list[str]:
-        """What was written after the first `since` writes and changed anything but a status, which also
-        follows what a server answers.
+        """What was written after the first `since` writes and changed anything but what follows from Pods and
+        from what servers answer: a status, and a Memcached's list of servers.
         """
         writes = [write for write in self._writes[namespace][since:] if write is not None and write.effective]
-        return [str(write) for write in writes if not write.asked.path.endswith("/status")]
+        return [str(write) for write in writes if not write.asked.path.endswith(FROM_PODS)]
 
     def at_write(self, namespace: str, number: int, fault: Fault) -> None:
         """The harm to do to that write of this namespace, the first since its beginning being 1."""
