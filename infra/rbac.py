@@ -70,6 +70,9 @@ SAID = Rule(
 
 NEEDS: Mapping[str, tuple[Rule, ...]] = {
     "Backup": (
+        Rule(
+            "keep one until what it stored is deleted", "database.technotuesday.io", ("backups",), ("patch",)
+        ),
         SECRETS,
         CONFIG_MAPS,
         NETWORK_POLICIES,

@@ -359,9 +359,11 @@ def test_a_time_out_of_reach_is_refused_with_both_limits(environment: Environmen
 
 
 def wrong_key(environment: Environment, store: Store) -> None:
-    """A store that has the log before the first backup, takes its key back, and gets a good one again."""
+    """A store that has the log before the first backup, takes its key back, and gets a good one again; in the
+    end, all of it is deleted.
+    """
     secret(environment, "denied-keys", accessKeyId=USER, secretAccessKey=KEY)
-    backed_up(environment, store, DENIED, keys="denied-keys", immediate=False)
+    backed_up(environment, store, DENIED, keys="denied-keys", immediate=False, deletionPolicy="Delete")
     status = environment.get(BACKUP, DENIED)["status"]
     assert condition(status, "Archiving") == ("True", "Archiving")
     assert [run["action"] for run in status["runs"]] == ["prepare"]
@@ -385,6 +387,13 @@ def wrong_key(environment: Environment, store: Store) -> None:
     assert server(environment, DENIED, "default", CHECKPOINTER) == since, "the server recovered from a crash"
     secret(environment, "denied-keys", accessKeyId=USER, secretAccessKey=KEY)
     until(environment, BACKUP, DENIED, lambda status: condition(status, "Ready") == ("True", "Succeeded"))
+    stored = store.folder / "tests" / "default" / DENIED
+    assert list(stored.rglob("backup.info"))
+    environment.kubectl("delete", BACKUP, DENIED, "--wait=false")
+    within(SECONDS, lambda: environment.kubectl("get", BACKUP, DENIED, "--ignore-not-found") == "")
+    assert [path for path in stored.rglob("*") if path.is_file()] == []
+    assert environment.psql(DENIED, "show archive_mode") == "off"
+    assert environment.psql(DENIED, "select count(*) from waiting") == "200000"
 
 
 def test_a_database_without_a_backup_has_nothing_of_it(environment: Environment, saved: Store) -> None:

@@ -318,6 +318,32 @@ def test_a_damaged_page_of_the_server_is_reported_with_the_backup(pod: Pod, stor
         other.destroy()
 
 
+def test_deleting_leaves_nothing_of_this_database_alone(pod: Pod, store: S3, first: Ended) -> None:
+    other = Pod(pod.engine, pod.postgres, pod.runner, store, pod.scratch)
+    folder, kept = store.folder / other.path[1:], store.folder / pod.path[1:]
+    try:
+        other.create()
+        other.start()
+        assert other.run("backup", FULL).reason == "Succeeded"
+        other.stop()
+        assert files(folder)
+        before = files(kept)
+        refused = other.run("delete", {}, config=READ_ONLY_CONFIG, store=READ_ONLY)
+        assert (refused.status, refused.reason) == (1, "AccessDenied"), refused.log
+        assert files(folder)
+        for _ in range(2):
+            done = other.run("delete", {})
+            assert (done.status, done.reason) == (0, "Succeeded"), done.log
+            assert files(folder) == []
+        assert files(kept) == before
+    finally:
+        other.destroy()
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
 def test_both_images_have_the_same_engine_and_server(pod: Pod) -> None:
     """The two ends of a connection must."""
     for words in (["pgbackrest", "version"], ["postgres", "--version"]):

@@ -54,6 +54,7 @@ _FACTS: Mapping[str, Mapping[str, Any]] = {
         "checks": ["pages", "amcheck"],
         "seconds": {"download": 1.2, "replay": 2.0, "check": 3.4, "total": 6.6},
     },
+    "delete": {},
     "restore": {**_RECOVERED, "timeline": 2, "seconds": {"download": 1.2, "replay": 2.0, "total": 3.2}},
 }
 

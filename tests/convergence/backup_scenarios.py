@@ -29,12 +29,14 @@ def scenarios() -> Iterator[Scenario]:
 
 
 def _of_backups() -> Iterator[Scenario]:
-    def scenario(what: str, act: Act, *, secret_key: str = RIGHT, creates: bool = False) -> Scenario:
+    def scenario(
+        what: str, act: Act, *, secret_key: str = RIGHT, creates: bool = False, **spec: str
+    ) -> Scenario:
         return Scenario(
             name=f"Backup {what}",
             kind=_BACKUP,
             act=act,
-            spec=_backup,
+            spec=lambda namespace: {**_backup(namespace), **spec},
             before=_with_database(secret_key),
             creates=creates,
             password=FIRST,
@@ -51,6 +53,8 @@ def _of_backups() -> Iterator[Scenario]:
     yield scenario("job deleted", _delete_job)
     yield scenario("children deleted", _delete_some_children)
     yield scenario("deleted", delete)
+    # The one server of the databases archives for ever; without its database, a Backup need not wait for it.
+    yield scenario("deleted with its backups", _delete_with_database, deletionPolicy="Delete")
 
 
 def _of_restores() -> Iterator[Scenario]:
@@ -165,6 +169,11 @@ def _delete_job(cluster: Cluster, ref: Ref) -> None:
     """As a time to live would, or a user who tidies up."""
     job = path(Ref(JOB, ref.namespace, f"{ref.name}-now-1"))
     cluster.api.request("DELETE", job, query={"propagationPolicy": "Background"}).accepted()
+
+
+def _delete_with_database(cluster: Cluster, ref: Ref) -> None:
+    cluster.delete(Ref(_DATABASE.type, ref.namespace, DATABASE))
+    cluster.delete(ref)
 
 
 def _delete_some_children(cluster: Cluster, ref: Ref) -> None:

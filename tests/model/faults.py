@@ -49,6 +49,8 @@ class FaultyApi:
         """How many objects were read, one by one."""
         self.refused = 0
         """How many creations met what was there."""
+        self.refuse_new: Callable[[], None] = lambda: None
+        """Raises what the server answers to all that is to be created."""
         self._api = api
         self._claimed = claimed
 
@@ -60,6 +62,7 @@ class FaultyApi:
         return await self._write(lambda: self._api.apply(type, body))
 
     async def create(self, type: ResourceType, body: Object) -> Object:
+        self.refuse_new()
         try:
             return await self._write(lambda: self._api.create(type, body))
         except Conflict:

@@ -180,8 +180,9 @@ class MemoryApi:
 
     def remove(self, ref: Ref, *, collect: bool = True) -> None:
         """Delete, and whatever has no owner left: now, or whenever `collect` is called."""
-        if self.objects[ref]["metadata"].get("finalizers"):
-            if "deletionTimestamp" not in self.objects[ref]["metadata"]:
+        meta = self.objects[ref]["metadata"]
+        if meta.get("finalizers"):
+            if "deletionTimestamp" not in meta:
                 self.edit(ref, {"metadata": {"deletionTimestamp": DELETED_AT}})
             return
         gone = self.objects.pop(ref)
@@ -236,7 +237,8 @@ class MemoryApi:
         _default_and_check(type, wanted, known)
         if wanted == known:
             return copy.deepcopy(known)
-        if spec and wanted.get("spec") != known.get("spec"):
+        ends = "deletionTimestamp" in wanted["metadata"] and "deletionTimestamp" not in known["metadata"]
+        if ends or (spec and wanted.get("spec") != known.get("spec")):
             wanted["metadata"]["generation"] += 1
         wanted["metadata"]["resourceVersion"] = str(self._next())
         self.objects[ref_of(type, known)] = wanted

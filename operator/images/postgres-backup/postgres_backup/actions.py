@@ -1,4 +1,4 @@
-"""The three actions. Each returns what a successful run says, and raises `Failed` for any other."""
+"""The actions. Each returns what a successful run says, and raises `Failed` for any other."""
 
 from __future__ import annotations
 
@@ -162,6 +162,22 @@ def restore(request: Request) -> dict[str, Any]:
     return said
 
 
+def delete(request: Request) -> dict[str, Any]:
+    """Delete all that is stored of the database. Run again, it deletes what is left."""
+    deadline, place = programs.Deadline(request.seconds), Store.load()
+    store.preflight(place, write=True)
+    engine: Engine = PgBackRest(deadline)
+    programs.progress("delete")
+    engine.delete()
+    if left := store.some_keys(place):
+        raise Failed(
+            ENGINE_FAILED,
+            f"something is left in the store ({left[0]}): see whether something writes there, and whether "
+            "these keys may delete it",
+        )
+    return {"message": "nothing of the database is stored any more"}
+
+
 def _done_before(digest: str) -> dict[str, Any]:
     """A run that was ended after its last step, and before its result was read."""
     with suppress(OSError, ValueError, KeyError):
@@ -217,4 +233,4 @@ def _sync(folder: Path) -> None:
         os.close(handle)
 
 
-ACTIONS = {"backup": backup, "verify": verify, "restore": restore}
+ACTIONS = {"backup": backup, "verify": verify, "restore": restore, "delete": delete}

@@ -52,6 +52,9 @@ class Engine(Protocol):
     def expire(self) -> None:
         """Delete what retention no longer asks for."""
 
+    def delete(self) -> None:
+        """Delete all backups and all WAL; does nothing where there is none. No server may archive there."""
+
     def info(self) -> Repository: ...
 
     def segments(self, repository: Repository, *, since: str) -> Sequence[str]:

@@ -36,6 +36,11 @@ class PgBackRest:
     def expire(self) -> None:
         self._run("expire", about=words.CATALOG)
 
+    def delete(self) -> None:
+        # Without `stop` it is refused; `force`, since the server may run, and does not archive.
+        self._run("stop", about=words.CATALOG)
+        self._run("stanza-delete", "--force", *self._no_host(), about=words.CATALOG)
+
     def info(self) -> Repository:
         out = self._run("info", "--output=json", about=words.CATALOG, seconds=CATALOG_SECONDS)
         try:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import botocore.session
 from botocore.config import Config
@@ -23,12 +25,31 @@ def preflight(store: Store, *, write: bool) -> None:
     :raises Failed: by what the store answers.
     """
     key = f"{store.path}/{PROBE}"
-    try:
+    with _answers():
         client = _client(store)
         client.list_objects_v2(Bucket=store.bucket, Prefix=f"{store.path}/", MaxKeys=1)
         if write:
             client.put_object(Bucket=store.bucket, Key=key, Body=b"kindling")
             client.delete_object(Bucket=store.bucket, Key=key)
+
+
+def some_keys(store: Store) -> list[str]:
+    """A few keys below the prefix, from it on; empty if there are none.
+
+    :raises Failed: by what the store answers.
+    """
+    prefix = f"{store.path}/"
+    with _answers():
+        found = _client(store).list_objects_v2(Bucket=store.bucket, Prefix=prefix, MaxKeys=3)
+        keys = [str(each["Key"]) for each in found.get("Contents") or ()]
+    # A store on a file system lists folders, too, until it tidies up.
+    return [key.removeprefix(prefix) for key in keys if not key.endswith("/")]
+
+
+@contextmanager
+def _answers() -> Iterator[None]:
+    try:
+        yield
     except ClientError as error:
         code = str(error.response.get("Error", {}).get("Code", ""))
         status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))

@@ -91,12 +91,21 @@ class Reconciliation(ChildWriter):
     async def _finish(self) -> Result:
         """Do what remains before a deleted resource may go, then remove its finalizer."""
         await self._gather()
+        self._results = self.dependencies.external_state.results(self.key)
+        await self._probe(self.kind.probes(self.cr, self._observed()))
         problem: Problem | None = None
         refusal: Rejected | None = None
         if not (paused := self.kind.paused(self.cr)):
             await self._store_decisions()
             problem, refusal = await self._converge()
         finish = self.kind.finish(self.cr, self._observed())
+        if refusal is not None and refusal.namespace_is_deleted:
+            # It can never finish, and its finalizer would keep the namespace for ever.
+            self._log(
+                logging.WARNING, f"let go unfinished, its namespace is being deleted: {refusal.message}"
+            )
+            await self._patch(finalizers.release_patch(self.kind, self.cr))
+            raise ResourceDeleted
         if finish.done and not paused:
             await self._patch(finalizers.release_patch(self.kind, self.cr))
             raise ResourceDeleted

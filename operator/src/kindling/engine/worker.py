@@ -41,8 +41,9 @@ class Reconciler:
         """
         cr, kind = self.dependencies.store.resource(key), self.kinds[key.group_kind]
         if cr is None or finalizers.is_deleted(cr):
-            await self._forget(key)
+            await self.dependencies.restart_queue.remove(key)
             if cr is None or not finalizers.has_finalizer(kind, cr):
+                self.dependencies.external_state.forget(key)
                 return Done()
         if self.dependencies.store.waits_for_list(key):
             return Done()  # it is named once they have been listed

@@ -430,6 +430,12 @@ RUNNING = _reason("Running", _BACKUP, "a run is under way", "wait; its Pod's log
 SUSPENDED = _reason(
     "Suspended", _BACKUP, "`spec.suspend` is true: no run is started", "set `spec.suspend` to false"
 )
+DELETING_BACKUPS = _reason(
+    "DeletingBackups",
+    _BACKUP,
+    "the Backup was deleted: its database stops archiving, and what is stored is deleted (`deletionPolicy`)",
+    "wait; to keep what is stored, set `spec.deletionPolicy` to `Retain`",
+)
 DATABASE_NOT_FOUND = _reason(
     "DatabaseNotFound",
     _BACKUP,

@@ -29,6 +29,11 @@ class Conflict(ApiError):
 class Rejected(ApiError):
     """400, 403, 405, 413, 422: the server will not have it as it is (quota, policy, immutable field)."""
 
+    @property
+    def namespace_is_deleted(self) -> bool:
+        """Whether nothing can be created there any more, since the namespace is being deleted."""
+        return self.status == 403 and "because it is being terminated" in self.message
+
 
 class Unauthorized(ApiError):
     """401: the credentials are not, or no longer, good."""

@@ -12,12 +12,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kindling.kinds.backup import archive, decisions, keys, repository, runs, situation, spec, status
+from kindling.kinds.backup import (
+    archive,
+    decisions,
+    deletion,
+    keys,
+    repository,
+    runs,
+    situation,
+    spec,
+    status,
+)
 from kindling.kinds.backup.metrics import METRICS
 from kindling.kinds.backup.runs import BACKUP, VERIFY
 from kindling.kinds.backup.situation import Situation
 from kindling.kinds.base import (
     Child,
+    Finish,
     Kind,
     Observed,
     Probe,
@@ -49,6 +60,7 @@ class Backup(Kind):
     children = (SECRET, NETWORK_POLICY, CONFIG_MAP, CRON_JOB, JOB, POD)
     watches = (SECRET, *spec.DATABASE_TYPES)
     durable = decisions.DURABLE
+    finalizer = deletion.FINALIZER
     metrics = METRICS
 
     def __init__(self, *, image: str, pull_secrets: Sequence[str] = ()) -> None:
@@ -93,6 +105,14 @@ class Backup(Kind):
             *self._files(cr, found, observed),
             *self._runs(cr, found, observed),
         ]
+
+    def must_finish(self, cr: Object) -> bool:
+        return deletion.is_wanted(cr)
+
+    def finish(self, cr: Object, observed: Observed) -> Finish:
+        found = situation.read(self.type, cr, observed)
+        children = [] if deletion.is_done(cr) else self.desired(cr, observed)
+        return deletion.finish(cr, observed, found, children)
 
     def status(self, cr: Object, observed: Observed, sync: SyncResult) -> StatusReport:
         return status.report(cr, observed, sync, situation.read(self.type, cr, observed))
@@ -140,7 +160,8 @@ class Backup(Kind):
         made = []
         for name, files in contents.items():
             metadata = child_metadata(self.type, cr, name=name)
-            if name == names.archive:
+            if name == names.archive and "deletionTimestamp" not in cr["metadata"]:
+                # Without it, the database does not archive.
                 metadata["annotations"] = {archiver.STORE_PORT: str(found.spec.store.port)}
             body = {"metadata": metadata, "type": "Opaque", "data": secret_data(files)}
             made.append(Child(type=SECRET, body=body, blocked=not pair))
@@ -164,7 +185,7 @@ class Backup(Kind):
                         action=action,
                         schedule=schedule,
                         template=self._template(cr, found, action),
-                        suspend=wanted.suspended or found.refusal is not None,
+                        suspend=wanted.suspended or found.refusal is not None or deletion.is_due(cr),
                     )
                 )
         for action, attempt in sorted(begun.items()):

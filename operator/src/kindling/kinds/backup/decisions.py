@@ -11,10 +11,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from kindling.kinds import reasons
-from kindling.kinds.backup import results
+from kindling.kinds.backup import deletion, results
 from kindling.kinds.backup.archive import moment
 from kindling.kinds.backup.results import FAILED, RUNNING, SUCCEEDED
-from kindling.kinds.backup.runs import BACKUP, PREPARE, VERIFY, job_name
+from kindling.kinds.backup.runs import BACKUP, DELETE, PREPARE, VERIFY, job_name
 from kindling.kinds.backup.situation import Situation
 from kindling.kinds.base import Observed
 from kindling.kinds.conditions import rfc3339
@@ -29,8 +29,8 @@ DURABLE = (
 OF_THE_DATA = DURABLE[2:]
 """What says nothing of other data than that which it was learned of."""
 
-RETRY_SECONDS = {BACKUP: 60.0, VERIFY: 300.0}
-MOST_RETRY_SECONDS = {BACKUP: 3600.0, VERIFY: 21600.0}
+RETRY_SECONDS = {BACKUP: 60.0, VERIFY: 300.0, DELETE: 60.0}
+MOST_RETRY_SECONDS = {BACKUP: 3600.0, VERIFY: 21600.0, DELETE: 3600.0}
 MOST_DOUBLINGS = 10
 
 
@@ -38,7 +38,8 @@ def decide(cr: Object, observed: Observed, situation: Situation) -> dict[str, An
     """The new values of what changes; None removes a field."""
     known = cr.get("status") or {}
     state = {name: known[name] for name in DURABLE if known.get(name) is not None}
-    _note_database(state, situation)
+    if not deletion.is_due(cr):  # whose data is deleted is decided
+        _note_database(state, situation)
     _note_runs(cr, observed, state)
     _note_attempts(cr, observed, state, situation)
     return {name: state.get(name) for name in DURABLE if state.get(name) != known.get(name)}
@@ -132,7 +133,7 @@ def _learn(state: dict[str, Any], entry: Object, said: results.Result) -> None:
 
 def _note_attempts(cr: Object, observed: Observed, state: dict[str, Any], situation: Situation) -> None:
     attempts = dict(state.get("attempts") or {})
-    for action in (BACKUP, VERIFY):
+    for action in (BACKUP, VERIFY, DELETE):
         attempt = attempts.get(action)
         if attempt is not None and attempt["result"] == STARTED:
             name = job_name(cr, action, attempt["number"])
@@ -142,9 +143,12 @@ def _note_attempts(cr: Object, observed: Observed, state: dict[str, Any], situat
                     attempts[action] = {**attempt, "result": entry["phase"], "at": at}
     if attempts:
         state["attempts"] = attempts
-    if not situation.may_run:
-        return
-    for action in (BACKUP, VERIFY):
+    ends = "deletionTimestamp" in cr["metadata"]
+    if ends:
+        may_begin = deletion.is_due(cr) and deletion.problem(cr, observed, situation) is None
+    else:
+        may_begin = situation.may_run
+    for action in ((DELETE,) if ends else (BACKUP, VERIFY)) if may_begin else ():
         request = _wanted(state, situation, action)
         if request is None or _wait(state, situation, action, observed.now) > 0:
             continue
@@ -163,11 +167,13 @@ def _wanted(state: Mapping[str, Any], situation: Situation, action: str) -> str 
     attempt = (state.get("attempts") or {}).get(action)
     if attempt is not None and attempt["result"] == STARTED:
         return None
-    family = (BACKUP, PREPARE) if action == BACKUP else (VERIFY,)
+    family = (BACKUP, PREPARE) if action == BACKUP else (action,)
     runs = [entry for entry in state.get("runs") or () if entry["action"] in family]
     if any(entry["phase"] == RUNNING for entry in runs):
         return None
     failed = bool(runs) and runs[0]["phase"] == FAILED
+    if action == DELETE:
+        return DELETE if failed or not runs else None
     spec = situation.spec
     if action == VERIFY:
         if spec.verify is None or not state.get("lastSuccessfulBackupTime"):
@@ -188,7 +194,7 @@ def _wait(state: Mapping[str, Any], situation: Situation, action: str, now: date
     A run for which the archive was behind waited for the server, which has a new key a minute after its
     Secret: how often that has failed says nothing once the archive has caught up.
     """
-    family = (BACKUP, PREPARE) if action == BACKUP else (VERIFY,)
+    family = (BACKUP, PREPARE) if action == BACKUP else (action,)
     failures = 0
     reason = ""
     stopped: datetime | None = None

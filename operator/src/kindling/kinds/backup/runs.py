@@ -19,8 +19,10 @@ from kindling.kinds.postgresql.initdb import MOUNT
 from kindling.kinds.postgresql.started import SOCKETS
 from kindling.kube.resources import CONFIG_MAP, CRON_JOB, JOB, Object, Ref, ResourceType
 
-BACKUP, VERIFY, PREPARE, RESTORE = "backup", "verify", "prepare", "restore"
-"""What is asked for. A prepare run only makes the repository, so that the log has where to go."""
+BACKUP, VERIFY, PREPARE, RESTORE, DELETE = "backup", "verify", "prepare", "restore", "delete"
+"""What is asked for. A prepare run only makes the repository, so that the log has where to go; delete leaves
+nothing of it.
+"""
 
 RUN_LABEL = "kindling.dev/run"
 """Of a Job and its Pods: which of these it is."""
@@ -47,6 +49,8 @@ def cron_name(cr: Object, action: str) -> str:
 
 def job_name(cr: Object, action: str, number: int) -> str:
     """Of a run that is begun at once."""
+    if action == DELETE:
+        return f"{cr['metadata']['name']}-delete-{number}"
     return f"{cron_name(cr, action)}-now-{number}"
 
 
@@ -67,6 +71,7 @@ def config_map(
     data = {
         f"{BACKUP}.json": _text(backup),
         f"{PREPARE}.json": _text({**backup, "type": "none"}),
+        f"{DELETE}.json": _text({}),
         f"{VERIFY}.json": _text(
             {
                 "amcheck": verify.amcheck if verify else "Heap",

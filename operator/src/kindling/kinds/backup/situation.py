@@ -47,6 +47,8 @@ def read(type: ResourceType, cr: Object, observed: Observed) -> Situation:
     spec, namespace = specs.read(cr), cr["metadata"]["namespace"]
     database = observed.watched.get(Ref(spec.database_type, namespace, spec.database))
     identifier = _identifier(database) or _known(cr)
+    if "deletionTimestamp" in cr["metadata"]:
+        identifier = _known(cr) or identifier  # what it stored last
     found = None
     if identifier:
         path = repository.path(spec, namespace=namespace, identifier=identifier)
