@@ -50,7 +50,7 @@ BAD: list[tuple[Kind, Json, list[str]]] = [
     (BACKUP, {"verify": {"amcheck": "All"}}, ["spec.verify.amcheck", '"All"']),
     (BACKUP, {"verify": {"queries": [{"database": "a", "sql": "SELECT 1"}]}}, ["expect: Required value"]),
     (BACKUP, {"verify": {"storage": {"size": "0"}}}, ["spec.verify.storage.size '0'", "greater than 0"]),
-    (BACKUP, {"deletionPolicy": "Delete"}, ["spec.deletionPolicy", '"Delete"']),
+    (BACKUP, {"deletionPolicy": "Forget"}, ["spec.deletionPolicy", '"Forget"']),
     (RESTORE, {"into": "InPlace"}, ["spec.into", '"InPlace"']),
     (RESTORE, {"recoveryTarget": {"targetLSN": "here"}}, ["spec.recoveryTarget.targetLSN", '"here"']),
     (RESTORE, {"recoveryTarget": {"targetTime": "yesterday"}}, ["spec.recoveryTarget.targetTime"]),

@@ -245,7 +245,8 @@ def _attempt(field: str, action: str) -> Claim:
         if attempt is None:
             return
         meta = reported.resource["metadata"]
-        name = f"{meta['name']}{'-verify' if action == 'verify' else ''}-now-{attempt['number']}"
+        kind = {"verify": "-verify-now", "delete": "-delete"}.get(action, "-now")
+        name = f"{meta['name']}{kind}-{attempt['number']}"
         runs = {run["name"]: run for run in reported.status["runs"]}
         if field == "number":
             reported.environment.get("job", name, "-n", meta["namespace"])
@@ -407,7 +408,7 @@ CLAIMS = KindClaims(
         "status.runs[].size.stored": _run_size("stored", "storedBytes"),
         **{
             f"status.attempts.{action}.{field}": _attempt(field, action)
-            for action in ("backup", "verify")
+            for action in ("backup", "verify", "delete")
             for field in ("number", "request", "result", "at", "inputs")
         },
         "column Type": cell("TYPE", "spec", "type"),

@@ -1,0 +1,62 @@
+"""A resource with something to finish on the real API server: a Backup that deletes what it stored."""
+
+from __future__ import annotations
+
+from kindling.kinds.backup.deletion import FINALIZER
+from kindling.kube.resources import JOB, POD, SECRET, Ref
+
+from tests.apiserver.conftest import Replica
+from tests.apiserver.support.apiclient import Json
+from tests.apiserver.support.audit import wait_until
+from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster, path
+from tests.apiserver.support.kinds import BACKUP, MINIMAL_SPECS
+
+KIND = KINDS_BY_NAME[BACKUP.id]
+KEYS = {"accessKeyId": "key", "secretAccessKey": "secret"}
+DATA = {"systemIdentifier": "7000000000000000001", "defaultUser": "app", "size": "1Gi"}
+BEGUN = {
+    "number": 1, "request": "backup", "result": "Succeeded", "at": "2026-01-01T00:00:00Z", "inputs": "abc",
+}  # fmt: skip
+"""A run that ended long ago, of a database that is gone."""
+
+SECONDS = 30.0
+
+
+def stored(cluster: Cluster, namespace: str) -> Ref:
+    """A Backup of a database that is gone, with something in a store."""
+    cluster.api.create(
+        SECRET.path(namespace=namespace), {"metadata": {"name": "store"}, "stringData": KEYS}
+    ).accepted()
+    cluster.create(KIND, namespace, "nightly", {**MINIMAL_SPECS[BACKUP.id], "deletionPolicy": "Delete"})
+    made = Ref(KIND.type, namespace, "nightly")
+    cluster.wait_ready_reason(made, "DatabaseNotFound")
+    status: Json = {"status": {"attempts": {"backup": BEGUN}, "database": DATA}}
+    cluster.api.merge(f"{path(made)}/status", status).accepted()
+    assert (cluster.get(made) or {})["metadata"]["finalizers"] == [FINALIZER]
+    return made
+
+
+def test_it_is_gone_after_its_last_run(running_cluster: Cluster, replica: Replica) -> None:
+    namespace = running_cluster.namespace("finish")
+    made = stored(running_cluster, namespace)
+    running_cluster.delete(made)
+    job = Ref(JOB, namespace, "nightly-delete-1")
+    wait_until(lambda: running_cluster.get(job) is not None, seconds=SECONDS, what=replica.process.log)
+    found = running_cluster.get(made) or {}
+    assert found["status"]["attempts"]["delete"]["result"] == "Started"
+    # Whatever ends it without a result has not deleted anything.
+    running_cluster.wait_ready_reason(made, "RunFailed")
+    running_cluster.merge(made, {"spec": {"deletionPolicy": "Retain"}})
+    wait_until(lambda: running_cluster.get(made) is None, seconds=SECONDS, what=replica.process.log)
+    assert len(running_cluster.list(POD, namespace, selector={"kindling.dev/run": "delete"})) <= 1
+
+
+def test_it_keeps_no_namespace_that_is_deleted(running_cluster: Cluster, replica: Replica) -> None:
+    namespace = running_cluster.namespace("finish-never")
+    stored(running_cluster, namespace)
+    place = f"/api/v1/namespaces/{namespace}"
+    running_cluster.api.delete(place)
+    wait_until(
+        lambda: running_cluster.api.get(place).status == 404, seconds=SECONDS, what=replica.process.log
+    )
+    assert "let go unfinished, its namespace is being deleted" in replica.process.log()
