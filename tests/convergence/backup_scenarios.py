@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from kindling.kinds.backup.runs import BACKUP as RUN
+from kindling.kinds.metadata import NAME_LABEL
 from kindling.kube.resources import CONFIG_MAP, CRON_JOB, JOB, NETWORK_POLICY, SECRET, Ref
 
 from tests.apiserver.support.apiclient import Json
 from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster, path
-from tests.apiserver.support.kinds import BACKUP, POSTGRESQL, RESTORE
+from tests.apiserver.support.kinds import BACKUP, POSTGRESQL, POSTGRESQL_EXAMPLE, RESTORE
 from tests.convergence import database
 from tests.convergence.backup_runs import KEYS, RIGHT, WRONG, keys
 from tests.convergence.scenario import FIRST, NAME, WORD, Act, Scenario, delete, edit, secret
 
 DATABASE, CLONE, SOURCE = "db", "clone", "nightly"
 """The database, the one that is restored, and the Backup that it is restored from."""
-_DATABASE, _BACKUP, _RESTORE = (KINDS_BY_NAME[kind.id] for kind in (POSTGRESQL, BACKUP, RESTORE))
+_DATABASE, _OTHER_DATABASE, _BACKUP, _RESTORE = (
+    KINDS_BY_NAME[kind.id] for kind in (POSTGRESQL, POSTGRESQL_EXAMPLE, BACKUP, RESTORE)
+)
 STORE: Json = {
     "endpointURL": "https://store.invalid:7070",
     "credentialsSecretRef": {"name": KEYS},
@@ -52,18 +56,14 @@ def _of_backups() -> Iterator[Scenario]:
     yield scenario("scheduled run", _scheduled_run)
     yield scenario("job deleted", _delete_job)
     yield scenario("children deleted", _delete_some_children)
+    yield scenario("children edited, and no schedule any more", _edit_children_and_schedule)
     yield scenario("deleted", delete)
     # The one server of the databases archives for ever; without its database, a Backup need not wait for it.
     yield scenario("deleted with its backups", _delete_with_database, deletionPolicy="Delete")
 
 
 def _of_restores() -> Iterator[Scenario]:
-    def create(cluster: Cluster, ref: Ref) -> None:
-        cluster.create(_RESTORE, ref.namespace, ref.name, _of_backup(ref.namespace))
-
-    def create_of_store(cluster: Cluster, ref: Ref) -> None:
-        cluster.create(_RESTORE, ref.namespace, ref.name, _of_store(ref.namespace))
-
+    create = _create_restore(_of_backup)
     clone = (_DATABASE.type, CLONE)
     beside = (clone, (_DATABASE.type, DATABASE), (_BACKUP.type, SOURCE))
     for what, act, creates in (("created", create, True), ("deleted", delete, False)):
@@ -78,17 +78,19 @@ def _of_restores() -> Iterator[Scenario]:
             beside=beside,
             once=True,
         )
-    yield Scenario(
-        name="Restore of a store",
-        kind=_RESTORE,
-        act=create_of_store,
-        spec=_of_store,
-        before=_with_keys(RIGHT),
-        creates=True,
-        password=FIRST,
-        beside=(clone,),
-        once=True,
-    )
+    for what, kind in (("a store", _DATABASE), ("a store, in the other group", _OTHER_DATABASE)):
+        spec = partial(_of_store, group=kind.type.group)
+        yield Scenario(
+            name=f"Restore of {what}",
+            kind=_RESTORE,
+            act=_create_restore(spec),
+            spec=spec,
+            before=_with_keys(RIGHT),
+            creates=True,
+            password=FIRST,
+            beside=((kind.type, CLONE),),
+            once=True,
+        )
 
 
 def _backup(namespace: str) -> Json:
@@ -108,12 +110,19 @@ def _of_backup(namespace: str) -> Json:
     }
 
 
-def _of_store(namespace: str) -> Json:
+def _create_restore(spec: Callable[[str], Json]) -> Act:
+    def create(cluster: Cluster, ref: Ref) -> None:
+        cluster.create(_RESTORE, ref.namespace, ref.name, spec(ref.namespace))
+
+    return create
+
+
+def _of_store(namespace: str, *, group: str) -> Json:
     """The data of the one server that all have."""
     target = f"s3://bucket/prefix/{namespace}/{DATABASE}/{database.identifier()}"
     return {
         "source": {**STORE, "targetURL": target},
-        "databaseRef": {"name": CLONE},
+        "databaseRef": {"name": CLONE, "group": group},
         "postgresql": {"defaultUser": namespace, "passwordSecretRef": {"name": WORD}},
     }
 
@@ -169,6 +178,12 @@ def _delete_job(cluster: Cluster, ref: Ref) -> None:
     """As a time to live would, or a user who tidies up."""
     job = path(Ref(JOB, ref.namespace, f"{ref.name}-now-1"))
     cluster.api.request("DELETE", job, query={"propagationPolicy": "Background"}).accepted()
+
+
+def _edit_children_and_schedule(cluster: Cluster, ref: Ref) -> None:
+    for type, name in ((JOB, f"{ref.name}-now-1"), (CRON_JOB, ref.name)):
+        cluster.merge(Ref(type, ref.namespace, name), {"metadata": {"labels": {NAME_LABEL: "edited"}}})
+    cluster.merge(ref, {"spec": {"schedule": None}})
 
 
 def _delete_with_database(cluster: Cluster, ref: Ref) -> None:
