@@ -37,6 +37,8 @@ def run(action: Callable[[Command], int], command: Command) -> int:
         _complain(f"error: {error}")
         return 1
     except KeyboardInterrupt as interrupt:
+        if not isinstance(interrupt, Ended) and sys.stderr.isatty():
+            sys.stderr.write("\n")  # The terminal has shown ^C where it stood.
         _complain(
             f"interrupted: what was finished is kept; run the same command again ({command.again}) to go on"
         )

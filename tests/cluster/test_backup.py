@@ -389,11 +389,27 @@ def wrong_key(environment: Environment, store: Store) -> None:
     until(environment, BACKUP, DENIED, lambda status: condition(status, "Ready") == ("True", "Succeeded"))
     stored = store.folder / "tests" / "default" / DENIED
     assert list(stored.rglob("backup.info"))
+    pod = environment.get("pod", f"{DENIED}-0")["metadata"]["uid"]
     environment.kubectl("delete", BACKUP, DENIED, "--wait=false")
+    within(60, lambda: _ends(_metadata(environment, f"{DENIED}-0", pod)))
+    began = time.monotonic()
+    within(60, lambda: not _metadata(environment, f"{DENIED}-0", pod))
+    assert time.monotonic() - began < 20, "the server waited for a store that it could not reach"
     within(SECONDS, lambda: environment.kubectl("get", BACKUP, DENIED, "--ignore-not-found") == "")
     assert [path for path in stored.rglob("*") if path.is_file()] == []
     assert environment.psql(DENIED, "show archive_mode") == "off"
     assert environment.psql(DENIED, "select count(*) from waiting") == "200000"
+
+
+def _metadata(environment: Environment, pod: str, uid: str) -> dict[str, Any]:
+    """Of that very Pod; empty once it is gone."""
+    text = environment.kubectl("get", "pod", pod, "--ignore-not-found", "-o", "json")
+    found: dict[str, Any] = json.loads(text)["metadata"] if text else {}
+    return found if found.get("uid") == uid else {}
+
+
+def _ends(metadata: dict[str, Any]) -> bool:
+    return not metadata or "deletionTimestamp" in metadata
 
 
 def test_a_database_without_a_backup_has_nothing_of_it(environment: Environment, saved: Store) -> None:

@@ -261,6 +261,27 @@ def test_a_store_that_rejects_the_keys_keeps_it_until_they_are_right() -> None:
     assert made(world) == [*tried, f"nightly-delete-{len(tried)}"]
 
 
+def test_a_paused_database_archives_on_and_is_waited_for() -> None:
+    world = World()
+    begun(world, deletionPolicy="Delete")
+    pass_time(world)
+    world.api.edit(DB, {"spec": {"paused": True}})
+    pass_time(world)
+    world.api.remove(NIGHTLY)
+    pass_time(world)
+    found = status(world, NIGHTLY)
+    said = find_condition(found, "Ready")["message"]
+    assert said.startswith(
+        "Postgresql db stops archiving first, which takes a restart of its server, and that waits "
+        "(its condition Paused); see its conditions"
+    )
+    assert find_condition(found, "Archiving")["status"] == "True"
+    assert made(world) == ["nightly-now-1"]
+    world.api.edit(DB, {"spec": {"paused": False}})
+    pass_time(world)
+    assert NIGHTLY not in world.api.objects
+
+
 def test_one_that_is_to_keep_what_is_stored_after_all_goes_at_once() -> None:
     world = World()
     runs = deleted(world)

@@ -12,6 +12,7 @@ from kindling.kinds.postgresql import archiver, parameters, updates
 from kindling.kube.resources import (
     CONFIG_MAP,
     NETWORK_POLICY,
+    POD,
     SECRET,
     SERVICE,
     STATEFUL_SET,
@@ -105,6 +106,31 @@ def test_without_a_backups_secret_there_is_nothing_of_it(watched: dict[Ref, Obje
     plain = KIND.desired(postgresql(), observed(running()))
     assert KIND.desired(postgresql(), replace(observed(running()), watched=watched)) == plain
     assert "archive" not in repr(plain)
+
+
+def with_archiver(policy: Object) -> Observed:
+    """A server that still has its archiver, and no Secret of a Backup any more."""
+    known = running()
+    pod, at = Ref(POD, "ns", "db-0"), Ref(NETWORK_POLICY, "ns", "db")
+    statuses = [{"name": "postgres"}, {"name": archiver.NAME}]
+    known[pod] = {**known[pod], "status": {**known[pod]["status"], "containerStatuses": statuses}}
+    known[at] = {"metadata": {"namespace": "ns", "name": "db"}, **policy}
+    return observed(known)
+
+
+def test_the_network_is_open_until_the_archiver_is_gone() -> None:
+    """A server that stops uploads the last of its log."""
+    was = child(NETWORK_POLICY, ARCHIVED).body["spec"]
+    closed = child(NETWORK_POLICY, observed(running())).body["spec"]
+    stopping = with_archiver({"spec": was})
+    assert child(NETWORK_POLICY, stopping).body["spec"] == was
+    (alone,) = child(STATEFUL_SET, stopping).body["spec"]["template"]["spec"]["containers"]
+    assert alone["name"] == "postgres"
+    gone = observed({**running(), Ref(NETWORK_POLICY, "ns", "db"): {"metadata": {}, "spec": was}})
+    assert child(NETWORK_POLICY, gone).body["spec"] == closed
+    others: list[Object] = [{}, {"spec": {}}, {"spec": closed}, {"spec": {**was, "egress": []}}]
+    for other in others:
+        assert child(NETWORK_POLICY, with_archiver(other)).body["spec"] == closed
 
 
 def test_another_image_has_no_archiver() -> None:

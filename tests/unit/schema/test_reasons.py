@@ -18,7 +18,8 @@ CONSTANTS = {
 OF_OTHERS = {
     ("engine/events.py", "RestartPending"): "the type of a condition",
     ("engine/plan_for.py", "Paused"): "the type of a condition",
-    ("kinds/backup/deletion.py", "Archiving"): "the type of a condition",
+    ("kinds/backup/deletion.py", "Paused"): "the type of a condition",
+    ("kinds/backup/deletion.py", "RestartPending"): "the type of a condition",
     ("kinds/backup/metrics.py", "Archiving"): "the type of a condition",
     ("kinds/backup/results.py", "Running"): "the phase of a run",
     ("kinds/backup/results.py", "Succeeded"): "the phase of a run",

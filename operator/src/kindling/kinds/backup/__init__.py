@@ -111,8 +111,9 @@ class Backup(Kind):
 
     def finish(self, cr: Object, observed: Observed) -> Finish:
         found = situation.read(self.type, cr, observed)
-        children = [] if deletion.is_done(cr) else self.desired(cr, observed)
-        return deletion.finish(cr, observed, found, children)
+        done = deletion.is_done(cr)
+        children = [] if done else self.desired(cr, observed)
+        return Finish(done=done, children=children, report=status.report_deleted(cr, observed, found))
 
     def status(self, cr: Object, observed: Observed, sync: SyncResult) -> StatusReport:
         return status.report(cr, observed, sync, situation.read(self.type, cr, observed))

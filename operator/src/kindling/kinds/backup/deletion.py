@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from kindling.kinds import reasons
 from kindling.kinds.backup import results
-from kindling.kinds.backup.archive import Facts
-from kindling.kinds.backup.results import FAILED, RUNNING, SUCCEEDED
+from kindling.kinds.backup.results import SUCCEEDED
 from kindling.kinds.backup.runs import DELETE
 from kindling.kinds.backup.situation import Situation
-from kindling.kinds.base import Child, Finish, Observed, Problem, RequeueAfter, StatusReport
-from kindling.kinds.conditions import condition, find_condition, standard_conditions
+from kindling.kinds.base import Observed, Problem
+from kindling.kinds.conditions import find_condition
 from kindling.kube.resources import Object
 
 FINALIZER = "kindling.dev/stored-backups"
 HIBERNATED = "hibernated"
 EVERY_SECONDS = 5.0
+WAITS = ("Paused", "RestartPending")
+"""Conditions of a Postgresql whose server is not restarted now."""
 KEEP = "To keep what is stored and let this Backup go, set spec.deletionPolicy to Retain."
 
 
@@ -37,7 +38,7 @@ def is_due(cr: Object) -> bool:
 
 def is_done(cr: Object) -> bool:
     """Whether the run that deletes has succeeded, or there is nothing for it."""
-    return not is_due(cr) or any(run["action"] == DELETE and run["phase"] == SUCCEEDED for run in _runs(cr))
+    return not is_due(cr) or any(run["action"] == DELETE and run["phase"] == SUCCEEDED for run in runs(cr))
 
 
 def problem(cr: Object, observed: Observed, situation: Situation) -> Problem | None:
@@ -47,12 +48,12 @@ def problem(cr: Object, observed: Observed, situation: Situation) -> Problem | N
             reason=reasons.RECONCILING, message="Which data was backed up is not known.", transient=True
         )
     name = situation.spec.database
-    if situation.database is not None and not _stopped_archiving(situation.database, situation.facts):
+    if archives(situation):
         return Problem(
             reason=reasons.DELETING_BACKUPS,
-            message=f"Postgresql {name} stops archiving first, which takes a restart of its server; see its "
-            f"conditions (`kubectl describe postgresqls.{situation.spec.database_type.group} {name} -n "
-            f"{situation.namespace}`) if that does not come. {KEEP}",
+            message=f"Postgresql {name} stops archiving first, which takes a restart of its server"
+            f"{_why_not_yet(situation)}; see its conditions (`kubectl describe "
+            f"postgresqls.{situation.spec.database_type.group} {name} -n {situation.namespace}`). {KEEP}",
             transient=True,
         )
     for job, found in sorted(results.jobs(cr, observed).items()):
@@ -66,63 +67,24 @@ def problem(cr: Object, observed: Observed, situation: Situation) -> Problem | N
     return None
 
 
-def _stopped_archiving(database: Object, facts: Facts | None) -> bool:
-    """By the server's own word. One that is hibernated begins without the archiver."""
-    if facts is not None:
-        return facts.mode == "off"
-    return (database.get("status") or {}).get("pgPhase") == HIBERNATED
+def archives(situation: Situation) -> bool:
+    """By the server's own word; until it has one, what has a server archives. One that is hibernated begins
+    without the archiver.
+    """
+    if situation.database is None:
+        return False
+    if situation.facts is not None:
+        return situation.facts.mode != "off"
+    return (situation.database.get("status") or {}).get("pgPhase") != HIBERNATED
 
 
-def finish(cr: Object, observed: Observed, situation: Situation, children: list[Child]) -> Finish:
-    """`children` are those of a Backup that stays, in the form that they have while it is deleted."""
-    return Finish(
-        done=is_done(cr),
-        children=children,
-        report=_report(cr, problem(cr, observed, situation), situation),
-    )
+def _why_not_yet(situation: Situation) -> str:
+    status = (situation.database or {}).get("status") or {}
+    waits = [type for type in WAITS if find_condition(status, type).get("status") == "True"]
+    return f", and that waits (its condition {waits[0]})" if waits else ""
 
 
-def _report(cr: Object, problem: Problem | None, situation: Situation) -> StatusReport:
-    known, generation = cr.get("status") or {}, int(cr["metadata"].get("generation", 0))
-    newest = next((run for run in _runs(cr) if run["action"] == DELETE), None)
-    if newest is not None and newest["phase"] == FAILED:
-        said = newest.get("message") or "See the log of its Pod."
-        problem = Problem(
-            reason=newest.get("reason") or reasons.RUN_FAILED,
-            message=f"What is stored could not be deleted: {said} It is repeated by itself. {KEEP}",
-        )
-    elif newest is not None and newest["phase"] == RUNNING:
-        log = f"`kubectl logs job/{newest['name']} -n {situation.namespace}`"
-        message = f"What is stored is being deleted ({log}); wait."
-        problem = Problem(reason=reasons.DELETING_BACKUPS, message=message, transient=True)
-    problem = problem or Problem(
-        reason=reasons.DELETING_BACKUPS, message="What is stored is about to be deleted.", transient=True
-    )
-    conditions = standard_conditions(
-        ready=False,
-        available=known.get("lastSuccessfulBackupTime") is not None and newest is None,
-        broken=not problem.transient,
-        reason=problem.reason,
-        message=problem.message,
-        serving="There is a backup to restore.",
-        generation=generation,
-    )
-    for type in ("Archiving", "Verified"):
-        before = find_condition(known, type)
-        truth = {"True": True, "False": False}.get(str(before.get("status")))
-        reason, message = (
-            (before["reason"], before["message"]) if before else (problem.reason, problem.message)
-        )
-        if type == "Archiving":
-            truth, reason = False, reasons.DELETING_BACKUPS
-            message = "This Backup is deleted: its database archives no longer, or is about to stop."
-        conditions.append(condition(type, truth, reason=reason, message=message, generation=generation))
-    return StatusReport(
-        status={"observedGeneration": generation, "conditions": conditions},
-        result=RequeueAfter(EVERY_SECONDS),
-    )
-
-
-def _runs(cr: Object) -> list[Object]:
+def runs(cr: Object) -> list[Object]:
+    """The entries of status.runs, the newest first."""
     found: list[Object] = (cr.get("status") or {}).get("runs") or []
     return found

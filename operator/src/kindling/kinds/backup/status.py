@@ -9,10 +9,10 @@ from datetime import timedelta
 from typing import Any
 
 from kindling.kinds import pods, reasons
-from kindling.kinds.backup import archive, decisions, results
+from kindling.kinds.backup import archive, decisions, deletion, results
 from kindling.kinds.backup import spec as specs
 from kindling.kinds.backup.results import FAILED, RUNNING
-from kindling.kinds.backup.runs import BACKUP, PREPARE, VERIFY
+from kindling.kinds.backup.runs import BACKUP, DELETE, PREPARE, VERIFY
 from kindling.kinds.backup.situation import Situation
 from kindling.kinds.base import Observed, Problem, RequeueAfter, Result, StatusReport, SyncResult, Terminal
 from kindling.kinds.conditions import condition, find_condition, rfc3339, standard_conditions
@@ -57,6 +57,41 @@ def report(cr: Object, observed: Observed, sync: SyncResult, situation: Situatio
     if coming is not None:
         status["nextScheduledTime"] = coming
     return StatusReport(status=status, result=_result(cr, observed, situation, sync))
+
+
+def report_deleted(cr: Object, observed: Observed, situation: Situation) -> StatusReport:
+    """Of one that stays until what it stored is deleted."""
+    known, generation = cr.get("status") or {}, int(cr["metadata"].get("generation", 0))
+    newest = next((run for run in deletion.runs(cr) if run["action"] == DELETE), None)
+    problem = deletion.problem(cr, observed, situation)
+    if newest is not None and newest["phase"] == FAILED:
+        said = newest.get("message") or "See the log of its Pod."
+        problem = Problem(
+            reason=newest.get("reason") or reasons.RUN_FAILED,
+            message=f"What is stored could not be deleted: {said} It is repeated by itself. {deletion.KEEP}",
+        )
+    elif newest is not None or problem is None:
+        message = "What is stored is being deleted; wait."
+        problem = Problem(reason=reasons.DELETING_BACKUPS, message=message, transient=True)
+    conditions = standard_conditions(
+        ready=False,
+        available=known.get("lastSuccessfulBackupTime") is not None and newest is None,
+        broken=not problem.transient,
+        reason=problem.reason,
+        message=problem.message,
+        serving="There is a backup to restore.",
+        generation=generation,
+    )
+    archiving, verified = _archiving(known, observed, situation), _verified(known, observed, situation)
+    if not deletion.archives(situation):
+        message = "This Backup is deleted: its database archives no longer."
+        archiving = _Judgement(truth=False, reason=reasons.DELETING_BACKUPS, message=message)
+    for type, judged in (("Archiving", archiving), ("Verified", verified)):
+        conditions.append(
+            condition(type, judged.truth, reason=judged.reason, message=judged.message, generation=generation)
+        )
+    status = {"observedGeneration": generation, "conditions": conditions}
+    return StatusReport(status=status, result=RequeueAfter(deletion.EVERY_SECONDS))
 
 
 def _window(known: Object, situation: Situation) -> Object:

@@ -188,7 +188,7 @@ class Postgresql(Kind):
             served=login.served(cr, observed).get("fingerprint"),
             known=secrets.trusted(cr, observed),
         )
-        archives = archiver.find(cr, observed)
+        archives, admitted = archiver.find(cr, observed), archiver.to_admit(cr, observed)
         address = service.build(self.type, cr)
         network = policy(
             self.type,
@@ -211,7 +211,7 @@ class Postgresql(Kind):
                 tls_required=tls.is_required(cr),
             ),
             address if archives is None else archiver.service(address),
-            network if archives is None else archiver.network(network, archives),
+            network if admitted is None else archiver.network(network, admitted),
             replace(self._workload(cr, observed, wanted), frozen=frozen),
         ]
 

@@ -13,8 +13,9 @@ from kindling.kinds import pod_security
 from kindling.kinds.base import Child, Observed
 from kindling.kinds.metadata import INSTANCE_LABEL, KIND_LABEL
 from kindling.kinds.postgresql.initdb import MOUNT
+from kindling.kinds.postgresql.spec import pod_name
 from kindling.kinds.postgresql.started import SOCKETS
-from kindling.kube.resources import SECRET, Object, Ref
+from kindling.kube.resources import NETWORK_POLICY, POD, SECRET, Object, Ref
 
 BACKUP = "backup.database.technotuesday.io"
 """The kind whose resources make the Secret."""
@@ -67,6 +68,34 @@ def find(cr: Object, observed: Observed) -> Archiver | None:
     if not port.isdecimal() or not 0 < int(port) < 65536 or (cr.get("spec") or {}).get("image"):
         return None  # another image need not have pgBackRest
     return Archiver(backup=labels[INSTANCE_LABEL], store_port=int(port))
+
+
+def to_admit(cr: Object, observed: Observed) -> Archiver | None:
+    """Whom the network is open for: also the archiver that the Pod still has, until it is gone. A server that
+    stops hands over the last of its log, and waits for half a minute if it cannot.
+    """
+    if (found := find(cr, observed)) is not None:
+        return found
+    meta = cr["metadata"]
+    pod = observed.objects.get(Ref(POD, meta["namespace"], pod_name(cr))) or {}
+    containers = (pod.get("status") or {}).get("containerStatuses") or ()
+    if not any(item.get("name") == NAME for item in containers):
+        return None
+    policy = observed.objects.get(Ref(NETWORK_POLICY, meta["namespace"], meta["name"])) or {}
+    return _admitted(policy.get("spec") or {})
+
+
+def _admitted(spec: Object) -> Archiver | None:
+    """What `network` has put into a NetworkPolicy; None for another one."""
+    try:
+        *_, runs = spec["ingress"]
+        _, store = spec["egress"]
+        labels = runs["from"][0]["podSelector"]["matchLabels"]
+        if labels[KIND_LABEL] != BACKUP:
+            return None
+        return Archiver(backup=str(labels[INSTANCE_LABEL]), store_port=int(store["ports"][0]["port"]))
+    except (LookupError, TypeError, ValueError):
+        return None
 
 
 def parameters(archiver: Archiver | None) -> dict[str, str]:
