@@ -357,11 +357,17 @@ def test_archiving_is_judged_by_the_servers_own_state(facts: Object, expected: t
 
 
 @pytest.mark.parametrize(
-    ("archived", "said"),
-    [("00:09:30", "1m"), ("00:08:59", "2m"), ("00:10:00", "1m")],
+    ("archived", "waiting", "said"),
+    [
+        ("00:09:30", 1, "1m"),
+        ("00:08:59", 1, "2m"),
+        ("00:10:00", 1, "1m"),
+        ("00:05:00", 1, "5m"),
+        ("00:05:00", 0, "1m"),  # nothing was written since
+    ],
 )
-def test_the_window_is_said_in_whole_minutes(archived: str, said: str) -> None:
-    seen = observed(archived_until=f"2026-01-01T{archived}+00:00")
+def test_the_window_is_said_in_whole_minutes(archived: str, waiting: int, said: str) -> None:
+    seen = observed(archived_until=f"2026-01-01T{archived}+00:00", waiting=waiting)
     status = KIND.status(proven(), seen, SETTLED).status
     assert status["dataLossWindow"] == said
     assert status["latestRestorableTime"] <= f"2026-01-01T{archived}Z"

@@ -38,6 +38,9 @@ MOST = 2**63 - 1
 BEHIND_SECONDS = 75.0
 """How old the newest moment in the archive may be before that is said; a minute is usual."""
 
+ENDS_SECONDS = 60.0
+"""After which a change is in the archive if no segment waits: `archiver.TIMEOUT_SECONDS`, and the upload."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ArchiveRequest:
@@ -68,9 +71,13 @@ class Facts:
 
     @property
     def behind_seconds(self) -> float | None:
+        """How much of the newest changes is not in the archive. A server that nothing is written to archives
+        nothing: PostgreSQL ends a segment after `archive_timeout` only if a change is in it.
+        """
         if self.archived_until is None:
             return None
-        return max(0.0, (self.now - self.archived_until).total_seconds())
+        since = max(0.0, (self.now - self.archived_until).total_seconds())
+        return since if self.waiting else min(since, ENDS_SECONDS)
 
     @property
     def is_behind(self) -> bool:
