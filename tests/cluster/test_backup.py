@@ -367,8 +367,7 @@ def wrong_key(environment: Environment, store: Store) -> None:
     status = environment.get(BACKUP, DENIED)["status"]
     assert condition(status, "Archiving") == ("True", "Archiving")
     assert [run["action"] for run in status["runs"]] == ["prepare"]
-    # A change is in the archive after a minute, by itself: so the window of a server that nothing is written to
-    # need not grow.
+    # A change is in the archive after a minute, by itself: so the window of an idle server need not grow.
     before = int(server(environment, DENIED, "default", ARCHIVED))
     environment.psql(DENIED, "create table late as select 1 as id")
     within(75, lambda: int(server(environment, DENIED, "default", ARCHIVED)) > before)
