@@ -53,6 +53,8 @@ def test_the_rights_of_a_kind_cover_its_children_and_watches(kind: str) -> None:
         wanted = {(type.group, type.plural) for type in (*served.children, *served.watches)}
         if served.__class__.warnings is not Kind.warnings:  # the Events of a Pod in trouble
             wanted.add((EVENT.group, EVENT.plural))
+        if served.finalizer:  # which is written into the resource itself
+            wanted.add((served.type.group, served.type.plural))
         granted = {(rule.group, *rule.resources) for rule in rbac.NEEDS[kind]}
         assert granted == wanted
         made = {(type.group, type.plural) for type in served.children if type != POD}

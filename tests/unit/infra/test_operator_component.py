@@ -301,7 +301,9 @@ RESTORED = ("database.technotuesday.io", "database.db.example.com")
 
 
 def test_only_children_and_events_can_be_written() -> None:
-    """No Pods, nodes, roles; of the resources themselves the status, and a Restore creates a Postgresql."""
+    """No Pods, nodes, roles; of the resources themselves the status, and of a Backup its finalizer; a Restore
+    creates a Postgresql.
+    """
     writable = {
         (rule.group, resource)
         for rule in rbac.cluster_rules()
@@ -311,6 +313,7 @@ def test_only_children_and_events_can_be_written() -> None:
     }
     assert writable == {
         ("apps", "deployments"),
+        ("database.technotuesday.io", "backups"),
         ("apps", "statefulsets"),
         ("", "services"),
         ("", "secrets"),
