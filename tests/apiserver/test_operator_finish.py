@@ -46,6 +46,10 @@ def test_it_is_gone_after_its_last_run(running_cluster: Cluster, replica: Replic
     assert found["status"]["attempts"]["delete"]["result"] == "Started"
     # Whatever ends it without a result has not deleted anything.
     running_cluster.wait_ready_reason(made, "RunFailed")
+    status = (running_cluster.get(made) or {})["status"]
+    attempt, run = status["attempts"]["delete"], status["runs"][0]
+    assert (attempt["number"], attempt["request"], attempt["result"]) == (1, "delete", "Failed")
+    assert (run["name"], run["action"], run["phase"]) == (job.name, "delete", "Failed")
     running_cluster.merge(made, {"spec": {"deletionPolicy": "Retain"}})
     wait_until(lambda: running_cluster.get(made) is None, seconds=SECONDS, what=replica.process.log)
     assert len(running_cluster.list(POD, namespace, selector={"kindling.dev/run": "delete"})) <= 1

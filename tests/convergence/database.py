@@ -16,7 +16,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -108,10 +108,8 @@ def _files() -> Iterator[Files]:
         yield files
 
 
-@contextmanager
-def _running(files: Files) -> Iterator[None]:
-    with files.running(*ARCHIVING, *files.words(tls.SETTINGS[1::2])):
-        yield
+def _running(files: Files) -> AbstractContextManager[None]:
+    return files.running(*ARCHIVING, *files.words(tls.SETTINGS[1::2]))
 
 
 _RUNNING: list[Databases] = []

@@ -3,108 +3,43 @@
 from __future__ import annotations
 
 import base64
-from datetime import UTC, timedelta
 from typing import Any
 
 import pytest
-from kindling.kinds.backup.archive import ArchiveRequest
-from kindling.kinds.backup.runs import RUN_LABEL
 from kindling.kinds.base import ExternalResult
 from kindling.kinds.conditions import find_condition
 from kindling.kinds.metadata import MADE_BY
-from kindling.kube.errors import Rejected
 from kindling.kube.resources import (
     CONFIG_MAP,
     JOB,
-    POD,
     SECRET,
     STATEFUL_SET,
     VOLUME_CLAIM,
     Object,
     Ref,
-    ref_of,
 )
 
+from tests.model.backup_world import (
+    BEFORE,
+    CLAIM,
+    CLONE,
+    DATABASE,
+    DB,
+    FAULTS,
+    KIND,
+    NIGHTLY,
+    RESTORE,
+    Runs,
+    begun,
+    made,
+    pass_time,
+    ready,
+    secret,
+    status,
+)
 from tests.model.faults import Fault
-from tests.model.world import KINDS_BY_NAME, World, resource
+from tests.model.world import World, resource
 from tests.unit.operator import backups
-
-KIND = KINDS_BY_NAME["backup.database.technotuesday.io"]
-RESTORE = KINDS_BY_NAME["restore.database.technotuesday.io"]
-DATABASE = KINDS_BY_NAME["postgresql.database.technotuesday.io"]
-NIGHTLY, DB = Ref(KIND.type, "ns", "nightly"), Ref(DATABASE.type, "ns", "db")
-CLONE, CLAIM = Ref(DATABASE.type, "ns", "clone"), Ref(VOLUME_CLAIM, "ns", "clone-data")
-BEFORE = Ref(RESTORE.type, "ns", "before")
-FAULTS = pytest.mark.parametrize("fault", [Fault.CRASH_BEFORE, Fault.CRASH_AFTER, Fault.LOST, Fault.CONFLICT])
-
-
-class Runs:
-    """What becomes of the Jobs: `failing` says of an action with what reason it fails."""
-
-    def __init__(self, world: World) -> None:
-        self.failing: dict[str, str] = {}
-        self._world = world
-
-    def now(self) -> str:
-        return self._world.now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-    def __call__(self, job: Object) -> tuple[bool, str]:
-        action = job["metadata"]["labels"][RUN_LABEL]
-        program = "backup" if action == "prepare" else action
-        if reason := self.failing.get(action):
-            said = backups.result(program, ok=False, reason=reason, message="m", stoppedAt=self.now())
-            return False, said
-        return True, backups.result(program, stoppedAt=self.now(), first="2026-01-01T00:00:00Z")
-
-
-def secret(name: str, **values: str) -> Object:
-    data = {key: base64.b64encode(value.encode()).decode() for key, value in values.items()}
-    return {"metadata": {"namespace": "ns", "name": name}, "data": data}
-
-
-def begun(world: World, **spec: Any) -> Runs:
-    """A database, the store's keys, and a Backup of it."""
-
-    def answer(request: Any) -> ExternalResult:
-        if not isinstance(request, ArchiveRequest):
-            return ExternalResult(ok=True, facts={"login": True, "system_identifier": backups.IDENTIFIER})
-        workload = world.api.objects[Ref(STATEFUL_SET, "ns", request.host.partition(".")[0])]
-        on = len(workload["spec"]["template"]["spec"]["containers"]) == 2
-        return backups.says(at=world.now, mode="on" if on else "off", archived_until=world.now.isoformat())
-
-    world.answer = answer
-    runs = world.api.job_message = Runs(world)
-    world.api.put(SECRET, secret("store", **backups.CREDENTIALS))
-    world.api.put(DATABASE.type, resource(DATABASE, "db"))
-    world.api.put(KIND.type, resource(KIND, "nightly", **{**backups.SPEC, **spec}))
-    return runs
-
-
-def pass_time(world: World, *, times: int = 4, seconds: int = 20) -> None:
-    """Time goes by, in which the operator looks at what it wants to look at again."""
-    for _ in range(times):
-        world.settle()
-        later, world.later = world.later, set()
-        world.now += timedelta(seconds=seconds)
-        for key in later:
-            world.queue.add(key)
-    world.settle()
-
-
-def made(world: World) -> list[str]:
-    """The names of the Jobs that were created, each time."""
-    found = [obj for event, type, obj in world.api.events if (event, type) == ("ADDED", JOB)]
-    return [obj["metadata"]["name"] for obj in found]
-
-
-def status(world: World, ref: Ref) -> Object:
-    found: Object = world.api.objects[ref].get("status", {})
-    return found
-
-
-def ready(world: World, ref: Ref) -> tuple[str, str]:
-    found = find_condition(status(world, ref), "Ready")
-    return found["status"], found["reason"]
 
 
 def test_a_database_gets_its_archiver_by_one_restart_and_its_first_backup() -> None:
@@ -202,141 +137,6 @@ def test_the_backup_goes_and_the_database_stays() -> None:
     template = world.api.objects[Ref(STATEFUL_SET, "ns", "db")]["spec"]["template"]
     assert [each["name"] for each in template["spec"]["containers"]] == ["postgres"]
     assert ready(world, DB)[0] == "True"
-
-
-def deleted(world: World, **spec: Any) -> Runs:
-    """A Backup that has run and is then deleted, with what it stored."""
-    runs = begun(world, deletionPolicy="Delete", **spec)
-    pass_time(world)
-    assert world.api.objects[NIGHTLY]["metadata"]["finalizers"] == ["kindling.dev/stored-backups"]
-    world.api.remove(NIGHTLY)
-    return runs
-
-
-def test_what_is_stored_is_deleted_once_the_database_has_stopped_archiving() -> None:
-    world = World()
-    deleted(world, verify={})
-    files = world.api.objects[Ref(SECRET, "ns", "db-archive")]["data"]
-    pass_time(world)
-    assert made(world) == ["nightly-now-1", "nightly-verify-now-1", "nightly-delete-1"]
-    before: dict[Ref, Object] = {}
-    for _, type, obj in world.api.events:
-        if type == JOB and obj["metadata"]["name"] == "nightly-delete-1":
-            break
-        before[ref_of(type, obj)] = obj
-    assert len(before[Ref(POD, "ns", "db-0")]["spec"]["containers"]) == 1
-    assert before[Ref(SECRET, "ns", "db-archive")]["data"] == files, "it opens the store until the end"
-    assert NIGHTLY not in world.api.objects
-    assert ready(world, DB)[0] == "True"
-
-
-@FAULTS
-@pytest.mark.parametrize("far", range(0, 16, 2))
-def test_whatever_fails_it_is_deleted_by_one_run(far: int, fault: Fault) -> None:
-    world = World()
-    deleted(world)
-    world.faulty.writes.extend([*[None] * far, fault])
-    pass_time(world, times=8)
-    pass_time(world, times=8)
-    assert made(world) == ["nightly-now-1", "nightly-delete-1"]
-    assert NIGHTLY not in world.api.objects
-
-
-def test_a_store_that_rejects_the_keys_keeps_it_until_they_are_right() -> None:
-    world = World()
-    runs = deleted(world)
-    runs.failing["delete"] = "AccessDenied"
-    pass_time(world, times=6)
-    assert ready(world, NIGHTLY) == ("False", "AccessDenied")
-    message = find_condition(status(world, NIGHTLY), "Ready")["message"]
-    assert message == (
-        "What is stored could not be deleted: M. It is repeated by itself. To keep what is stored and let "
-        "this Backup go, set spec.deletionPolicy to Retain."
-    )
-    tried = made(world)
-    runs.failing.clear()
-    world.api.put(SECRET, secret("store", accessKeyId="key", secretAccessKey="right"))
-    pass_time(world, times=3, seconds=2)
-    assert NIGHTLY not in world.api.objects
-    assert made(world) == [*tried, f"nightly-delete-{len(tried)}"]
-
-
-def test_a_paused_database_archives_on_and_is_waited_for() -> None:
-    world = World()
-    begun(world, deletionPolicy="Delete")
-    pass_time(world)
-    world.api.edit(DB, {"spec": {"paused": True}})
-    pass_time(world)
-    world.api.remove(NIGHTLY)
-    pass_time(world)
-    found = status(world, NIGHTLY)
-    said = find_condition(found, "Ready")["message"]
-    assert said.startswith(
-        "Postgresql db stops archiving first, which takes a restart of its server, and that waits "
-        "(its condition Paused); see its conditions"
-    )
-    assert find_condition(found, "Archiving")["status"] == "True"
-    assert made(world) == ["nightly-now-1"]
-    world.api.edit(DB, {"spec": {"paused": False}})
-    pass_time(world)
-    assert NIGHTLY not in world.api.objects
-
-
-def test_one_that_is_to_keep_what_is_stored_after_all_goes_at_once() -> None:
-    world = World()
-    runs = deleted(world)
-    runs.failing["delete"] = "AccessDenied"
-    pass_time(world, times=6)
-    world.api.edit(NIGHTLY, {"spec": {"deletionPolicy": "Retain"}})
-    pass_time(world, times=1)
-    assert NIGHTLY not in world.api.objects
-
-
-def test_without_its_database_it_deletes_what_is_stored() -> None:
-    world = World()
-    begun(world, deletionPolicy="Delete")
-    pass_time(world)
-    world.api.remove(DB)
-    pass_time(world, times=1)
-    world.api.remove(NIGHTLY)
-    pass_time(world)
-    assert made(world)[-1] == "nightly-delete-1"
-    assert NIGHTLY not in world.api.objects
-
-
-def test_one_that_lost_against_another_deletes_nothing_of_it() -> None:
-    """The place in the store is the same."""
-    world = World()
-    begun(world)
-    pass_time(world)
-    other = Ref(KIND.type, "ns", "weekly")
-    world.api.put(KIND.type, resource(KIND, "weekly", **{**backups.SPEC, "deletionPolicy": "Delete"}))
-    pass_time(world)
-    assert ready(world, other) == ("False", "BackupConflict")
-    world.api.remove(other)
-    pass_time(world)
-    assert other not in world.api.objects
-    assert made(world) == ["nightly-now-1"]
-    assert ready(world, NIGHTLY) == ("True", "Succeeded")
-
-
-def test_in_a_namespace_that_is_deleted_it_goes_too() -> None:
-    """Nothing can be created there any more, so what is stored stays."""
-    world = World()
-    deleted(world)
-
-    def refuse() -> None:
-        raise Rejected(
-            status=403,
-            reason="Forbidden",
-            message='jobs.batch "nightly-delete-1" is forbidden: unable to create new content in namespace '
-            "ns because it is being terminated",
-        )
-
-    world.faulty.refuse_new = refuse
-    pass_time(world, times=8)
-    assert NIGHTLY not in world.api.objects
-    assert made(world) == ["nightly-now-1"]
 
 
 def restored(world: World, **spec: Any) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 
-from kindling.engine.compare import LAST_APPLIED_HASH, satisfies
+from kindling.engine.compare import LAST_APPLIED_HASH, last_applied, satisfies
 from kindling.engine.dependencies import Api
 from kindling.engine.plan import Apply
 from kindling.kube.errors import NotFound, Rejected
@@ -52,12 +52,11 @@ async def apply_child(api: Api, action: Apply) -> Object:
 
 def _is_applied(body: Object, live: Object) -> bool:
     """Whether it was the last that we wrote there, and is there still."""
-    meta = body["metadata"]
-    annotations = dict(meta.get("annotations") or {})
-    hash_ = str(annotations.pop(LAST_APPLIED_HASH, "")).partition(".")[0]
-    written = str((live["metadata"].get("annotations") or {}).get(LAST_APPLIED_HASH, "")).partition(".")[0]
-    if not hash_ or hash_ != written:
+    hash_, _ = last_applied(body)
+    if not hash_ or hash_ != last_applied(live)[0]:
         return False
+    meta = body["metadata"]
+    annotations = {name: text for name, text in meta["annotations"].items() if name != LAST_APPLIED_HASH}
     return satisfies({**body, "metadata": {**meta, "annotations": annotations}}, live)
 
 

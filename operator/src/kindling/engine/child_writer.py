@@ -79,7 +79,8 @@ class ChildWriter(ResourceWriter):
         deleted = finalizers.is_deleted(self.cr)
         wanted = self._wanted(deleted=deleted)
         check_existing = check_existing or any(child.create_only for child in wanted)
-        while check_existing and await self._fetch_missing(wanted):
+        asked: set[Ref] = set()
+        while check_existing and await self._fetch_missing(wanted, asked):
             wanted = self._wanted(deleted=deleted)  # a volume says what is to be kept of it
         return plan(
             type=self.kind.type, cr=self.cr, desired=wanted, observed=self._objects, prune=not deleted
@@ -92,12 +93,14 @@ class ChildWriter(ResourceWriter):
             return list(self.kind.finish(self.cr, observed).children)
         return self.kind.desired(self.cr, observed)
 
-    async def _fetch_missing(self, wanted: list[Child]) -> bool:
+    async def _fetch_missing(self, wanted: list[Child], asked: set[Ref]) -> bool:
         """An object that is not in the cache may exist without our label: read it before writing.
 
-        Returns whether any does.
+        Returns whether any does. Each is read once: those in `asked`, which grows, have been.
         """
-        missing = [child.ref for child in wanted if child.ref not in self._objects and child.type != SECRET]
+        refs = [child.ref for child in wanted if child.type != SECRET]
+        missing = [ref for ref in refs if ref not in self._objects and ref not in asked]
+        asked.update(missing)
         found = zip(missing, await asyncio.gather(*map(self._live, missing)), strict=True)
         existing = {ref: obj for ref, obj in found if obj is not None}
         self._objects.update(existing)

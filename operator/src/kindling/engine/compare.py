@@ -132,6 +132,13 @@ def merge_patch(*, known: Object, wanted: Object) -> Object:
     return patch
 
 
+def last_applied(obj: Object) -> tuple[str, str]:
+    """Hash and form in the mark on what we wrote last (LAST_APPLIED_HASH); empty where there is none."""
+    mark = (obj["metadata"].get("annotations") or {}).get(LAST_APPLIED_HASH)
+    hash_, _, form = str(mark or "").partition(".")
+    return hash_, form
+
+
 def fingerprint(body: Object) -> str:
     """A short hash of what would be applied; a Secret's values stay out of it, only their names go in.
 

@@ -6,7 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from kindling.engine.compare import ALL, LAST_APPLIED_HASH, field_set_hash, fingerprint, satisfies
+from kindling.engine.compare import (
+    ALL,
+    LAST_APPLIED_HASH,
+    field_set_hash,
+    fingerprint,
+    last_applied,
+    satisfies,
+)
 from kindling.kinds import reasons
 from kindling.kinds.base import Child, Problem
 from kindling.kinds.metadata import KIND_LABEL, MADE_BY, MANAGED_BY_LABEL, MANAGER, named_in
@@ -140,8 +147,7 @@ def _action(child: Child, known: Object | None) -> Action | None:
     hash_ = fingerprint(child.body)
     if known is None:
         return Apply(child.type, _with_hash(child.body, f"{hash_}.{field_set_hash(child.body)}"), new=True)
-    applied = str(known["metadata"].get("annotations", {}).get(LAST_APPLIED_HASH))
-    last, _, form = applied.partition(".")
+    last, form = last_applied(known)
     if last == hash_ and satisfies(child.body, known):
         return None
     removes_fields = form not in (ALL, field_set_hash(child.body))

@@ -39,10 +39,7 @@ class Reconciliation(ChildWriter):
             return await self._finish()
         if (patch := finalizers.due_patch(self.kind, self.cr)) is not None and not self.kind.paused(self.cr):
             await self._patch(patch)
-        await self._gather()
-        # Without the last answers, a probe that follows from one would be left out, and its time begin again.
-        self._results = self.dependencies.external_state.results(self.key)
-        await self._probe(self.kind.probes(self.cr, self._observed()))
+        await self._observe()
         known = self._says()
         is_new = not self._objects and not status_of(self.cr)
         paused = self.kind.paused(self.cr)
@@ -90,23 +87,21 @@ class Reconciliation(ChildWriter):
 
     async def _finish(self) -> Result:
         """Do what remains before a deleted resource may go, then remove its finalizer."""
-        await self._gather()
-        self._results = self.dependencies.external_state.results(self.key)
-        await self._probe(self.kind.probes(self.cr, self._observed()))
+        await self._observe()
         problem: Problem | None = None
         refusal: Rejected | None = None
         if not (paused := self.kind.paused(self.cr)):
             await self._store_decisions()
             problem, refusal = await self._converge()
         finish = self.kind.finish(self.cr, self._observed())
+        done = finish.done and not paused
         if refusal is not None and refusal.namespace_is_deleted:
             # It can never finish, and its finalizer would keep the namespace for ever.
+            done = True
             self._log(
                 logging.WARNING, f"let go unfinished, its namespace is being deleted: {refusal.message}"
             )
-            await self._patch(finalizers.release_patch(self.kind, self.cr))
-            raise ResourceDeleted
-        if finish.done and not paused:
+        if done:
             await self._patch(finalizers.release_patch(self.kind, self.cr))
             raise ResourceDeleted
         report = finish.report
@@ -116,6 +111,13 @@ class Reconciliation(ChildWriter):
         if refusal is not None:
             raise refusal
         return report.result
+
+    async def _observe(self) -> None:
+        """Gather the objects, and have the answers that the probes ask for."""
+        await self._gather()
+        # Without the last answers, a probe that follows from one would be left out, and its time begin again.
+        self._results = self.dependencies.external_state.results(self.key)
+        await self._probe(self.kind.probes(self.cr, self._observed()))
 
     async def _probe(self, probes: Mapping[str, Probe]) -> None:
         """Have the answers of all members, as far as they come soon."""

@@ -143,12 +143,7 @@ def _note_attempts(cr: Object, observed: Observed, state: dict[str, Any], situat
                     attempts[action] = {**attempt, "result": entry["phase"], "at": at}
     if attempts:
         state["attempts"] = attempts
-    ends = "deletionTimestamp" in cr["metadata"]
-    if ends:
-        may_begin = deletion.is_due(cr) and deletion.problem(cr, observed, situation) is None
-    else:
-        may_begin = situation.may_run
-    for action in ((DELETE,) if ends else (BACKUP, VERIFY)) if may_begin else ():
+    for action in _may_begin(cr, observed, situation):
         request = _wanted(state, situation, action)
         if request is None or _wait(state, situation, action, observed.now) > 0:
             continue
@@ -162,13 +157,24 @@ def _note_attempts(cr: Object, observed: Observed, state: dict[str, Any], situat
         state["attempts"] = attempts
 
 
+def _may_begin(cr: Object, observed: Observed, situation: Situation) -> tuple[str, ...]:
+    if "deletionTimestamp" not in cr["metadata"]:
+        return (BACKUP, VERIFY) if situation.may_run else ()
+    clear = deletion.is_due(cr) and deletion.problem(cr, observed, situation) is None
+    return (DELETE,) if clear else ()
+
+
+def _family(action: str) -> tuple[str, ...]:
+    """The actions of whose runs it depends whether this one is to be begun."""
+    return (BACKUP, PREPARE) if action == BACKUP else (action,)
+
+
 def _wanted(state: Mapping[str, Any], situation: Situation, action: str) -> str | None:
     """What is to be asked for beside the schedule: the first run of all, and again one that failed."""
     attempt = (state.get("attempts") or {}).get(action)
     if attempt is not None and attempt["result"] == STARTED:
         return None
-    family = (BACKUP, PREPARE) if action == BACKUP else (action,)
-    runs = [entry for entry in state.get("runs") or () if entry["action"] in family]
+    runs = [entry for entry in state.get("runs") or () if entry["action"] in _family(action)]
     if any(entry["phase"] == RUNNING for entry in runs):
         return None
     failed = bool(runs) and runs[0]["phase"] == FAILED
@@ -194,7 +200,7 @@ def _wait(state: Mapping[str, Any], situation: Situation, action: str, now: date
     A run for which the archive was behind waited for the server, which has a new key a minute after its
     Secret: how often that has failed says nothing once the archive has caught up.
     """
-    family = (BACKUP, PREPARE) if action == BACKUP else (action,)
+    family = _family(action)
     failures = 0
     reason = ""
     stopped: datetime | None = None

@@ -13,10 +13,10 @@ from kindling.kinds.backup.runs import DELETE
 from kindling.kinds.backup.situation import Situation
 from kindling.kinds.base import Observed, Problem
 from kindling.kinds.conditions import find_condition
+from kindling.kinds.postgresql.spec import HIBERNATED
 from kindling.kube.resources import Object
 
 FINALIZER = "kindling.dev/stored-backups"
-HIBERNATED = "hibernated"
 EVERY_SECONDS = 5.0
 WAITS = ("Paused", "RestartPending")
 """Conditions of a Postgresql whose server is not restarted now."""

@@ -44,10 +44,7 @@ def report(cr: Object, observed: Observed, sync: SyncResult, situation: Situatio
         serving="There is a backup to restore.",
         generation=generation,
     )
-    for type, judged in (("Archiving", archiving), ("Verified", verified)):
-        conditions.append(
-            condition(type, judged.truth, reason=judged.reason, message=judged.message, generation=generation)
-        )
+    conditions += _further(archiving, verified, generation=generation)
     status: Object = {
         "observedGeneration": generation,
         **_window(known, situation),
@@ -86,12 +83,16 @@ def report_deleted(cr: Object, observed: Observed, situation: Situation) -> Stat
     if not deletion.archives(situation):
         message = "This Backup is deleted: its database archives no longer."
         archiving = _Judgement(truth=False, reason=reasons.DELETING_BACKUPS, message=message)
-    for type, judged in (("Archiving", archiving), ("Verified", verified)):
-        conditions.append(
-            condition(type, judged.truth, reason=judged.reason, message=judged.message, generation=generation)
-        )
+    conditions += _further(archiving, verified, generation=generation)
     status = {"observedGeneration": generation, "conditions": conditions}
     return StatusReport(status=status, result=RequeueAfter(deletion.EVERY_SECONDS))
+
+
+def _further(archiving: _Judgement, verified: _Judgement, *, generation: int) -> list[Object]:
+    return [
+        condition(type, judged.truth, reason=judged.reason, message=judged.message, generation=generation)
+        for type, judged in (("Archiving", archiving), ("Verified", verified))
+    ]
 
 
 def _window(known: Object, situation: Situation) -> Object:

@@ -28,6 +28,8 @@ RESERVED = frozenset({SUPERUSER, "public", "none", "template0", "template1"})
 # The Pod's label controller-revision-hash is NAME-<10 characters>, and labels end at 63.
 NAME = re.compile(r"[a-z]([-a-z0-9]{0,50}[a-z0-9])?")
 PAUSED, MODE, PLAN = "spec.paused", "spec.mode", "Plan"
+HIBERNATED = "hibernated"
+"""The phase in the status of one whose server is stopped as the spec says."""
 DEFAULT_CPU = "50m"
 DEFAULT_MEMORY = "128Mi"
 DEFAULT_MEMORY_LIMIT = "512Mi"

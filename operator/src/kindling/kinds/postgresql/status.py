@@ -38,7 +38,7 @@ from kindling.kinds.postgresql import (
     volume,
 )
 from kindling.kinds.postgresql.pending import Pending
-from kindling.kinds.postgresql.spec import pod_name
+from kindling.kinds.postgresql.spec import HIBERNATED, pod_name
 from kindling.kube.resources import SECRET, Object, Ref, ResourceType
 
 LOGIN_GRACE_SECONDS = 30.0
@@ -167,7 +167,7 @@ def _phase(state: _State) -> str:
     if state.available:
         return "up"
     if state.stopped:
-        return "hibernated"
+        return HIBERNATED
     return "Failed" if state.broken else "pending"
 
 

@@ -1,0 +1,95 @@
+"""A database with a Backup in memory, whose runs end as the test says; time passes by hand."""
+
+from __future__ import annotations
+
+import base64
+from datetime import UTC, timedelta
+from typing import Any
+
+import pytest
+from kindling.kinds.backup.archive import ArchiveRequest
+from kindling.kinds.backup.runs import RUN_LABEL
+from kindling.kinds.base import ExternalResult
+from kindling.kinds.conditions import find_condition
+from kindling.kube.resources import JOB, SECRET, STATEFUL_SET, VOLUME_CLAIM, Object, Ref
+
+from tests.model.faults import Fault
+from tests.model.world import KINDS_BY_NAME, World, resource
+from tests.unit.operator import backups
+
+KIND = KINDS_BY_NAME["backup.database.technotuesday.io"]
+RESTORE = KINDS_BY_NAME["restore.database.technotuesday.io"]
+DATABASE = KINDS_BY_NAME["postgresql.database.technotuesday.io"]
+NIGHTLY, DB = Ref(KIND.type, "ns", "nightly"), Ref(DATABASE.type, "ns", "db")
+CLONE, CLAIM = Ref(DATABASE.type, "ns", "clone"), Ref(VOLUME_CLAIM, "ns", "clone-data")
+BEFORE = Ref(RESTORE.type, "ns", "before")
+FAULTS = pytest.mark.parametrize("fault", [Fault.CRASH_BEFORE, Fault.CRASH_AFTER, Fault.LOST, Fault.CONFLICT])
+
+
+class Runs:
+    """What becomes of the Jobs: `failing` says of an action with what reason it fails."""
+
+    def __init__(self, world: World) -> None:
+        self.failing: dict[str, str] = {}
+        self._world = world
+
+    def now(self) -> str:
+        return self._world.now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def __call__(self, job: Object) -> tuple[bool, str]:
+        action = job["metadata"]["labels"][RUN_LABEL]
+        program = "backup" if action == "prepare" else action
+        if reason := self.failing.get(action):
+            said = backups.result(program, ok=False, reason=reason, message="m", stoppedAt=self.now())
+            return False, said
+        return True, backups.result(program, stoppedAt=self.now(), first="2026-01-01T00:00:00Z")
+
+
+def secret(name: str, **values: str) -> Object:
+    data = {key: base64.b64encode(value.encode()).decode() for key, value in values.items()}
+    return {"metadata": {"namespace": "ns", "name": name}, "data": data}
+
+
+def begun(world: World, **spec: Any) -> Runs:
+    """A database, the store's keys, and a Backup of it."""
+
+    def answer(request: Any) -> ExternalResult:
+        if not isinstance(request, ArchiveRequest):
+            return ExternalResult(ok=True, facts={"login": True, "system_identifier": backups.IDENTIFIER})
+        workload = world.api.objects[Ref(STATEFUL_SET, "ns", request.host.partition(".")[0])]
+        on = len(workload["spec"]["template"]["spec"]["containers"]) == 2
+        return backups.says(at=world.now, mode="on" if on else "off", archived_until=world.now.isoformat())
+
+    world.answer = answer
+    runs = world.api.job_message = Runs(world)
+    world.api.put(SECRET, secret("store", **backups.CREDENTIALS))
+    world.api.put(DATABASE.type, resource(DATABASE, "db"))
+    world.api.put(KIND.type, resource(KIND, "nightly", **{**backups.SPEC, **spec}))
+    return runs
+
+
+def pass_time(world: World, *, times: int = 4, seconds: int = 20) -> None:
+    """Time goes by, in which the operator looks at what it wants to look at again."""
+    for _ in range(times):
+        world.settle()
+        later, world.later = world.later, set()
+        world.now += timedelta(seconds=seconds)
+        for key in later:
+            world.queue.add(key)
+    world.settle()
+
+
+def made(world: World) -> list[str]:
+    """The names of the Jobs that were created, each time."""
+    found = [obj for event, type, obj in world.api.events if (event, type) == ("ADDED", JOB)]
+    return [obj["metadata"]["name"] for obj in found]
+
+
+def status(world: World, ref: Ref) -> Object:
+    found: Object = world.api.objects[ref].get("status", {})
+    return found
+
+
+def ready(world: World, ref: Ref) -> tuple[str, str]:
+    found = find_condition(status(world, ref), "Ready")
+    return found["status"], found["reason"]
