@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
+import signal
 import time
 from collections.abc import Callable
 
+import psycopg
 import pytest
 from kindling.kinds.backup import archive
 from kindling.kinds.backup.archive import ArchiveRequest, Facts
@@ -87,10 +91,46 @@ def test_what_is_archived_and_what_waits(files: Files) -> None:
         assert later.behind_seconds is not None
         assert later.behind_seconds >= held.behind_seconds + 1
         (taken / "closed").unlink()
-        done = soon(files, lambda facts: not facts.waiting)
-        assert held.archived_until is not None
-        assert done.archived_until is not None
-        assert held.archived_until < done.archived_until
+        before = held.archived_until
+        assert before is not None
+        # The server counts a segment a moment after it waits no more.
+        soon(
+            files,
+            lambda now: not now.waiting and now.archived_until is not None and now.archived_until > before,
+        )
+
+
+@pytest.mark.parametrize("crash", [False, True], ids=["started", "crashed"])
+def test_a_change_is_archived_in_time_after_each_start(files: Files, *, crash: bool) -> None:
+    """PostgreSQL by itself ends no segment before its first checkpoint is due, after `checkpoint_timeout`."""
+    command = f"{shutil.which('cp')} %p {files.root}/tmp/%f"
+    files.configure({
+        "archive_mode": "on", "archive_command": command, "archive_timeout": "1s", "checkpoint_timeout": "1h",
+    })  # fmt: skip
+    with files.running():
+        if crash:
+            assert ask(files).mode == "on"
+            _kill_a_session(files)
+        as_superuser(files, "CREATE TABLE changed AS SELECT 1 AS id")
+        soon(files, lambda facts: facts.archived_until is not None)
+
+
+def _kill_a_session(files: Files) -> None:
+    """As one that is out of memory ends: all others end with it, and the server recovers."""
+    checkpointer = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'"
+    before = as_superuser(files, checkpointer)
+    asked = login(files)
+    with psycopg.connect(
+        host=asked.host, port=asked.port, user=SUPERUSER, password=SUPERUSER_PASSWORD, dbname="template1"
+    ) as session:
+        os.kill(session.info.backend_pid, signal.SIGKILL)
+        deadline = time.monotonic() + SECONDS
+        while True:
+            with contextlib.suppress(psycopg.OperationalError):
+                if as_superuser(files, checkpointer) != before:
+                    return
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
 
 
 def test_what_is_no_answer_is_none() -> None:

@@ -1,4 +1,7 @@
-"""How far a PostgreSQL server's archive is: one login of the superuser, one question."""
+"""How far a PostgreSQL server's archive is: one login of the superuser.
+
+Where PostgreSQL would end the segment that is written to minutes late, it is woken.
+"""
 
 from __future__ import annotations
 
@@ -38,6 +41,13 @@ SELECT current_setting('archive_mode'), clock_timestamp(), pg_current_wal_lsn():
            (SELECT oldest FROM ready)
        ) END
 """
+# From PostgreSQL 15 on, the process that ends a segment after `archive_timeout` starts before recovery is
+# over, and sleeps until the next checkpoint is due, for minutes. So it is after each start, and after each
+# crash of a session. The signal to read the configuration ends that sleep.
+_AWAKE = """
+SELECT pg_reload_conf() FROM pg_stat_activity
+WHERE backend_type = 'checkpointer' AND backend_start >= pg_conf_load_time()
+"""
 _SETTINGS = "SELECT name, setting FROM pg_settings WHERE name = ANY(string_to_array(%s, ','))"
 
 
@@ -54,6 +64,8 @@ def ask(address: Address, request: ArchiveRequest) -> ExternalResult:
         ) as connection:
             ((mode, now, lsn, timeline, waiting, until),) = fetch(connection, _STATE)
             settings = dict(fetch(connection, _SETTINGS, ",".join(SETTINGS)))
+            if mode != "off":
+                fetch(connection, _AWAKE)
     except UnsafeAuthentication:
         return _failed(request, "it requested another authentication than SCRAM-SHA-256")
     except UntrustedCertificate as error:
