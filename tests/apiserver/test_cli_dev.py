@@ -121,14 +121,15 @@ def checkout(plane: ControlPlane, tmp_path: Path) -> Checkout:
     config["contexts"].append({"name": "none", "context": {"cluster": "none", "user": "none"}})
     kubeconfig = home / "kubeconfig"
     kubeconfig.write_text(json.dumps(config))
-    # This interpreter has all that the operator needs; installing it again is not what is tested.
-    environment = home / "cache" / "python" / virtualenv.location("operator/requirements.txt").name
-    (environment / "bin").mkdir(parents=True)
+    # This interpreter has all that both need; installing it again is not what is tested.
     words = f"[{sys.executable!r}, *sys.argv[1:]]"
-    python = environment / "bin" / "python"
-    python.write_text(f"#!{sys.executable}\nimport os, sys\nos.execv({sys.executable!r}, {words})\n")
-    python.chmod(0o755)
-    (environment / "complete").touch()
+    for lock in (virtualenv.REQUIREMENTS, "operator/requirements.txt"):
+        environment = home / "cache" / "python" / virtualenv.location(lock).name
+        (environment / "bin").mkdir(parents=True)
+        python = environment / "bin" / "python"
+        python.write_text(f"#!{sys.executable}\nimport os, sys\nos.execv({sys.executable!r}, {words})\n")
+        python.chmod(0o755)
+        (environment / "complete").touch()
     return Checkout(folder, home, kubeconfig)
 
 

@@ -7,6 +7,7 @@ import csv
 import email
 import hashlib
 import io
+import itertools
 import json
 import os
 import subprocess
@@ -61,9 +62,13 @@ def installed(made: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory) 
     return folder / "site"
 
 
+NUMBERS = itertools.count(1)
+
+
 def check(installed: Path, folder: Path, text: str = "", *options: str) -> str:
     """What `mypy --strict` says of a program that imports the package, or of the package."""
-    program = folder / "program.py"
+    # mypy takes a file of the same name, size and second for the one that it knows.
+    program = folder / f"program_{next(NUMBERS)}.py"
     program.write_text(text)
     words = [*options, str(program)] if text else ["-p", wheel.PACKAGE]
     cache = f"--cache-dir={installed.parent / 'cache'}"
