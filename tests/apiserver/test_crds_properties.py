@@ -16,7 +16,7 @@ from tests.apiserver.support.apiclient import Api, Json
 from tests.apiserver.support.kinds import KINDS, POSTGRESQL, Kind
 from tests.unit.schema.drawing import drawn_from
 
-EXAMPLES = settings(max_examples=60, database=None)
+EXAMPLES = settings(max_examples=25, database=None)
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
