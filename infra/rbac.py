@@ -104,7 +104,20 @@ NEEDS: Mapping[str, tuple[Rule, ...]] = {
         PODS,
         SAID,
     ),
-    "PulsarConsumer": (DEPLOYMENTS, NAMED_SECRETS, NAMED_CONFIG_MAPS, NETWORK_POLICIES, PODS, SAID),
+    "PulsarConsumer": (
+        Rule(
+            "keep one until its subscription is deleted",
+            "pulsar.pulsarconsumer.krvarma.com",
+            ("pulsarconsumers",),
+            ("patch",),
+        ),
+        DEPLOYMENTS,
+        NAMED_SECRETS,
+        NAMED_CONFIG_MAPS,
+        NETWORK_POLICIES,
+        PODS,
+        SAID,
+    ),
     "Restore": (
         SECRETS,
         CONFIG_MAPS,

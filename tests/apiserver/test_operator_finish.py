@@ -1,17 +1,20 @@
-"""A resource with something to finish on the real API server: a Backup that deletes what it stored."""
+"""A resource with something to finish on the real API server: a Backup that deletes what it stored, and a
+PulsarConsumer that unsubscribes.
+"""
 
 from __future__ import annotations
 
 from kindling.kinds.backup.deletion import FINALIZER
-from kindling.kube.resources import JOB, POD, SECRET, Ref
+from kindling.kinds.pulsarconsumer import deletion
+from kindling.kube.resources import DEPLOYMENT, JOB, POD, SECRET, Ref
 
 from tests.apiserver.conftest import Replica
 from tests.apiserver.support.apiclient import Json
 from tests.apiserver.support.audit import wait_until
 from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster, path
-from tests.apiserver.support.kinds import BACKUP, MINIMAL_SPECS
+from tests.apiserver.support.kinds import BACKUP, MINIMAL_SPECS, PULSAR_CONSUMER
 
-KIND = KINDS_BY_NAME[BACKUP.id]
+KIND, CONSUMER = KINDS_BY_NAME[BACKUP.id], KINDS_BY_NAME[PULSAR_CONSUMER.id]
 KEYS = {"accessKeyId": "key", "secretAccessKey": "secret"}
 DATA = {"systemIdentifier": "7000000000000000001", "defaultUser": "app", "size": "1Gi"}
 BEGUN = {
@@ -19,6 +22,7 @@ BEGUN = {
 }  # fmt: skip
 """A run that ended long ago, of a database that is gone."""
 
+UNSUBSCRIBED = {"adminURL": "http://nobody.invalid:8080", "deletionPolicy": "Unsubscribe"}
 SECONDS = 30.0
 
 
@@ -64,3 +68,39 @@ def test_it_keeps_no_namespace_that_is_deleted(running_cluster: Cluster, replica
         lambda: running_cluster.api.get(place).status == 404, seconds=SECONDS, what=replica.process.log
     )
     assert "let go unfinished, its namespace is being deleted" in replica.process.log()
+
+
+def consumed(cluster: Cluster, namespace: str) -> Ref:
+    """A PulsarConsumer that unsubscribes at a broker that nobody can ask."""
+    spec = {**MINIMAL_SPECS[PULSAR_CONSUMER.id], **UNSUBSCRIBED}
+    cluster.create(CONSUMER, namespace, "orders", spec)
+    made = Ref(CONSUMER.type, namespace, "orders")
+    workload = Ref(DEPLOYMENT, namespace, "orders-deployment")
+    wait_until(lambda: cluster.get(workload) is not None, seconds=SECONDS, what="a Deployment")
+    found = cluster.get(made) or {}
+    assert found["metadata"]["finalizers"] == [deletion.FINALIZER]
+    assert found["status"]["subscriptions"] == [{"topic": spec["topic"], "subscription": "printers"}]
+    return made
+
+
+def test_its_consumers_stop_and_it_waits_for_the_broker(running_cluster: Cluster, replica: Replica) -> None:
+    namespace = running_cluster.namespace("unsubscribe")
+    made = consumed(running_cluster, namespace)
+    running_cluster.delete(made)
+    running_cluster.wait_ready_reason(made, "AdminUnreachable")
+    workload = running_cluster.get(Ref(DEPLOYMENT, namespace, "orders-deployment")) or {}
+    assert workload["spec"]["replicas"] == 0
+    assert running_cluster.list(POD, namespace, selector={}) == []
+    assert running_cluster.ready(made)["message"].endswith(deletion.KEEP)
+    running_cluster.merge(made, {"spec": {"deletionPolicy": "Retain"}})
+    wait_until(lambda: running_cluster.get(made) is None, seconds=SECONDS, what=replica.process.log)
+
+
+def test_a_consumer_keeps_no_namespace_that_is_deleted(running_cluster: Cluster, replica: Replica) -> None:
+    namespace = running_cluster.namespace("unsubscribe-never")
+    consumed(running_cluster, namespace)
+    place = f"/api/v1/namespaces/{namespace}"
+    running_cluster.api.delete(place)
+    wait_until(
+        lambda: running_cluster.api.get(place).status == 404, seconds=SECONDS, what=replica.process.log
+    )

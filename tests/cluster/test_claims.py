@@ -257,6 +257,7 @@ def test_a_consumer_whose_broker_is_asked_what_waits(make: Make) -> None:
         "PulsarConsumer",
         serverAddress=BROKER,
         adminURL=ADMIN,
+        deletionPolicy="Unsubscribe",
         topic=f"claims-{os.urandom(3).hex()}",
         subscriptionName="claims",
         replicas=1,

@@ -21,6 +21,7 @@ KIND = "pulsarconsumers.pulsar.pulsarconsumer.krvarma.com"
 SAMPLE = "pulsarconsumer-sample-1"
 BROKER = "pulsar://pulsar.pulsar.svc:6650"
 ADMIN = "http://pulsar.pulsar.svc:8080"
+PROXY = "/api/v1/namespaces/pulsar/services/pulsar:http/proxy/admin/v2/persistent/public/default"
 LINE = re.compile(r"\(\d+,\d+,-?\d+,-?\d+\) (.*)")
 GUIDE = ROOT / "docs" / "guides" / "pulsarconsumer.md"
 
@@ -95,7 +96,7 @@ def make(environment: Environment) -> Iterator[Make]:
 
     yield _make
     for name in made:
-        environment.kubectl("delete", f"{KIND}/{name}", "--wait=false")
+        environment.kubectl("delete", f"{KIND}/{name}", "--wait=false", "--ignore-not-found")
 
 
 def edit(environment: Environment, name: str, **spec: Any) -> None:
@@ -562,20 +563,19 @@ def test_handler_that_fails_on_every_message_is_reported_until_one_is_handled(
     assert container["restartCount"] == 1
 
 
+def moving(environment: Environment, name: str) -> tuple[str, str]:
+    """Status and reason of the condition BacklogMoving."""
+    conditions = environment.get(f"{KIND}/{name}").get("status", {}).get("conditions", [])
+    return next(((c["status"], c["reason"]) for c in conditions if c["type"] == "BacklogMoving"), ("", ""))
+
+
 def test_what_waits_for_the_subscription_is_in_the_status_and_no_admin_api_leaves_ready_alone(
     environment: Environment, make: Make
 ) -> None:
     """It is asked at once where an answer may have become another one, so no minute is waited for."""
     name = make(adminURL=ADMIN)
-
-    def moving() -> tuple[str, str]:
-        conditions = environment.get(f"{KIND}/{name}")["status"]["conditions"]
-        return next(
-            ((c["status"], c["reason"]) for c in conditions if c["type"] == "BacklogMoving"), ("", "")
-        )
-
     wait_ready(environment, name)
-    within(20, lambda: moving() == ("True", "NoBacklog"))
+    within(20, lambda: moving(environment, name) == ("True", "NoBacklog"))
     edit(environment, name, replicas=0)
     wait_ready(environment, name, reason="ScaledToZero")
     # One that is on its way out takes messages still.
@@ -583,11 +583,85 @@ def test_what_waits_for_the_subscription_is_in_the_status_and_no_admin_api_leave
     edit(environment, name, adminURL=None)
     produce(environment, topic=name, count=25)
     edit(environment, name, adminURL=ADMIN)
-    within(20, lambda: moving() == ("False", "NoConsumers"))
+    within(20, lambda: moving(environment, name) == ("False", "NoConsumers"))
     said = environment.get(f"{KIND}/{name}")["status"]["backlog"]
     assert (said["messages"], said["unacknowledged"], said["consumers"]) == (25, 0, 0)
     edit(environment, name, adminURL="http://nobody.pulsar.svc:8080")
-    within(30, lambda: moving() == ("Unknown", "AdminUnreachable"))
+    within(30, lambda: moving(environment, name) == ("Unknown", "AdminUnreachable"))
     status = environment.get(f"{KIND}/{name}")["status"]
     assert "backlog" not in status
     assert [c["status"] for c in status["conditions"] if c["type"] == "Ready"] == ["True"]
+
+
+def subscriptions(environment: Environment, topic: str, *, partitioned: bool = False) -> dict[str, int]:
+    """By the broker's own word, with how many consumers each has."""
+    kind = "partitioned-stats" if partitioned else "stats"
+    found = json.loads(environment.kubectl("get", "--raw", f"{PROXY}/{topic}/{kind}"))["subscriptions"]
+    return {name: len(each["consumers"]) for name, each in found.items()}
+
+
+def test_a_deleted_one_unsubscribes_once_nobody_reads_on(environment: Environment, make: Make) -> None:
+    topic = make(adminURL=ADMIN, deletionPolicy="Unsubscribe", replicas=2)
+    wait_ready(environment, topic)
+    edit(environment, topic, subscriptionName="second")
+    within(60, lambda: subscriptions(environment, topic) == {"printers": 0, "second": 2})
+    other = make(topic=topic, subscriptionName="second")
+    wait_ready(environment, other)
+    environment.kubectl("delete", f"{KIND}/{topic}", "--wait=false")
+    wait_ready(environment, topic, reason="SubscriptionBusy")
+    assert subscriptions(environment, topic) == {"printers": 0, "second": 1}
+    assert environment.get("deployment", f"{topic}-deployment")["spec"]["replicas"] == 0
+    environment.kubectl("delete", f"{KIND}/{other}")
+    environment.kubectl("wait", "--for=delete", f"{KIND}/{topic}", "--timeout=60s")
+    assert subscriptions(environment, topic) == {}
+
+
+def test_of_a_topic_with_partitions_what_waits_is_known_and_the_subscription_ends(
+    environment: Environment, make: Make
+) -> None:
+    topic = f"parts-{os.urandom(3).hex()}"
+    # From a consumer's Pod: kubectl sends no type of content with what is not the API server's.
+    program = (
+        "import urllib.request as r; r.urlopen(r.Request("
+        f"'{ADMIN}/admin/v2/persistent/public/default/{topic}/partitions', data=b'3', method='PUT', "
+        "headers={'Content-Type': 'application/json'}))"
+    )
+    pod = f"deployment/{SAMPLE}-deployment"
+    environment.kubectl("exec", pod, "-c", "consumer", "--", "python3", "-c", program)
+    name = make(topic=topic, adminURL=ADMIN, deletionPolicy="Unsubscribe")
+    wait_ready(environment, name)
+    within(20, lambda: moving(environment, name) == ("True", "NoBacklog"))
+    assert subscriptions(environment, topic, partitioned=True) == {"printers": 1}
+    assert environment.get(f"{KIND}/{name}")["status"]["backlog"]["consumers"] == 1
+    environment.kubectl("delete", f"{KIND}/{name}", "--timeout=60s")
+    assert subscriptions(environment, topic, partitioned=True) == {}
+
+
+def test_what_consumers_have_and_did_not_acknowledge_is_counted(
+    environment: Environment, make: Make, put: Callable[[str], str]
+) -> None:
+    """A handler that takes a minute for each message has one of them, and the rest waits."""
+    code = put("import time\n\n\ndef handle(message): time.sleep(50)\n")
+    name = make(handler=python(code, timeoutSeconds=120), replicas=0)
+    wait_ready(environment, name, reason="ScaledToZero")
+    produce(environment, topic=name, count=5)
+    edit(environment, name, replicas=1)
+    wait_ready(environment, name, reason="Connected")
+    within(20, lambda: bool(subscriptions(environment, name)))
+    edit(environment, name, adminURL=ADMIN)
+    within(30, lambda: moving(environment, name) == ("True", "Acknowledging"))
+    said = environment.get(f"{KIND}/{name}")["status"]["backlog"]
+    stats = json.loads(environment.kubectl("get", "--raw", f"{PROXY}/{name}/stats"))
+    known = stats["subscriptions"]["printers"]
+    assert said["unacknowledged"] == known["unackedMessages"] > 0
+    assert said["messages"] == known["msgBacklog"] > 0
+
+
+def test_a_subscription_or_a_topic_that_is_gone_is_said(environment: Environment, make: Make) -> None:
+    name = make(adminURL=ADMIN, replicas=0)
+    wait_ready(environment, name, reason="ScaledToZero")
+    within(30, lambda: moving(environment, name) == ("Unknown", "TopicNotFound"))
+    other = make(topic=name, subscriptionName="others")
+    wait_ready(environment, other)
+    edit(environment, name, adminURL=f"{ADMIN}/")  # another spelling is another question, asked at once
+    within(90, lambda: moving(environment, name) == ("Unknown", "SubscriptionNotFound"))

@@ -27,7 +27,13 @@ from kindling.kube.resources import (
 
 from tests.apiserver.support.audit import Request, wait_until
 from tests.apiserver.support.cluster import ACCOUNT, KINDS_BY_NAME, NAMESPACE, Cluster, cluster, ref_to
-from tests.apiserver.support.kinds import MEMCACHED, MINIMAL_SPECS, POSTGRESQL, POSTGRESQL_EXAMPLE
+from tests.apiserver.support.kinds import (
+    MEMCACHED,
+    MINIMAL_SPECS,
+    POSTGRESQL,
+    POSTGRESQL_EXAMPLE,
+    PULSAR_CONSUMER,
+)
 from tests.apiserver.support.operator_process import OperatorProcess, operator
 from tests.convergence.rights import Right, denied, granted, of_a_store, used, without
 
@@ -36,9 +42,13 @@ LEADER = Ref(LEASE, NAMESPACE, ACCOUNT)
 SECONDS = 90.0
 REPORTED = "reported on "
 MOST, TOO_MUCH = {"cpu": "100"}, {"cpu": "200"}
+OWN: dict[str, dict[str, object]] = {
+    MEMCACHED.id: {"size": 2, "binding": "ConfigMap"},
+    PULSAR_CONSUMER.id: {"adminURL": "http://nobody.invalid:8080", "deletionPolicy": "Unsubscribe"},
+}
 REFUSAL = "maximum cpu usage per Container is 100"
 ENVIRONMENT = {"RES_OPTIONS": "timeout:1 attempts:1"}
-# For every run: one without which a child is missing, and one without which nothing is heard.
+# For every run: one without which a child is missing, and one without which a watch is.
 TELLING = {
     Right("apps", "statefulsets", "create"),
     Right("", "pods", "watch"),
@@ -86,7 +96,7 @@ class Scenario:
         limits = {"metadata": {"name": "most"}, "spec": {"limits": [{"type": "Container", "max": MOST}]}}
         self._cluster.api.create(f"/api/v1/namespaces/{self._namespace}/limitranges", limits).accepted()
         for crd, ref in self._all():
-            own: dict[str, object] = {"size": 2, "binding": "ConfigMap"} if crd == MEMCACHED.id else {}
+            own = OWN.get(crd, {})
             if ref in self._missing.values():
                 own = {"resources": {"limits": TOO_MUCH}, "progressDeadlineSeconds": 10}
             self._cluster.create(KINDS_BY_NAME[crd], self._namespace, ref.name, {**MINIMAL_SPECS[crd], **own})
@@ -148,7 +158,9 @@ class Scenario:
 
     def end(self) -> None:
         """All but the namespace: in one that ends, nothing may be made, and that is refused in like words."""
-        for _, ref in self._all():
+        for crd, ref in self._all():
+            if crd == PULSAR_CONSUMER.id:
+                self._cluster.merge(ref, {"metadata": {"finalizers": None}})  # no operator runs any more
             self._cluster.delete(ref)
 
     def _all(self) -> list[tuple[str, Ref]]:

@@ -40,6 +40,8 @@ ADDED: dict[str, Json] = {
     PULSAR_CONSUMER.id: {
         "auth": {"tokenSecretRef": {"name": "token"}},
         "handler": {"python": {"configMapRef": {"name": "code"}, "handler": "orders:handle"}},
+        "adminURL": "http://nobody.invalid:8080",
+        "deletionPolicy": "Unsubscribe",
     },
 }
 CHANGED: dict[str, Json] = {MEMCACHED.id: {"size": 1, "binding": None}}

@@ -105,6 +105,20 @@ def _time(name: str) -> Claim:
     return claim
 
 
+def _recorded(name: str) -> Claim:
+    """Each is one that the broker has."""
+
+    def claim(reported: Reported) -> None:
+        spec, said = reported.resource["spec"], reported.status.get("subscriptions")
+        assert bool(said) == (spec.get("deletionPolicy") == "Unsubscribe")
+        for entry in said or ():
+            topic = entry["topic"].rpartition("/")[2]
+            known = stats(reported.environment, topic).get("subscriptions", {})
+            assert entry["subscription"] in known, f"{name}: {entry}"
+
+    return claim
+
+
 def _stuck(reported: Reported) -> None:
     wanted = 0.0 if reported.resource["spec"].get("adminURL") and reported.facts["subscription"] else None
     assert reported.metrics.get("kindling_pulsarconsumer_backlog_stuck") == wanted
@@ -182,6 +196,7 @@ CLAIMS = KindClaims(
         "status.subscription": _subscription,
         "status.replicas": _replicas,
         "status.selector": _selector,
+        **{f"status.subscriptions[].{name}": _recorded(name) for name in ("topic", "subscription")},
         "status.backlog.topic": _about("topic", "topic"),
         "status.backlog.subscription": _about("subscription", "subscriptionName"),
         **{f"status.backlog.{name}": _backlog(name) for name in BACKLOG},

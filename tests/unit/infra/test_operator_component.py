@@ -301,8 +301,8 @@ RESTORED = ("database.technotuesday.io", "database.db.example.com")
 
 
 def test_only_children_and_events_can_be_written() -> None:
-    """No Pods, nodes, roles; of the resources themselves the status, and of a Backup its finalizer; a Restore
-    creates a Postgresql.
+    """No Pods, nodes, roles; of the resources themselves the status, and of a Backup and a PulsarConsumer the
+    finalizer; a Restore creates a Postgresql.
     """
     writable = {
         (rule.group, resource)
@@ -314,6 +314,7 @@ def test_only_children_and_events_can_be_written() -> None:
     assert writable == {
         ("apps", "deployments"),
         ("database.technotuesday.io", "backups"),
+        ("pulsar.pulsarconsumer.krvarma.com", "pulsarconsumers"),
         ("apps", "statefulsets"),
         ("", "services"),
         ("", "secrets"),

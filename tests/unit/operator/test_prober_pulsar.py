@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from kindling.kinds.base import ExternalResult, Request
 from kindling.kinds.pulsarconsumer.backlog import MOST, BacklogRequest
+from kindling.kinds.pulsarconsumer.deletion import UnsubscribeRequest
 from kindling.prober import jobs
 from kindling.prober.client import ChildProber, direct
 from kindling.prober.pool import QUICK_SECONDS
@@ -28,11 +29,17 @@ STATS = "/admin/v2/persistent/public/default/orders/stats"
 SUM = "/admin/v2/persistent/public/default/orders/partitioned-stats"
 
 
-def query(port: int, *, tunnel: bool = True, **fields: Any) -> tuple[ExternalResult, float]:
+def query(
+    port: int,
+    *,
+    tunnel: bool = True,
+    request: type[BacklogRequest | UnsubscribeRequest] = BacklogRequest,
+    **fields: Any,
+) -> tuple[ExternalResult, float]:
     """What the prober's process answers, by way of a tunnel or not, and after how many seconds."""
 
     @asynccontextmanager
-    async def through(request: Request) -> AsyncIterator[tuple[str, int]]:
+    async def through(_: Request) -> AsyncIterator[tuple[str, int]]:
         yield "127.0.0.1", port
 
     async def steps() -> tuple[ExternalResult, float]:
@@ -42,7 +49,7 @@ def query(port: int, *, tunnel: bool = True, **fields: Any) -> tuple[ExternalRes
             began = time.monotonic()
             host = "broker" if tunnel else "127.0.0.1"
             asked = {"topic": "orders", "subscription": "workers", "host": host, **fields}
-            answer = await own.run(BacklogRequest(namespace="ns", port=port, **asked))
+            answer = await own.run(request(namespace="ns", port=port, **asked))
             return answer, time.monotonic() - began
         finally:
             await own.close()
@@ -77,6 +84,7 @@ class Admin:
     def __init__(self, **answers: tuple[int, Any]) -> None:
         self.answers: dict[str, tuple[int, Any]] = dict(answers)
         self.asked: list[tuple[str, dict[str, str]]] = []
+        self.methods: list[str] = []
         self.port = 0
 
     @contextmanager
@@ -84,8 +92,12 @@ class Admin:
         admin = self
 
         class Handler(BaseHTTPRequestHandler):
+            def do_DELETE(self) -> None:
+                self.do_GET()
+
             def do_GET(self) -> None:
                 path = self.path.partition("?")[0]
+                admin.methods.append(self.command)
                 admin.asked.append((self.path, dict(self.headers.items())))
                 status, body = admin.answers.get(path, (404, {"reason": "secret words"}))
                 data = b"" if status == 307 else json.dumps(body).encode()
@@ -109,6 +121,11 @@ class Admin:
 def ask(answers: dict[str, tuple[int, Any]], **fields: Any) -> tuple[ExternalResult, Admin]:
     with Admin(**answers).running() as admin:
         return query(admin.port, **fields)[0], admin
+
+
+def unsubscribe(answers: dict[str, tuple[int, Any]], **fields: Any) -> tuple[ExternalResult, Admin]:
+    with Admin(**answers).running() as admin:
+        return query(admin.port, request=UnsubscribeRequest, **fields)[0], admin
 
 
 def test_it_says_what_the_broker_says_of_this_subscription_alone() -> None:
@@ -311,6 +328,74 @@ def test_odd_numbers_are_no_figures(value: Any) -> None:
         assert 0 <= answer.facts.get(name, 0) <= MOST
 
 
-def test_a_request_survives_the_way_to_the_prober() -> None:
-    asked = BacklogRequest(namespace="n", host="h", port=1, topic="t", subscription="s", token="x")
+SUBSCRIPTION = "/admin/v2/persistent/public/default/orders/subscription/workers"
+
+
+def test_a_subscription_is_deleted_with_the_token() -> None:
+    answer, admin = unsubscribe({SUBSCRIPTION: (204, None)}, token="canary-token")
+    assert answer == ExternalResult(ok=True)
+    [(path, headers)] = admin.asked
+    assert (admin.methods, path) == (["DELETE"], SUBSCRIPTION), "without force: a consumer keeps it"
+    assert headers["Authorization"] == "Bearer canary-token"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "reason"),
+    [
+        (404, {"reason": "Subscription not found"}, ""),
+        (404, {"error": "no such page"}, "AdminUnreachable"),
+        (404, None, "AdminUnreachable"),
+        (412, {"reason": "Subscription has active connected consumers"}, "SubscriptionBusy"),
+        (401, {"reason": "secret words"}, "NotAuthorized"),
+        (403, {"reason": "secret words"}, "NotAuthorized"),
+        (409, {"reason": "secret words"}, "AdminUnreachable"),
+        (500, {"reason": "secret words"}, "AdminUnreachable"),
+    ],
+)
+def test_what_the_broker_says_of_a_subscription_decides(status: int, body: Any, reason: str) -> None:
+    """Gone is good as well, if it is a broker that says so."""
+    answer, _ = unsubscribe({SUBSCRIPTION: (status, body)}, token="canary-token")
+    assert (answer.ok, answer.reason, answer.facts) == (not reason, reason, {})
+    assert "secret" not in answer.message
+    assert "canary" not in answer.message
+
+
+@pytest.mark.parametrize(
+    ("subscription", "path"),
+    [
+        ("a/b?c#d%2e", "/admin/v2/persistent/public/default/orders/subscription/a%2Fb%3Fc%23d%252e"),
+        ("../x", "/admin/v2/persistent/public/default/orders/subscription/..%2Fx"),
+    ],
+)
+def test_a_subscription_stays_one_part_of_the_path(subscription: str, path: str) -> None:
+    answer, admin = unsubscribe({path: (204, None)}, subscription=subscription)
+    assert answer.ok, admin.asked
+
+
+@pytest.mark.parametrize("subscription", [".", ".."])
+def test_a_path_that_would_delete_the_topic_is_not_asked_for(subscription: str) -> None:
+    answer, admin = unsubscribe({}, subscription=subscription)
+    assert (answer.ok, admin.asked) == (False, [])
+
+
+def test_a_redirection_is_followed_for_the_same_subscription_alone() -> None:
+    with Admin().running() as admin:
+        admin.answers[SUBSCRIPTION] = 307, "http://broker-1:8080/admin/v2/persistent/public/default/orders"
+        answer, _ = query(admin.port, request=UnsubscribeRequest)
+    assert (answer.reason, len(admin.asked)) == ("AdminUnreachable", 1)
+
+
+@pytest.mark.parametrize("name", ["hang", "drip", "endless", "endless headers", "garbage", "nothing"])
+def test_a_hostile_server_has_deleted_nothing(name: str) -> None:
+    with serving(HOSTILE[name]) as port:
+        answer, took = query(port, request=UnsubscribeRequest)
+    assert not answer.ok
+    assert took < QUICK_SECONDS + MARGIN_SECONDS
+
+
+@pytest.mark.parametrize("request_type", [BacklogRequest, UnsubscribeRequest])
+def test_a_request_survives_the_way_to_the_prober(
+    request_type: type[BacklogRequest | UnsubscribeRequest],
+) -> None:
+    asked = request_type(namespace="n", host="h", port=1, topic="t", subscription="s", token="x")
     assert jobs.job(jobs.Job(request=asked, host="h", port=1).line()).request == asked

@@ -17,7 +17,15 @@ from kindling.engine.changes import changes
 from kindling.engine.child_writer import ChildWriter
 from kindling.engine.resource_writer import ResourceDeleted
 from kindling.engine.warnings import newest_warnings, server_failure
-from kindling.kinds.base import ExternalResult, Probe, Problem, RequeueAfter, Result, SyncResult
+from kindling.kinds.base import (
+    ExternalAction,
+    ExternalResult,
+    Probe,
+    Problem,
+    RequeueAfter,
+    Result,
+    SyncResult,
+)
 from kindling.kinds.conditions import find_condition, status_of, summary
 from kindling.kinds.planned import Change
 from kindling.kube.errors import ApiError, Rejected
@@ -94,6 +102,9 @@ class Reconciliation(ChildWriter):
             await self._store_decisions()
             problem, refusal = await self._converge()
         finish = self.kind.finish(self.cr, self._observed())
+        if finish.actions and problem is None and not paused:
+            await self._run_actions(finish.actions)
+            finish = self.kind.finish(self.cr, self._observed())
         done = finish.done and not paused
         if refusal is not None and refusal.namespace_is_deleted:
             # It can never finish, and its finalizer would keep the namespace for ever.
@@ -133,22 +144,10 @@ class Reconciliation(ChildWriter):
 
         Returns the answer of each member of which something is wanted, and whether all have answered.
         """
-        external_state = self.dependencies.external_state
         actions = [] if paused else list(self.kind.external_actions(self.cr, self._observed()))
-        results: dict[str, ExternalResult] = {}
-        complete = True
-        for action in actions:
-            self._log(logging.DEBUG, f"{action.name} {action.member}")
-            result = await external_state.run(self.key, action)
-            self._results = external_state.results(self.key)
-            if result is None:
-                complete = False
-                break
-            results[action.member] = result
-            if not result.ok:
-                break
+        results, complete = await self._run_actions(actions)
         probes = self.kind.probes(self.cr, self._observed())
-        external_state.keep(self.key, {*probes, *(action.member for action in actions)})
+        self.dependencies.external_state.keep(self.key, {*probes, *(action.member for action in actions)})
         await self._probe(probes)
         for name, probe in probes.items():
             result = self._observed().result(name, probe.cache_key)
@@ -157,6 +156,21 @@ class Reconciliation(ChildWriter):
             elif not probe.background:
                 complete = False
         return results, complete
+
+    async def _run_actions(self, actions: Sequence[ExternalAction]) -> tuple[dict[str, ExternalResult], bool]:
+        """One after another, until one has not succeeded; whether all that ran have answered."""
+        external_state = self.dependencies.external_state
+        results: dict[str, ExternalResult] = {}
+        for action in actions:
+            self._log(logging.DEBUG, f"{action.name} {action.member}")
+            result = await external_state.run(self.key, action)
+            self._results = external_state.results(self.key)
+            if result is None:
+                return results, False
+            results[action.member] = result
+            if not result.ok:
+                break
+        return results, True
 
     def _disruptions(self, problem: Problem | None) -> Sequence[str] | None:
         """A problem keeps it from requesting the slot, though not from keeping it."""

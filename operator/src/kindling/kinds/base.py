@@ -245,7 +245,8 @@ class StatusReport:
 
 @dataclass(frozen=True, kw_only=True)
 class Finish:
-    """What remains to be done before a deleted resource may go: `children` that do it, in order.
+    """What remains to be done before a deleted resource may go: `children` that do it, in order, then
+    `actions` outside of the API server, each once the one before has succeeded.
 
     Nothing is deleted for it. `done`: the finalizer is removed, and the report is not written.
     """
@@ -253,6 +254,7 @@ class Finish:
     done: bool
     report: StatusReport
     children: Sequence[Child] = ()
+    actions: Sequence[ExternalAction] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from kindling.kinds import pod_template, reasons
@@ -20,15 +20,29 @@ _SETUP = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunCo
 
 def pods_of(type: ResourceType, cr: Object, observed: Observed) -> list[Object]:
     """The resource's Pods that are not being deleted, by name."""
-    name = cr["metadata"]["name"]
-    found = []
-    for ref, pod in observed.objects.items():
-        meta = pod["metadata"]
-        labels = meta.get("labels") or {}
-        ours = labels.get(KIND_LABEL) == type.group_kind and labels.get(INSTANCE_LABEL) == name
-        if ref.type == POD and ours and "deletionTimestamp" not in meta:
-            found.append(pod)
+    found = [pod for pod in _all_of(type, cr, observed) if "deletionTimestamp" not in pod["metadata"]]
     return sorted(found, key=lambda pod: str(pod["metadata"]["name"]))
+
+
+def running_of(type: ResourceType, cr: Object, observed: Observed) -> list[Object]:
+    """The resource's Pods that may have a process, also while they are being deleted."""
+    return [
+        pod
+        for pod in _all_of(type, cr, observed)
+        if (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
+    ]
+
+
+def _all_of(type: ResourceType, cr: Object, observed: Observed) -> Iterator[Object]:
+    name = cr["metadata"]["name"]
+    for ref, pod in observed.objects.items():
+        labels = pod["metadata"].get("labels") or {}
+        if (
+            ref.type == POD
+            and labels.get(KIND_LABEL) == type.group_kind
+            and labels.get(INSTANCE_LABEL) == name
+        ):
+            yield pod
 
 
 def pod_ready(pod: Object) -> bool:

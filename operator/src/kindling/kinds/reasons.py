@@ -179,6 +179,13 @@ SUBSCRIPTION_BUSY = _reason(
     "other consumers hold the subscription, exclusively or with another type",
     "stop them, or use another subscription or type",
 )
+UNSUBSCRIBING = _reason(
+    "Unsubscribing",
+    _CONSUMER,
+    "the PulsarConsumer was deleted: its consumers stop, and the broker deletes their subscription "
+    "(`deletionPolicy`)",
+    "wait; to keep the subscription, set `spec.deletionPolicy` to `Retain`",
+)
 INVALID_SETTING = _reason(
     "InvalidSetting",
     _CONSUMER,

@@ -22,6 +22,7 @@ from kindling.kinds.postgresql.usage import MOST as MOST_BYTES
 from kindling.kinds.postgresql.usage import USED, UsageRequest
 from kindling.kinds.pulsarconsumer import backlog
 from kindling.kinds.pulsarconsumer.backlog import BacklogRequest
+from kindling.kinds.pulsarconsumer.deletion import UnsubscribeRequest
 
 LONGEST_LINE = 2**22
 """Bytes of a job: 200 of the longest passwords, and as many databases as the API stores in an object."""
@@ -57,12 +58,21 @@ REASONS = frozenset(
         reasons.NOT_AUTHORIZED,
         reasons.TOPIC_NOT_FOUND,
         reasons.SUBSCRIPTION_NOT_FOUND,
+        reasons.SUBSCRIPTION_BUSY,
         reasons.ADMIN_UNREACHABLE,
         *ITEM_REASONS,
     }
 )
 AnyRequest: TypeAlias = (
-    Login | Objects | Reload | HttpRequest | StatsRequest | ArchiveRequest | BacklogRequest | UsageRequest
+    Login
+    | Objects
+    | Reload
+    | HttpRequest
+    | StatsRequest
+    | ArchiveRequest
+    | BacklogRequest
+    | UnsubscribeRequest
+    | UsageRequest
 )
 _BY_PROTOCOL: Mapping[str, type[AnyRequest]] = {
     "archive": ArchiveRequest,
@@ -72,6 +82,7 @@ _BY_PROTOCOL: Mapping[str, type[AnyRequest]] = {
     "objects": Objects,
     "postgres": Login,
     "reload": Reload,
+    "unsubscribe": UnsubscribeRequest,
     "usage": UsageRequest,
 }
 _PROTOCOLS = {type: protocol for protocol, type in _BY_PROTOCOL.items()}

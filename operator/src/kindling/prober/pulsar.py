@@ -1,4 +1,4 @@
-"""A subscription's figures, asked of a broker's admin API that nobody vouches for: little is read of it."""
+"""A subscription's figures, and its end, by a broker's admin API that nobody vouches for: little is read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import ipaddress
 import socket
 import time
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import quote, urlsplit
 
 import orjson
@@ -22,6 +22,7 @@ from kindling.kinds.pulsarconsumer.backlog import (
     UNACKNOWLEDGED,
     BacklogRequest,
 )
+from kindling.kinds.pulsarconsumer.deletion import UnsubscribeRequest
 
 SECONDS = 4.0
 """For each step of it; the pool has a deadline for all, which leaves time to say what happened."""
@@ -35,19 +36,21 @@ _PATHS = (
     "&excludePublishers=true",
 )
 """A topic without partitions answers to the first, one with them to the second."""
+_SUBSCRIPTION = "/admin/v2/{topic}/subscription/{name}"
+AnyRequest: TypeAlias = BacklogRequest | UnsubscribeRequest
 
 
 class _Refused(Exception):
-    """The status of an answer that is none."""
+    """The status of an answer that is none, and its text."""
 
-    def __init__(self, status: int) -> None:
+    def __init__(self, status: int, body: bytes = b"") -> None:
         super().__init__(f"status {status}")
         self.status = status
+        self.body = body
 
 
 def query(address: tuple[str, int], request: BacklogRequest) -> ExternalResult:
     """Never raises for what a server may answer. No word of an answer is repeated but its status."""
-    where = f"{request.host}:{request.port}"
     try:
         return ExternalResult(ok=True, facts=_facts(_stats(address, request), request, now=time.time()))
     except _Refused as error:
@@ -59,12 +62,52 @@ def query(address: tuple[str, int], request: BacklogRequest) -> ExternalResult:
             "connects makes it.",
         )
     except _FAILURES as error:
-        return _failed(
-            reasons.ADMIN_UNREACHABLE,
-            f"The broker's admin API cannot be asked at {where}: {_why(error)}. "
-            "It is asked again within minutes; see that it runs and that its network lets the operator in, "
-            "or fix spec.adminURL.",
-        )
+        return _unreachable(request, error)
+
+
+def unsubscribe(address: tuple[str, int], request: UnsubscribeRequest) -> ExternalResult:
+    """Delete the subscription, with what waits in it; good as well where there is none.
+
+    Never raises for what a server may answer.
+    """
+    name = quote(request.subscription, safe="")
+    try:
+        if name in (".", ".."):
+            raise ValueError("a path that leads elsewhere")
+        path = _SUBSCRIPTION.format(topic=_resource(request.topic), name=name)
+        _ask(address, request, path, method="DELETE")
+    except _Refused as error:
+        if error.status == 404:
+            if _is_pulsars(error.body):
+                return ExternalResult(ok=True)
+            return _unreachable(request, ValueError("not Pulsar's"))
+        if error.status == 412:
+            return _failed(
+                reasons.SUBSCRIPTION_BUSY,
+                f"Subscription {request.subscription!r} of topic {request.topic!r} has consumers of others, "
+                "so the broker keeps it: stop them.",
+            )
+        return _refused(request, error.status)
+    except _FAILURES as error:
+        return _unreachable(request, error)
+    return ExternalResult(ok=True)
+
+
+def _is_pulsars(body: bytes) -> bool:
+    """Whether it is the broker that knows no such topic or subscription: any other server has its 404 too."""
+    try:
+        return isinstance(orjson.loads(body)["reason"], str)
+    except (ValueError, TypeError, LookupError):
+        return False
+
+
+def _unreachable(request: AnyRequest, error: Exception) -> ExternalResult:
+    return _failed(
+        reasons.ADMIN_UNREACHABLE,
+        f"The broker's admin API cannot be asked at {request.host}:{request.port}: {_why(error)}. "
+        "It is asked again within minutes; see that it runs and that its network lets the operator in, "
+        "or fix spec.adminURL.",
+    )
 
 
 def _why(error: Exception) -> str:
@@ -96,7 +139,7 @@ def _failed(reason: str, message: str) -> ExternalResult:
     return ExternalResult(ok=False, reason=reason, message=message)
 
 
-def _refused(request: BacklogRequest, status: int) -> ExternalResult:
+def _refused(request: AnyRequest, status: int) -> ExternalResult:
     where = f"The broker's admin API at {request.host}:{request.port}"
     if status in (401, 403):
         words = "grant the bearer of spec.auth.tokenSecretRef the right to consume the topic"
@@ -115,14 +158,14 @@ def _stats(address: tuple[str, int], request: BacklogRequest) -> Any:
     """:raises _Refused: (and _FAILURES) for what is no answer."""
     plain, partitioned = (path.format(topic=_resource(request.topic)) for path in _PATHS)
     try:
-        return _get(address, request, plain)
+        return orjson.loads(_ask(address, request, plain))
     except _Refused as error:
         if error.status != 404:
             raise
-    return _get(address, request, partitioned)
+    return orjson.loads(_ask(address, request, partitioned))
 
 
-def _get(address: tuple[str, int], request: BacklogRequest, path: str) -> Any:
+def _ask(address: tuple[str, int], request: AnyRequest, path: str, *, method: str = "GET") -> bytes:
     # Another host than the request's is the operator's own way there, from outside of the cluster.
     tunnel = address if address[0] != request.host else None
     host, port = request.host, request.port
@@ -133,18 +176,18 @@ def _get(address: tuple[str, int], request: BacklogRequest, path: str) -> Any:
             headers = {"Connection": "close", "Accept": "application/json"}
             if request.token:
                 headers["Authorization"] = f"Bearer {request.token}"
-            connection.request("GET", path, headers=headers)
+            connection.request(method, path, headers=headers)
             with connection.getresponse() as response:
                 if response.status == 307:
                     host, port = redirected(response.getheader("Location") or "", path)
                     tunnel = None
                     continue
-                if response.status != 200:
-                    raise _Refused(response.status)
                 body = response.read(LONGEST_ANSWER + 1)
+                if response.status not in (200, 204):
+                    raise _Refused(response.status, body)
         if len(body) > LONGEST_ANSWER:
             raise ValueError("too long")
-        return orjson.loads(body)
+        return body
     raise ValueError("too many redirections")
 
 

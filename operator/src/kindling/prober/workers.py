@@ -21,6 +21,7 @@ from kindling.kinds.postgresql.objects import Objects
 from kindling.kinds.postgresql.reload import Reload
 from kindling.kinds.postgresql.usage import UsageRequest
 from kindling.kinds.pulsarconsumer.backlog import BacklogRequest
+from kindling.kinds.pulsarconsumer.deletion import UnsubscribeRequest
 from kindling.prober import archive, http, memcached, objects, postgres, pulsar, reload, sessions, usage
 from kindling.prober.jobs import LONGEST_LINE, Job, job, written
 from kindling.prober.results import broken_off
@@ -128,6 +129,8 @@ def _result(given: Job) -> bytes:
             return written(archive.ask(address, given.request))
         if isinstance(given.request, BacklogRequest):
             return written(pulsar.query(address, given.request))
+        if isinstance(given.request, UnsubscribeRequest):
+            return written(pulsar.unsubscribe(address, given.request))
         if isinstance(given.request, UsageRequest):
             return written(usage.ask(address, given.request))
         if isinstance(given.request, Objects):

@@ -2,25 +2,29 @@
 
 This file connects the modules of the package: `spec` reads the resource, `workload` builds the
 Deployment, `handler` brings users' code or service into it, `ambassador` the local broker, `backlog`
-asks the broker, `status` reports.
+asks the broker, `deletion` unsubscribes, `status` reports.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from kindling.kinds.base import (
     Child,
+    Finish,
     Kind,
     Observed,
     Probe,
     Problem,
+    RequeueAfter,
     StatusReport,
     SyncResult,
     WatchedObject,
 )
 from kindling.kinds.network import policy
-from kindling.kinds.pulsarconsumer import backlog, handler, spec, status, workload
+from kindling.kinds.pulsarconsumer import backlog, deletion, handler, spec, status, workload
 from kindling.kube.resources import (
     CONFIG_MAP,
     DEPLOYMENT,
@@ -42,6 +46,8 @@ class PulsarConsumer(Kind):
     children = (NETWORK_POLICY, DEPLOYMENT, POD)
     watches = (SECRET, CONFIG_MAP)
     metrics = backlog.METRICS
+    durable = deletion.DURABLE
+    finalizer = deletion.FINALIZER
 
     def __init__(self, *, image: str, local_broker: str = "", pull_secrets: Sequence[str] = ()) -> None:
         self._image = image
@@ -70,7 +76,31 @@ class PulsarConsumer(Kind):
         return spec.validate(cr, observed) or handler.validate(cr, observed)
 
     def desired(self, cr: Object, observed: Observed) -> list[Child]:
-        wanted = spec.read(cr, default_image=self._image, pull_secrets=self._pull_secrets)
+        return self._children(cr, observed, self._read(cr))
+
+    def durable_state(self, cr: Object, observed: Observed) -> Mapping[str, Any]:
+        return deletion.record(cr)
+
+    def must_finish(self, cr: Object) -> bool:
+        return deletion.is_wanted(cr)
+
+    def finish(self, cr: Object, observed: Observed) -> Finish:
+        problem = deletion.problem(self.type, cr, observed)
+        report = self.status(cr, observed, SyncResult(in_sync=False, problem=problem))
+        if deletion.is_done(cr, observed):
+            return Finish(done=True, report=report)
+        return Finish(
+            done=False,
+            report=replace(report, result=RequeueAfter(deletion.EVERY_SECONDS)),
+            # In a namespace that is being deleted, one of them cannot be made again: so it is let go there.
+            children=self._children(cr, observed, replace(self._read(cr), replicas=0)),
+            actions=deletion.actions(self.type, cr, observed),
+        )
+
+    def _read(self, cr: Object) -> spec.Spec:
+        return spec.read(cr, default_image=self._image, pull_secrets=self._pull_secrets)
+
+    def _children(self, cr: Object, observed: Observed, wanted: spec.Spec) -> list[Child]:
         return [
             # Outwards all is open: a broker sends its clients on to addresses not known beforehand.
             policy(self.type, cr, name=workload.workload_name(cr), allow_egress=True),

@@ -51,33 +51,59 @@ class BacklogRequest:
     quiet_seconds: int = STUCK_SECONDS
 
 
+@dataclass(frozen=True, kw_only=True)
+class Admin:
+    """Where the admin API is asked, and what it takes to be let in; `version` is of the token's Secret."""
+
+    host: str
+    port: int
+    token: str = field(default="", repr=False)
+    version: str = ""
+
+
+def admin(cr: Object, observed: Observed) -> Admin | None:
+    """None without `spec.adminURL`, and while the token that it needs is missing."""
+    url, namespace = (cr.get("spec") or {}).get("adminURL"), cr["metadata"]["namespace"]
+    if not url:
+        return None
+    host, port = _address(str(url))
+    reference = token_of(cr)
+    if reference is None:
+        return Admin(host=host, port=port)
+    token = observed.secret(namespace=namespace, name=reference.secret).get(reference.key, "").strip()
+    found = observed.objects.get(Ref(SECRET, namespace, reference.secret)) or {}
+    version = str((found.get("metadata") or {}).get("resourceVersion", ""))
+    return Admin(host=host, port=port, token=token, version=version) if token else None
+
+
 def probes(cr: Object, observed: Observed) -> dict[str, Probe]:
-    """None without `spec.adminURL`, and none while the token that it needs is missing.
+    """None where nobody can be asked, and none of a deleted resource.
 
     Asked again once the first consumer is connected: topic and subscription may be there only since then.
     """
     spec, namespace = cr.get("spec") or {}, cr["metadata"]["namespace"]
-    if not spec.get("adminURL"):
+    found = admin(cr, observed)
+    if found is None or "deletionTimestamp" in cr["metadata"]:
         return {}
-    host, port = _address(str(spec["adminURL"]))
-    reference, token, version = token_of(cr), "", ""
-    if reference is not None:
-        token = observed.secret(namespace=namespace, name=reference.secret).get(reference.key, "").strip()
-        found = observed.objects.get(Ref(SECRET, namespace, reference.secret)) or {}
-        version = str((found.get("metadata") or {}).get("resourceVersion", ""))
-        if not token:
-            return {}
     request = BacklogRequest(
         namespace=namespace,
-        host=host,
-        port=port,
+        host=found.host,
+        port=found.port,
         topic=str(spec.get("topic", "")),
         subscription=str(spec.get("subscriptionName", "")),
-        token=token,
+        token=found.token,
         quiet_seconds=_quiet_seconds(cr),
     )
     connected = rollout(observed.objects.get(workload_ref(cr))).available > 0
-    said = host, port, request.topic, request.subscription, request.quiet_seconds, version, connected
+    said = (
+        found.host,
+        found.port,
+        request.topic,
+        request.subscription,
+        request.quiet_seconds,
+        found.version,
+        connected,
+    )
     return {MEMBER: Probe(cache_key=said, request=request, background=True)}
 
 
