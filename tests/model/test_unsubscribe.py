@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from kindling.kinds.base import ExternalResult
+from kindling.kinds.base import ExternalResult, Observed
 from kindling.kinds.conditions import find_condition
 from kindling.kinds.pulsarconsumer.deletion import UnsubscribeRequest
 from kindling.kube.errors import Rejected
-from kindling.kube.resources import NETWORK_POLICY, POD, Object, Ref
+from kindling.kube.resources import DEPLOYMENT, NETWORK_POLICY, POD, Object, Ref
 
 from tests.model.backup_world import FAULTS
 from tests.model.faults import Fault
 from tests.model.world import KINDS_BY_NAME, World, resource
 
 KIND = KINDS_BY_NAME["pulsarconsumer.pulsar.pulsarconsumer.krvarma.com"]
+WORKLOAD = Ref(DEPLOYMENT, "ns", "c-deployment")
 CONSUMER = Ref(KIND.type, "ns", "c")
 SPEC = {
     "serverAddress": "pulsar://far", "topic": "t", "subscriptionName": "s", "replicas": 2,
@@ -153,13 +154,18 @@ def test_whatever_fails_it_is_deleted_and_never_beside_a_consumer(far: int, faul
 
 
 def test_a_consumer_on_its_way_out_is_waited_for() -> None:
-    """It acknowledges what it has handled, so it is connected until it is gone."""
+    """It is connected until it is gone, and its Deployment does not count it any more."""
     world, broker = made()
     first = pods(world)[0]
     world.api.edit(first, {"metadata": {"finalizers": ["test/slow"]}})
     world.api.remove(CONSUMER)
     world.settle()
     assert "deletionTimestamp" in world.api.objects[first]["metadata"]
+    observed = Observed(objects=world.api.objects, now=world.now, entropy=b"")
+    counted = {**world.api.objects[WORKLOAD]["status"], "replicas": 0}
+    counted["observedGeneration"] = world.api.objects[WORKLOAD]["metadata"]["generation"]
+    world.api.objects[WORKLOAD]["status"] = counted
+    assert KIND.finish(world.api.objects[CONSUMER], observed).actions == []
     assert broker.deleted == []
     assert said(world)["reason"] == "Unsubscribing"
     world.api.edit(first, {"metadata": {"finalizers": []}})

@@ -31,6 +31,7 @@ OF_OTHERS = {
     ("kinds/postgresql/status.py", "Paused"): "the type of a condition",
     ("kinds/postgresql/updates.py", "Manual"): "a value of spec.updates",
     ("kinds/postgresql/volume.py", "Resizing"): "the type of a claim's condition",
+    ("kinds/pods.py", "Succeeded"): "the phase of a Pod",
     ("kinds/progress.py", "FailedCreate"): "the reason of a controller's Event",
 }
 """Words that are a reason too, by what they are in that file."""
