@@ -587,7 +587,7 @@ def test_a_report_of_a_user_who_may_not_list_secrets(
     assert "children/StatefulSet-shop.json" in texts
 
 
-@pytest.mark.parametrize("line", commands(cluster=False), ids=str)
+@pytest.mark.parametrize("line", commands(), ids=str)
 def test_the_guides_commands_work_as_printed(admin: User, line: str, tmp_path: Path) -> None:
     words = shlex.split(line)[2:]
     (tmp_path / "shop.yaml").write_text(planned_file())
@@ -606,5 +606,6 @@ def test_the_guides_commands_work_as_printed(admin: User, line: str, tmp_path: P
 
 
 def test_the_guide_has_each_command() -> None:
-    printed = {line.split()[2] for cluster in (True, False) for line in commands(cluster=cluster)}
+    lines = [*commands(), *commands(cluster=True), *commands(broker=True)]
+    printed = {line.split()[2] for line in lines}
     assert printed == COMMANDS.keys()

@@ -22,6 +22,8 @@ from infra.distribution import plugin
 from infra.paths import REPOSITORY
 from infra.settings import read
 from tests.cluster.stack import STACK, Environment, within
+from tests.cluster.test_pulsarconsumer import BROKER, produce
+from tests.cluster.test_pulsarconsumer import KIND as CONSUMER
 from tests.unit.plugin.guide import commands
 from tests.unit.plugin.terminals import on_a_terminal
 
@@ -29,6 +31,15 @@ GROUP = "postgresqls.database.db.example.com"
 NAME = "shop"
 PASSWORD = "canary-of-the-plugin"
 SECONDS = 60.0
+HANDLER = """
+from pulsar_consumer.handler import Reject
+
+def handle(message):
+    if message.data() == b"hello 2":
+        raise ValueError("two")
+    if message.data() == b"hello 3":
+        raise Reject("three")
+"""
 # What a binding has beside the password and the address that has it in it; and who a store's key is of.
 PUBLIC = {"type", "provider", "host", "port", "database", "username", "accessKeyId"}
 
@@ -208,3 +219,78 @@ def test_restart_replaces_the_server(environment: Environment, kindling: Plugin)
     environment.kubectl("wait", "--for=condition=Ready", f"pod/{NAME}-0", "--timeout=120s")
     environment.wait_ready(f"{GROUP}/{NAME}", seconds=120)
     assert kindling.ok("psql", NAME, "--", "-Atc", "select 1") == "1\n"
+
+
+@pytest.fixture
+def given_up(environment: Environment) -> Iterator[str]:
+    """A consumer `orders` whose handler rejects one message and fails on another; its topic."""
+    topic = f"orders-{os.urandom(3).hex()}"
+    code = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "orders"},
+        "data": {"orders.py": HANDLER},
+    }
+    consumer = {
+        "apiVersion": "pulsar.pulsarconsumer.krvarma.com/v1",
+        "kind": "PulsarConsumer",
+        "metadata": {"name": "orders"},
+        "spec": {
+            "serverAddress": BROKER,
+            "topic": topic,
+            "subscriptionName": "workers",
+            "replicas": 1,
+            "handler": {"python": {"configMapRef": {"name": "orders"}, "handler": "orders:handle"}},
+            "retry": {"maxDeliveries": 2, "backoff": {"initialSeconds": 1}},
+            "deadLetter": {"topic": f"{topic}-dead"},
+        },
+    }
+    environment.apply(code)
+    environment.apply(consumer)
+    try:
+        environment.wait_ready(f"{CONSUMER}/orders", seconds=120)
+        produce(environment, topic=topic, count=4)
+        yield topic
+    finally:
+        environment.kubectl("delete", f"{CONSUMER}/orders", "configmap/orders", "--wait=false")
+
+
+def test_dead_letters_are_kept_shown_and_sent_back(
+    environment: Environment, kindling: Plugin, given_up: str
+) -> None:
+    """Nobody subscribed to their topic before they were sent."""
+
+    def letters() -> list[dict[str, str]]:
+        found = json.loads(kindling.ok("dead-letters", "orders", "-o", "json"))
+        assert found["topic"] == f"{given_up}-dead"
+        letters: list[dict[str, str]] = found["deadLetters"]
+        return letters
+
+    within(SECONDS, lambda: len(letters()) == 2)
+    shown = {each["payload"]: (each["reason"], each["error"], each["deliveries"]) for each in letters()}
+    assert shown == {
+        "hello 2": ("MaxDeliveries", "ValueError: two", "2"),
+        "hello 3": ("Rejected", "Reject: three", "1"),
+    }
+    printed = kindling.ok("dead-letters", "orders", "--reason", "Rejected")
+    assert "Reject: three" in printed
+    assert "ValueError" not in printed
+    for line in commands(broker=True):
+        kindling.ok(*shlex.split(line)[2:])
+    # The handler gives up the one that was sent back again: as a new dead letter, once.
+    within(SECONDS, lambda: len(letters()) == 2)
+    before = _generation(environment)
+    fixed = HANDLER.replace("raise ValueError", "print").replace("raise Reject", "print")
+    patch = json.dumps({"data": {"orders.py": fixed}})
+    environment.kubectl("patch", "configmap", "orders", "--type=merge", "-p", patch)
+    within(SECONDS, lambda: _generation(environment) > before)
+    environment.kubectl("rollout", "status", "deployment/orders-deployment", "--timeout=120s")
+    assert "Sent back: 2." in kindling.ok("redrive", "orders", "--yes")
+    within(SECONDS, lambda: letters() == [])
+    log = environment.kubectl("logs", "deployment/orders-deployment", "-c", "consumer", "--tail=-1")
+    assert "two" in log
+    assert "three" in log
+
+
+def _generation(environment: Environment) -> int:
+    return int(environment.get("deployment", "orders-deployment")["metadata"]["generation"])

@@ -41,6 +41,8 @@ class Command:
     since: str = ""
     tail: int | None = None
     yes: bool = False
+    reason: str = ""
+    most: int | None = None
     output_file: str = ""
     input_file: str = ""
     server_side: bool = False
@@ -89,6 +91,10 @@ def _parser() -> argparse.ArgumentParser:
     def add_yes(sub: argparse.ArgumentParser) -> None:
         sub.add_argument("--yes", action="store_true", help="do not ask")
 
+    def add_selection(sub: argparse.ArgumentParser) -> None:
+        sub.add_argument("--reason", choices=("MaxDeliveries", "Rejected"), default="", help="those alone")
+        sub.add_argument("--most", type=_positive, metavar="N", help="so many, the oldest first")
+
     sub = add("status", "Show one resource on a screen, or all of a namespace, the unready first")
     sub.add_argument("target", nargs="?", default="", metavar="KIND/NAME", help="left out: all of them")
     sub.add_argument(
@@ -134,6 +140,15 @@ def _parser() -> argparse.ArgumentParser:
     sub = add("backup", "Start a run of a Backup now, beside its schedule")
     sub.add_argument("target", metavar="NAME")
 
+    sub = add("dead-letters", "Show what a PulsarConsumer gave up, and why", _DEAD_LETTERS)
+    sub.add_argument("target", metavar="NAME")
+    add_selection(sub)
+    add_json(sub)
+    sub = add("redrive", "Send the dead letters of a PulsarConsumer back to its topic", _DEAD_LETTERS)
+    sub.add_argument("target", metavar="NAME")
+    add_selection(sub)
+    add_yes(sub)
+
     sub = add("report", "Write a bundle for a ticket, without anything secret", _REPORT)
     sub.add_argument("target", metavar="KIND/NAME")
     sub.add_argument("--file", dest="output_file", default="", metavar="FILE", help="where to; default: here")
@@ -144,6 +159,16 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _positive(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) < 10**9:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of 1 or more")
+    return int(text)
+
+
+_DEAD_LETTERS = """\
+Asks a consumer's container, which reads the topic of spec.deadLetter by a subscription of its own. Dead
+letters stay there until they are sent back; the oldest come first. That takes the right to exec into Pods.
+"""
 _PLAN = """\
 Nothing is changed: the operator computes the plan for a resource that is created for it, with spec.planFor,
 and deleted again. That takes the rights to create and delete resources of the kind.

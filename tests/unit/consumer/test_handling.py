@@ -51,6 +51,14 @@ class Client:
     refusal: Exception | None = None
     producers: dict[str, Producer] = field(default_factory=dict)
 
+    kept: list[str] = field(default_factory=list)
+
+    def subscribe(self, topic: str, name: str, **options: Any) -> Client:
+        self.kept.append(topic)
+        return self
+
+    def close(self) -> None: ...
+
     def create_producer(self, topic: str, *, block_if_queue_full: bool) -> Producer:
         if self.refusal is not None:
             raise self.refusal
@@ -155,6 +163,7 @@ def test_broker_that_fails_ends_the_loop_and_nothing_is_acknowledged(make: Make)
 def test_ready_while_the_producers_are_connected_too(make: Make) -> None:
     loop, client = make(PULSAR_DEAD_LETTER_TOPIC="dead"), Client()
     loop.connect(client)
+    assert client.kept == ["dead"], "without a subscription the broker drops them"
     _, health = received(loop, [Message()], stop_after=1)
     assert health.unready() is None
     client.producers["dead"].connected = False

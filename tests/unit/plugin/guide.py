@@ -9,15 +9,19 @@ from infra.paths import REPOSITORY
 GUIDE = REPOSITORY / "docs/guides/kubectl-plugin.md"
 START = "kubectl kindling "
 IN_A_CLUSTER = frozenset({"logs", "psql"})
+AT_A_BROKER = frozenset({"dead-letters", "redrive"})
 """What needs a server that answers."""
 
 
-def commands(*, cluster: bool) -> list[str]:
-    """Each line of a block that runs the plugin: those that need a cluster with nodes, or the others."""
+def commands(*, cluster: bool = False, broker: bool = False) -> list[str]:
+    """Each line of a block that runs the plugin: those that need nodes, or a broker, or neither."""
     blocks = re.findall(r"^```(\w*)\n(.*?)^```", GUIDE.read_text(), re.DOTALL | re.MULTILINE)
     plain = [text for language, text in blocks if not language]
     lines = [line for text in plain for line in text.splitlines() if line.startswith(START)]
-    return [line for line in lines if (line.split()[2] in IN_A_CLUSTER) == cluster]
+    wanted = IN_A_CLUSTER if cluster else AT_A_BROKER if broker else None
+    if wanted is not None:
+        return [line for line in lines if line.split()[2] in wanted]
+    return [line for line in lines if line.split()[2] not in IN_A_CLUSTER | AT_A_BROKER]
 
 
 def planned_file() -> str:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Hashable
 from typing import Any
 
+from pulsar_consumer import dead_letters
 from pulsar_consumer.failing import Failing
 from pulsar_consumer.handler import Handler
 from pulsar_consumer.health import Health
@@ -44,6 +45,8 @@ class HandlingLoop:
             "spec.deadLetter.topic": self._handling.dead_letter_topic,
         }
         self._outbox.connect(client, {field: topic for field, topic in topics.items() if topic})
+        if self._handling.dead_letter_topic:
+            dead_letters.keep(client, self._handling.dead_letter_topic)
 
     def receive(self, consumer: Any, *, stop: threading.Event, health: Health) -> None:
         """Handle messages until asked to stop, and then the rest of a batch that is begun.

@@ -190,7 +190,7 @@ class Work:
                 "ORIGIN_MESSAGE_ID": id_of(message),
             }
             try:
-                self._send(topic, verdict.output, _arguments(message, properties))
+                self._send(topic, verdict.output, arguments_of(message, properties))
             except pulsar.MessageTooBig:
                 return Failed(f"an output of {len(verdict.output)} bytes is too big for the broker")
         self._consumer.acknowledge(message)
@@ -210,7 +210,7 @@ class Work:
             "DEAD_LETTER_DELIVERIES": str(item.deliveries),
         }
         content = None if message.has_null_value() else message.data()
-        self._send(self._handling.dead_letter_topic, content, _arguments(message, properties))
+        self._send(self._handling.dead_letter_topic, content, arguments_of(message, properties))
 
     def _release(self, item: _Item) -> None:
         with self._changed:
@@ -224,7 +224,7 @@ class Work:
             self._changed.notify_all()
 
 
-def _arguments(message: Any, properties: dict[str, str]) -> dict[str, Any]:
+def arguments_of(message: Any, properties: dict[str, str]) -> dict[str, Any]:
     """What a message made of another one has of it."""
     found: dict[str, Any] = {"properties": properties}
     if key := message.partition_key():

@@ -1,0 +1,183 @@
+"""The dead letters of this consumer: kept for who looks at them, listed, and sent back to their topic.
+
+Without a subscription the broker drops what nobody has read, once it closes a ledger. So a consumer with a
+topic for dead letters makes SUBSCRIPTION there, from its first message on. What is sent back is acknowledged,
+and so not listed any more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import pulsar
+
+from pulsar_consumer.client import REASONS, Hopeless, connect, explain, log
+from pulsar_consumer.handler import id_of
+from pulsar_consumer.receiving import next_message
+from pulsar_consumer.settings import BadSetting, Broker
+from pulsar_consumer.work import arguments_of
+
+SUBSCRIPTION = "kindling-dead-letters"
+OWN = (
+    "REAL_TOPIC", "REAL_SUBSCRIPTION", "ORIGIN_MESSAGE_ID", "DEAD_LETTER_REASON", "DEAD_LETTER_ERROR",
+    "DEAD_LETTER_DELIVERIES",
+)  # fmt: skip
+"""The properties that made a dead letter of it; it is sent back without them."""
+SENT_BACK = "SENT_BACK_FROM"
+"""The property of one that was sent back: the id that it had as a dead letter."""
+WAIT_MILLISECONDS = 3000
+"""So long after the last one, there are no more."""
+PREVIEW = 200
+"""Bytes of a payload that are shown."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """`most` of them, those alone with `reason` unless that is empty. `send_back`: to `broker.topic`."""
+
+    broker: Broker
+    topic: str
+    subscription: str
+    reason: str = ""
+    most: int = 100
+    send_back: bool = False
+
+    @staticmethod
+    def load(env: Mapping[str, str], args: Sequence[str]) -> Asked:
+        """:raises BadSetting: where this consumer has no topic for dead letters."""
+        parser = argparse.ArgumentParser(prog="python3 -m pulsar_consumer.dead_letters")
+        parser.add_argument("action", choices=("list", "redrive"))
+        parser.add_argument("--reason", default="")
+        parser.add_argument("--most", type=int, default=100)
+        found = parser.parse_args(args)
+        topic = env.get("PULSAR_DEAD_LETTER_TOPIC", "")
+        if not topic:
+            raise BadSetting("spec.deadLetter: there is none, so nothing is given up")
+        return Asked(
+            broker=Broker.load(env),
+            topic=topic,
+            subscription=env.get("PULSAR_SUBSCRIPTION_NAME", ""),
+            reason=found.reason,
+            most=found.most,
+            send_back=found.action == "redrive",
+        )
+
+
+def keep(client: Any, topic: str) -> None:
+    """Make the subscription that keeps dead letters, unless it is there.
+
+    A consumer goes on without it: what is given up is sent either way.
+    """
+    try:
+        subscribed(client, topic).close()
+    except pulsar.ConsumerBusy:
+        pass  # a reader looks at them, or another consumer makes it just now
+    except (pulsar.AuthorizationError, pulsar.AuthenticationError) as error:
+        log.warning("dead letters of %s may be dropped, nobody may subscribe: %s", topic, error)
+
+
+def subscribed(client: Any, topic: str) -> Any:
+    """Alone: two who look at once would each see some."""
+    return client.subscribe(
+        topic,
+        SUBSCRIPTION,
+        consumer_type=pulsar.ConsumerType.Exclusive,
+        initial_position=pulsar.InitialPosition.Earliest,
+    )
+
+
+def run(asked: Asked, out: BinaryIO) -> None:
+    """A line of JSON for each, then one with `found` and `sent`.
+
+    :raises Hopeless, PulsarException: when the broker is not there, or refuses.
+    """
+    found = sent = 0
+    try:
+        with closing(connect(asked.broker)) as client, closing(subscribed(client, asked.topic)) as consumer:
+            producer = client.create_producer(asked.broker.topic) if asked.send_back else None
+            for message in _own(consumer, asked):
+                if found == asked.most:
+                    break
+                found += 1
+                if producer is not None:
+                    # Taken by the broker before it is acknowledged: killed between, it is there twice.
+                    content, arguments = _as_it_was(message)
+                    producer.send(content, **arguments)
+                    consumer.acknowledge(message)
+                    sent += 1
+                out.write(json.dumps(shown(message)).encode() + b"\n")
+                out.flush()
+    except pulsar.ConsumerBusy:
+        words = f"another reader looks at the dead letters of {asked.topic} now"
+        raise Hopeless(REASONS[pulsar.ConsumerBusy][0], words) from None
+    except pulsar.PulsarException as error:
+        raise explain(error, asked.broker) or error from None
+    out.write(json.dumps({"found": found, "sent": sent}).encode() + b"\n")
+    out.flush()
+
+
+def shown(message: Any) -> dict[str, Any]:
+    """What is said of one. Its payload is cut off, and may be anything."""
+    properties, data = message.properties() or {}, b"" if message.has_null_value() else message.data()
+    return {
+        "id": id_of(message),
+        "reason": properties.get("DEAD_LETTER_REASON", ""),
+        "error": properties.get("DEAD_LETTER_ERROR", ""),
+        "deliveries": properties.get("DEAD_LETTER_DELIVERIES", ""),
+        "origin": properties.get("ORIGIN_MESSAGE_ID", ""),
+        "key": message.partition_key(),
+        "publishTime": message.publish_timestamp(),
+        "size": len(data),
+        "payload": data[:PREVIEW].decode(errors="backslashreplace"),
+    }
+
+
+def _own(consumer: Any, asked: Asked) -> Iterator[Any]:
+    """Those that this subscription gave up: several may have the topic."""
+    while (message := next_message(consumer, milliseconds=WAIT_MILLISECONDS)) is not None:
+        properties = message.properties() or {}
+        if properties.get("REAL_SUBSCRIPTION") != asked.subscription:
+            continue
+        if asked.reason and properties.get("DEAD_LETTER_REASON") != asked.reason:
+            continue
+        if _plain(str(properties.get("REAL_TOPIC", ""))) == _plain(asked.broker.topic):
+            yield message
+
+
+def _plain(topic: str) -> str:
+    """TENANT/NAMESPACE/TOPIC, of a partition too."""
+    rest = topic.partition("://")[2] or topic
+    name, _, number = rest.rpartition("-partition-")
+    rest = name if name and number.isdecimal() else rest
+    return rest if "/" in rest else f"public/default/{rest}"
+
+
+def _as_it_was(message: Any) -> tuple[Any, ...]:
+    properties = {name: value for name, value in (message.properties() or {}).items() if name not in OWN} | {
+        SENT_BACK: id_of(message)
+    }
+    content = None if message.has_null_value() else message.data()
+    return content, arguments_of(message, properties)
+
+
+def main() -> int:
+    """0 when all is done; what failed goes to standard error."""
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(message)s")
+    try:
+        run(Asked.load(os.environ, sys.argv[1:]), sys.stdout.buffer)
+    except (BadSetting, Hopeless, pulsar.PulsarException) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

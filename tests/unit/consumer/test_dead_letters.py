@@ -1,0 +1,169 @@
+"""Dead letters of a consumer: which are its own, what is said of each, and what is sent back."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pulsar
+import pytest
+from pulsar_consumer import dead_letters
+from pulsar_consumer.client import Hopeless
+from pulsar_consumer.dead_letters import Asked
+from pulsar_consumer.settings import BadSetting
+
+from tests.unit.consumer.messages import Message
+
+ENV = {
+    "PULSAR_SERVER": "pulsar://localhost:6650", "PULSAR_TOPIC": "t", "PULSAR_SUBSCRIPTION_NAME": "s",
+    "PULSAR_DEAD_LETTER_TOPIC": "dead",
+}  # fmt: skip
+
+
+def letter(number: int, reason: str = "Rejected", **changes: str) -> Message:
+    properties = {
+        "mine": "kept", "REAL_TOPIC": "persistent://public/default/t", "REAL_SUBSCRIPTION": "s",
+        "ORIGIN_MESSAGE_ID": f"1:{number}:-1", "DEAD_LETTER_REASON": reason,
+        "DEAD_LETTER_ERROR": "ValueError: two", "DEAD_LETTER_DELIVERIES": "2",
+    }  # fmt: skip
+    return Message(b"%d" % number, entry=number, key="k", sent={**properties, **changes}, event=7)
+
+
+@dataclass
+class Broker:
+    """A client, its one consumer and its producers."""
+
+    waiting: list[Message]
+    refusal: Exception | None = None
+    events: list[tuple[Any, ...]] = field(default_factory=list)
+
+    def subscribe(self, topic: str, name: str, **options: Any) -> Broker:
+        if self.refusal is not None:
+            raise self.refusal
+        self.events.append(("subscribe", topic, name, options["initial_position"], options["consumer_type"]))
+        return self
+
+    def create_producer(self, topic: str) -> Broker:
+        self.events.append(("produce", topic))
+        return self
+
+    def receive(self, *, timeout_millis: int) -> Message:
+        if not self.waiting:
+            raise pulsar.Timeout
+        return self.waiting.pop(0)
+
+    def send(self, content: bytes | None, **arguments: Any) -> None:
+        if content == b"13":
+            raise pulsar.ConnectError
+        self.events.append(("send", content, arguments))
+
+    def acknowledge(self, message: Message) -> None:
+        self.events.append(("acknowledge", message.data()))
+
+    def close(self) -> None: ...
+
+
+@contextmanager
+def broker(monkeypatch: pytest.MonkeyPatch, *waiting: Message, **options: Any) -> Iterator[Broker]:
+    made = Broker(list(waiting), **options)
+    monkeypatch.setattr(dead_letters, "connect", lambda _: made)
+    monkeypatch.setattr(dead_letters, "explain", lambda *_: None)
+    yield made
+
+
+def printed(*words: str) -> list[dict[str, Any]]:
+    out = io.BytesIO()
+    dead_letters.run(Asked.load(ENV, words), out)
+    return [json.loads(line) for line in out.getvalue().splitlines()]
+
+
+def test_each_is_shown_and_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    with broker(monkeypatch, letter(1), letter(2, "MaxDeliveries")) as seen:
+        first, second, end = printed("list")
+    assert first == {
+        "id": "7:1:-1", "reason": "Rejected", "error": "ValueError: two", "deliveries": "2",
+        "origin": "1:1:-1", "key": "k", "publishTime": 1_767_225_600_123, "size": 1, "payload": "1",
+    }  # fmt: skip
+    assert second["reason"] == "MaxDeliveries"
+    assert end == {"found": 2, "sent": 0}
+    earliest, alone = pulsar.InitialPosition.Earliest, pulsar.ConsumerType.Exclusive
+    assert seen.events == [("subscribe", "dead", "kindling-dead-letters", earliest, alone)]
+
+
+def test_what_is_sent_back_is_as_it_was_and_sent_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    with broker(monkeypatch, letter(1)) as seen:
+        *_, end = printed("redrive")
+    assert end == {"found": 1, "sent": 1}
+    properties = {"mine": "kept", "SENT_BACK_FROM": "7:1:-1"}
+    arguments = {"properties": properties, "partition_key": "k", "event_timestamp": 7}
+    assert seen.events[1:] == [("produce", "t"), ("send", b"1", arguments), ("acknowledge", b"1")]
+
+
+def test_what_no_broker_takes_stays_a_dead_letter(monkeypatch: pytest.MonkeyPatch) -> None:
+    with broker(monkeypatch, letter(1), letter(13)) as seen, pytest.raises(pulsar.ConnectError):
+        printed("redrive")
+    assert [event[1] for event in seen.events if event[0] == "acknowledge"] == [b"1"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "own"),
+    [
+        ({}, True),
+        ({"REAL_TOPIC": "persistent://public/default/t-partition-2"}, True),
+        ({"REAL_TOPIC": "t"}, True),
+        ({"REAL_TOPIC": "persistent://public/default/t-partition-x"}, False),
+        ({"REAL_TOPIC": "persistent://shop/eu/t"}, False),
+        ({"REAL_SUBSCRIPTION": "another"}, False),
+        ({"DEAD_LETTER_REASON": "MaxDeliveries"}, False),
+    ],
+)
+def test_only_its_own_with_that_reason(
+    changes: dict[str, str], own: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with broker(monkeypatch, letter(1, **changes)) as seen:
+        *_, end = printed("redrive", "--reason", "Rejected")
+    assert end["sent"] == int(own)
+    assert (("acknowledge", b"1") in seen.events) == own
+
+
+def test_no_more_than_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    with broker(monkeypatch, *map(letter, range(5))) as seen:
+        *_, end = printed("redrive", "--most", "3")
+    assert end == {"found": 3, "sent": 3}
+    assert len([event for event in seen.events if event[0] == "acknowledge"]) == 3
+
+
+def test_two_who_look_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    with (
+        broker(monkeypatch, refusal=pulsar.ConsumerBusy()),
+        pytest.raises(Hopeless, match="another reader looks at the dead letters of dead now"),
+    ):
+        printed("list")
+
+
+def test_without_a_topic_for_them_it_says_so() -> None:
+    with pytest.raises(BadSetting, match=r"spec\.deadLetter"):
+        Asked.load({**ENV, "PULSAR_DEAD_LETTER_TOPIC": ""}, ["list"])
+
+
+@pytest.mark.parametrize("refusal", [None, pulsar.ConsumerBusy(), pulsar.AuthorizationError()])
+def test_a_consumer_keeps_them_and_goes_on_where_it_may_not(refusal: Exception | None) -> None:
+    dead_letters.keep(Broker([], refusal=refusal), "dead")
+
+
+def test_any_other_failure_is_the_consumers() -> None:
+    with pytest.raises(pulsar.ConnectError):
+        dead_letters.keep(Broker([], refusal=pulsar.ConnectError()), "dead")
+
+
+def test_a_payload_may_be_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = Message(b"\xff\n" + b"x" * 1000, sent=letter(1).sent)
+    with broker(monkeypatch, odd, Message(null=True, sent=letter(1).sent)):
+        first, second, _ = printed("list")
+    assert first["payload"].startswith("\\xff\nxx")
+    assert (len(first["payload"]), first["size"]) == (4 + 199, 1002)
+    assert (second["payload"], second["size"]) == ("", 0)
