@@ -48,7 +48,8 @@ def answer(kubectl: FakeKubectl, *letters: dict[str, Any], sent: int = 0) -> Non
 def letter(number: int, error: str = "ValueError: two") -> dict[str, Any]:
     return {
         "id": f"5:{number}:-1", "reason": "MaxDeliveries", "error": error, "deliveries": "3",
-        "origin": "1:1:-1", "key": "", "publishTime": int((time.time() - 180) * 1000), "size": 7, "payload": "hello 2",
+        "origin": "1:1:-1", "key": "", "publishTime": int((time.time() - 180) * 1000), "size": 7,
+        "payload": "hello 2",
     }  # fmt: skip
 
 
