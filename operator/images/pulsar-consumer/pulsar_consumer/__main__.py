@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import re
@@ -123,6 +124,8 @@ def main() -> int:
         handling = None
         if settings.handling is not None:
             logging.getLogger().setLevel(logging.INFO)  # what users' code logs
+            if isinstance(sys.stdout, io.TextIOWrapper):
+                sys.stdout.reconfigure(line_buffering=True)  # and prints: into a pipe, it would wait
             handling = HandlingLoop(settings, settings.handling)
         consume(settings, stop=stop, health=health, out=sys.stdout.buffer, handling=handling)
     except BadSetting as error:
