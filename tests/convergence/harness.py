@@ -268,6 +268,8 @@ class Harness:
         if not self.wait_quiet(list(runs), steady_seconds=steady_seconds):
             wrong.append("it reaches no steady state")
         for run, what in runs.items():
+            # On a busy machine a server may not answer just now; what is written too much stays.
+            self.wait_ended([run], seconds=seconds)
             differences = self.ended(run)
             if differences:
                 wrong.append(_lines(f"{run}, {what} ({run.namespace})", differences))
