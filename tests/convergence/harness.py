@@ -26,7 +26,7 @@ from tests.apiserver.conftest import ENVIRONMENT
 from tests.apiserver.support.apiclient import Api
 from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster, cluster, path
 from tests.apiserver.support.operator_process import OperatorProcess, operator
-from tests.convergence import backup_runs, database
+from tests.convergence import admin_api, backup_runs, database
 from tests.convergence.database import Databases, databases
 from tests.convergence.forward_target import ForwardTarget
 from tests.convergence.progress import in_chunks
@@ -314,6 +314,7 @@ def running_harness(*, directory: Path) -> Iterator[Harness]:
         admit_operator(apis[files.port], files, namespace, pod)
 
     with (
+        admin_api.running(),
         databases() as servers,
         cluster(directory=directory, end=backup_runs.end) as running,
         ExitStack() as stack,

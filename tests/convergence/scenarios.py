@@ -21,7 +21,7 @@ from tests.apiserver.support.kinds import (
     POSTGRESQL,
     PULSAR_CONSUMER,
 )
-from tests.convergence import backup_scenarios, guide_scenarios
+from tests.convergence import admin_api, backup_scenarios, guide_scenarios
 from tests.convergence.scenario import FIRST, SECOND, WORD, Act, Scenario, delete, edit, secret
 
 
@@ -43,6 +43,11 @@ def _code(text: str) -> Act:
         cluster.api.create(CONFIG_MAP.path(namespace=ref.namespace), body).accepted()
 
     return make
+
+
+def _unsubscribed(namespace: str) -> Json:
+    policy = {"adminURL": admin_api.url(), "deletionPolicy": "Unsubscribe"}
+    return {**MINIMAL_SPECS[PULSAR_CONSUMER.id], "replicas": 2, **policy}
 
 
 def _change_code(cluster: Cluster, ref: Ref) -> None:
@@ -153,6 +158,7 @@ def _scenarios() -> Iterator[Scenario]:
             yield scenario("database added", _add_database, password=FIRST)
         if crd == PULSAR_CONSUMER.id:
             yield scenario("code changed", _change_code, before=_code(FIRST), spec=_of_code)
+            yield scenario("deleted with its subscription", delete, spec=_unsubscribed)
         if crd == MY_CUSTOM_RESOURCE.id:
             yield scenario("friend comes", _friend_comes)
             yield scenario("friend goes", _friend_goes, before=_friend_comes)
