@@ -20,6 +20,7 @@ from typing import Any
 
 from kindling.engine.compare import LAST_APPLIED_HASH
 from kindling.kinds.metadata import MANAGED_BY_LABEL
+from kindling.kinds.postgresql.tls import AUTHORITY
 from kindling.kube.resources import (
     DEPLOYMENT,
     DISRUPTION_BUDGET,
@@ -149,10 +150,25 @@ class Recorder:
             else:
                 objects[ref] = event["object"]
             # A Secret's content is distinguished by its change alone: what was made looks all the same.
-            changed = event["type"] == "MODIFIED" and event["object"].get("data") != known.get("data")
+            changed = event["type"] == "MODIFIED" and _content(event["object"]) != _content(known)
             if event["type"] != "MODIFIED" or (type == SECRET and changed):
                 seen = (event["type"], type.plural, _steady(ref))
                 self._lifecycle.setdefault(namespace, Counter())[seen] += 1
+
+
+def _content(secret: Json) -> dict[str, str]:
+    """Without the authorities that clients of a server trust: while one is replaced, they trust both, and
+    whether they have to depends on which of its Secrets was deleted first. The end is compared whole.
+    """
+    return {
+        key: value
+        for key, value in (secret.get("data") or {}).items()
+        if key != AUTHORITY or _is_pair(secret)
+    }
+
+
+def _is_pair(secret: Json) -> bool:
+    return str(secret.get("metadata", {}).get("name", "")).endswith(PAIR)
 
 
 def _steady(ref: Ref) -> str:

@@ -145,9 +145,16 @@ def test_two_who_look_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         printed("list")
 
 
-def test_without_a_topic_for_them_it_says_so() -> None:
-    with pytest.raises(BadSetting, match=r"spec\.deadLetter"):
-        Asked.load({**ENV, "PULSAR_DEAD_LETTER_TOPIC": ""}, ["list"])
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("TOPIC", "", r"spec\.deadLetter: there is none"),
+        ("KEEP", "false", r"spec\.deadLetter\.keep: it is false"),
+    ],
+)
+def test_where_none_are_kept_it_says_so(name: str, value: str, said: str) -> None:
+    with pytest.raises(BadSetting, match=said):
+        Asked.load({**ENV, f"PULSAR_DEAD_LETTER_{name}": value}, ["list"])
 
 
 @pytest.mark.parametrize("refusal", [None, pulsar.ConsumerBusy(), pulsar.AuthorizationError()])

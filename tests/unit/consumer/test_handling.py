@@ -160,6 +160,12 @@ def test_broker_that_fails_ends_the_loop_and_nothing_is_acknowledged(make: Make)
     assert subscription.acknowledged == []
 
 
+def test_where_others_read_dead_letters_no_subscription_keeps_them(make: Make) -> None:
+    client = Client()
+    make(PULSAR_DEAD_LETTER_TOPIC="dead", PULSAR_DEAD_LETTER_KEEP="false").connect(client)
+    assert client.kept == []
+
+
 def test_ready_while_the_producers_are_connected_too(make: Make) -> None:
     loop, client = make(PULSAR_DEAD_LETTER_TOPIC="dead"), Client()
     loop.connect(client)

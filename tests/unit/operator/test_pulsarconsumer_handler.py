@@ -119,9 +119,17 @@ def test_consumers_read_their_settings(of: Object, wanted: type) -> None:
     assert found is not None
     assert isinstance(found.handler, wanted)
     assert (found.max_deliveries, found.output_topic, found.dead_letter_topic) == (7, "done", "dead")
+    assert found.keep_dead_letters
     assert [found.backoff_seconds(failures) for failures in (1, 2, 3)] == [2, 6, 9]
     if isinstance(found.handler, Http):
         assert found.handler.url in ("http://orders.shop/", "https://[::1]:8443/a$b")
+
+
+def test_dead_letters_that_others_read_are_not_kept() -> None:
+    cr = consumer(handler=PYTHON, deadLetter={"topic": "dead", "keep": False})
+    found = Consumer.load(variables_of(cr, config_map(FILES))).handling
+    assert found is not None
+    assert not found.keep_dead_letters
 
 
 def test_broken_code_is_reported_and_the_old_consumers_go_on() -> None:

@@ -26,10 +26,12 @@ def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeKubectl:
     return fake
 
 
-def serve(kubectl: FakeKubectl, *, dead_letter: str | None = "dead", replicas: int = 1) -> None:
+def serve(
+    kubectl: FakeKubectl, *, dead_letter: str | None = "dead", keep: bool = True, replicas: int = 1
+) -> None:
     spec: dict[str, Any] = {"topic": "orders-in"}
     if dead_letter:
-        spec["deadLetter"] = {"topic": dead_letter}
+        spec["deadLetter"] = {"topic": dead_letter, "keep": keep}
     consumer = {
         "apiVersion": "pulsar.pulsarconsumer.krvarma.com/v1",
         "kind": "PulsarConsumer",
@@ -113,6 +115,7 @@ def test_all_are_sent_back_once_somebody_says_yes(kubectl: FakeKubectl, capsys: 
     ("served", "said"),
     [
         ({"dead_letter": None}, "has no topic for dead letters"),
+        ({"keep": False}, "spec.deadLetter.keep is false"),
         ({"replicas": 0}, "set spec.replicas to 1 or more"),
     ],
 )

@@ -61,6 +61,8 @@ class Asked:
         topic = env.get("PULSAR_DEAD_LETTER_TOPIC", "")
         if not topic:
             raise BadSetting("spec.deadLetter: there is none, so nothing is given up")
+        if env.get("PULSAR_DEAD_LETTER_KEEP", "") == "false":
+            raise BadSetting("spec.deadLetter.keep: it is false, so whoever reads the topic has them")
         return Asked(
             broker=Broker.load(env),
             topic=topic,

@@ -45,7 +45,7 @@ class HandlingLoop:
             "spec.deadLetter.topic": self._handling.dead_letter_topic,
         }
         self._outbox.connect(client, {field: topic for field, topic in topics.items() if topic})
-        if self._handling.dead_letter_topic:
+        if self._handling.dead_letter_topic and self._handling.keep_dead_letters:
             dead_letters.keep(client, self._handling.dead_letter_topic)
 
     def receive(self, consumer: Any, *, stop: threading.Event, health: Health) -> None:

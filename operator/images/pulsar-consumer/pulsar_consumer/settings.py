@@ -71,6 +71,7 @@ class Handling:
     concurrency: int
     output_topic: str
     dead_letter_topic: str
+    keep_dead_letters: bool = True
     max_deliveries: int
     backoff_initial_seconds: float
     backoff_factor: float
@@ -114,6 +115,7 @@ class Handling:
             concurrency=_number(env, "PULSAR_HANDLER_CONCURRENCY", default=1, greatest=256),
             output_topic=env.get("PULSAR_OUTPUT_TOPIC", ""),
             dead_letter_topic=env.get("PULSAR_DEAD_LETTER_TOPIC", ""),
+            keep_dead_letters=env.get("PULSAR_DEAD_LETTER_KEEP", "") != "false",
             max_deliveries=_number(env, "PULSAR_RETRY_MAX_DELIVERIES", default=5, greatest=10_000),
             backoff_initial_seconds=float(
                 _number(env, "PULSAR_RETRY_INITIAL_SECONDS", default=1, greatest=86_400)

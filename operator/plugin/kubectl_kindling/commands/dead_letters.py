@@ -65,7 +65,15 @@ def redrive(command: Command, kubectl: Kubectl) -> int:
 def _find(command: Command, kubectl: Kubectl) -> tuple[Object, str]:
     _, resource = resources.find_of_kind(kubectl, kinds.served(kubectl), KIND, command.target)
     name = facts.name_of(resource)
-    topic = (_spec(resource).get("deadLetter") or {}).get("topic")
+    dead_letter = _spec(resource).get("deadLetter") or {}
+    topic = dead_letter.get("topic")
+    if topic and dead_letter.get("keep") is False:
+        raise PluginError(
+            f"the dead letters of {KIND} {name} are not kept",
+            why="spec.deadLetter.keep is false: whoever reads the topic has them",
+            remedy=f"read topic {topic}, or leave keep out, which is for dead letters to come.",
+            status=FAILED,
+        )
     if not topic:
         raise PluginError(
             f"{KIND} {name} has no topic for dead letters",

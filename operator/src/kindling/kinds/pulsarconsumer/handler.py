@@ -88,13 +88,14 @@ def variables(cr: Object, observed: Observed) -> dict[str, str]:
         found["PULSAR_HANDLER_URL"] = str(http["url"]).rstrip("/") + str(http.get("path") or DEFAULT_PATH)
     else:
         return {}
-    retry = spec.get("retry") or {}
+    retry, dead_letter = spec.get("retry") or {}, spec.get("deadLetter") or {}
     backoff = retry.get("backoff") or {}
     asked = {
         "PULSAR_HANDLER_TIMEOUT_SECONDS": (python or http).get("timeoutSeconds"),
         "PULSAR_HANDLER_CONCURRENCY": (python or http).get("concurrency"),
         "PULSAR_OUTPUT_TOPIC": (spec.get("output") or {}).get("topic"),
-        "PULSAR_DEAD_LETTER_TOPIC": (spec.get("deadLetter") or {}).get("topic"),
+        "PULSAR_DEAD_LETTER_TOPIC": dead_letter.get("topic"),
+        "PULSAR_DEAD_LETTER_KEEP": "false" if dead_letter.get("keep") is False else None,
         "PULSAR_RETRY_MAX_DELIVERIES": retry.get("maxDeliveries"),
         "PULSAR_RETRY_INITIAL_SECONDS": backoff.get("initialSeconds"),
         "PULSAR_RETRY_FACTOR": backoff.get("factor"),
