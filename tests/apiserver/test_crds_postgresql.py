@@ -143,6 +143,15 @@ BAD: list[tuple[Json, list[str]]] = [
         ["spec.hibernate 'true'", "spec.storage.ephemeral 'true'", "leave spec.hibernate out"],
     ),
     ({"hibernate": 1}, ["spec.hibernate", "integer", "boolean"]),
+    (
+        {"hibernateWindow": {"schedule": "0 1 * * *", "duration": "2h"}, "storage": {"ephemeral": True}},
+        ["spec.hibernateWindow", "spec.storage.ephemeral 'true'", "leave it out"],
+    ),
+    (
+        {"hibernateWindow": {"schedule": "0 1 * *", "duration": "2h"}},
+        ["spec.hibernateWindow.schedule", "0 1 * *"],
+    ),
+    ({"hibernateWindow": {"schedule": "0 1 * * *"}}, ["spec.hibernateWindow.duration", "Required"]),
     ({"deletionProtection": "yes"}, ["spec.deletionProtection", "string", "boolean"]),
     ({"paused": "yes"}, ["spec.paused", "string", "boolean"]),
     ({"mode": "plan"}, ["spec.mode", '"plan"', '"Apply", "Plan"']),

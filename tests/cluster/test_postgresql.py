@@ -7,6 +7,7 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -63,6 +64,28 @@ def test_a_hibernated_server_is_gone_and_comes_back_with_its_rows(environment: E
     environment.kubectl("patch", name, "--type=merge", '--patch={"spec":{"hibernate":false}}')
     environment.kubectl("wait", "--for=condition=Ready", name, "--timeout=120s")
     assert environment.psql("mydb", "select id from slept") == "7"
+
+
+@pytest.mark.thorough
+def test_the_clock_stops_and_starts_a_server(environment: Environment) -> None:
+    """Within seconds of the minute that the schedule names, and of the end that the message names."""
+    name = f"{GROUPS['mydb']}/mydb"
+    environment.psql("mydb", "create table by_the_clock as select 8 as id")
+    opens = datetime.now(UTC).replace(second=0, microsecond=0) + timedelta(minutes=2)
+    window = {"schedule": f"{opens.minute} {opens.hour} * * *", "duration": "1m"}
+    patch = json.dumps({"spec": {"hibernateWindow": window}})
+    environment.kubectl("patch", name, "--type=merge", f"--patch={patch}")
+    assert environment.get(name)["status"]["pgPhase"] == "up"
+    environment.kubectl("wait", "--for=jsonpath={.status.pgPhase}=hibernated", name, "--timeout=180s")
+    assert timedelta() < datetime.now(UTC) - opens < timedelta(seconds=30)
+    conditions = environment.get(name)["status"]["conditions"]
+    (message,) = (item["message"] for item in conditions if item["type"] == "Ready")
+    closes = opens + timedelta(minutes=1)
+    assert f"it starts at {closes:%Y-%m-%dT%H:%M:%SZ}" in message
+    environment.kubectl("wait", "--for=condition=Ready", name, "--timeout=180s")
+    assert timedelta() < datetime.now(UTC) - closes < timedelta(seconds=60)
+    environment.kubectl("patch", name, "--type=merge", '--patch={"spec":{"hibernateWindow":null}}')
+    assert environment.psql("mydb", "select id from by_the_clock") == "8"
 
 
 def test_rows_outlive_the_pod(environment: Environment) -> None:

@@ -108,6 +108,7 @@ def test_a_new_resource_is_planned_whole_and_nothing_is_made() -> None:
     assert world.writes_at_rest() == 0
 
 
+ALWAYS = {"schedule": "* * * * *", "duration": "2m"}
 STS, CLAIM, CONF = "StatefulSet/db", "PersistentVolumeClaim/db-data", "ConfigMap/db-config"
 BOUND = "Secret/db-binding"
 MEMORY = {"limits": {"memory": "1Gi"}}
@@ -133,6 +134,7 @@ EDITS: list[tuple[Object, Object, dict[str, tuple[str, list[str]]]]] = [
     ),
     ({}, {"hibernate": True}, {STS: ("Stop", ["spec.hibernate"])}),
     ({"hibernate": True}, {"hibernate": False}, {STS: ("None", ["spec.hibernate"])}),
+    ({}, {"hibernateWindow": ALWAYS}, {STS: ("Stop", ["spec.hibernateWindow"])}),
     (
         {},
         {"storage": {"size": "2Gi"}},

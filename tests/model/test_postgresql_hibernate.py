@@ -99,3 +99,72 @@ def test_a_write_that_fails_changes_nothing_of_the_end(fault: Fault) -> None:
         world.wait_long()
         world.settle()
         assert world.status(KIND, "db")["pgPhase"] == "up"
+
+
+NIGHTS = {"schedule": "0 1 * * *", "duration": "2h30m"}
+"""The world begins at midnight."""
+
+
+def at(world: World, hour: int, minute: int = 0) -> str:
+    """The phase once that time of the day has come, by what is requeued alone."""
+    world.now = world.now.replace(hour=hour, minute=minute)
+    due, world.later = world.later, set()
+    for key in due:
+        world.queue.add(key)
+    world.settle()
+    phase: str = world.status(KIND, "db")["pgPhase"]
+    return phase
+
+
+def test_the_clock_stops_and_starts_it() -> None:
+    world = with_database(hibernateWindow=NIGHTS)
+    assert at(world, 0, 59) == "up"
+    assert at(world, 1) == "hibernated"
+    assert DB_POD not in world.api.objects
+    ready = find_condition(world.status(KIND, "db"), "Ready")
+    assert ready["reason"] == "Hibernated"
+    assert ready["message"] == (
+        "spec.hibernateWindow is open: the server is stopped and its data kept; it starts at "
+        "2026-01-02T03:30:00Z. To start it now, remove it."
+    )
+    writes = world.api.writes.total()
+    assert at(world, 2) == "hibernated"
+    assert world.api.writes.total() == writes, "nothing changes with time alone"
+    world.restart()
+    world.settle()
+    assert world.status(KIND, "db")["pgPhase"] == "hibernated"
+    assert at(world, 3, 29) == "hibernated"
+    assert at(world, 3, 30) == "up"
+    assert at(world, 23) == "up"
+
+
+def test_what_is_asked_for_counts_beside_the_clock() -> None:
+    world = with_database(hibernateWindow=NIGHTS, hibernate=True)
+    assert world.status(KIND, "db")["pgPhase"] == "hibernated"
+    assert "set it to false" in find_condition(world.status(KIND, "db"), "Ready")["message"]
+    assert hibernate(world, False)["pgPhase"] == "up"
+    assert at(world, 1) == "hibernated"
+    world.api.edit(CR, {"spec": {"hibernateWindow": None}})
+    world.settle()
+    assert world.status(KIND, "db")["pgPhase"] == "up"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (
+            {"schedule": "0 25 * * *", "duration": "1h"},
+            "spec.hibernateWindow.schedule '0 25 * * *' is no sched",
+        ),
+        (
+            {"schedule": "0 1 * * *", "duration": "200h"},
+            "spec.hibernateWindow.duration '200h' is not 1m to 168h",
+        ),
+    ],
+)
+def test_a_window_that_is_none_is_refused_and_the_server_runs_on(wrong: Object, said: str) -> None:
+    world = with_database()
+    world.api.edit(CR, {"spec": {"hibernateWindow": wrong}})
+    world.settle()
+    assert find_condition(world.status(KIND, "db"), "Ready")["message"].startswith(said)
+    assert DB_POD in world.api.objects

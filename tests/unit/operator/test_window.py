@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from kindling.kinds.window import Window, read
@@ -62,3 +62,29 @@ def test_refused_with_field_value_and_remedy(change: dict[str, str], message: st
     with pytest.raises(ValueError, match=message) as error:
         window(**change)
     assert "spec.maintenanceWindow." in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "duration", "now", "closes"),
+    [
+        ("0 1 * * *", "2h", "2026-01-02T01:00:00+00:00", "2026-01-02T03:00:00+00:00"),
+        ("0 1 * * *", "2h", "2026-01-02T02:59:59+00:00", "2026-01-02T03:00:00+00:00"),
+        # Openings that overlap, or follow without a gap, are one.
+        ("0 1,2 * * *", "90m", "2026-01-02T01:10:00+00:00", "2026-01-02T03:30:00+00:00"),
+        ("0 1,2 * * *", "60m", "2026-01-02T01:10:00+00:00", "2026-01-02T03:00:00+00:00"),
+        ("* * * * *", "2m", "2026-01-02T01:10:00+00:00", None),
+        # To seven in the morning, also in the night in which the clock is put forward.
+        ("0 20 * * *", "11h", "2026-03-28T21:00:00+00:00", "2026-03-29T05:00:00+00:00"),
+    ],
+)
+def test_it_closes_after_the_last_of_its_openings(
+    schedule: str, duration: str, now: str, closes: str | None
+) -> None:
+    found = window(schedule, duration, "Europe/Berlin" if "2026-03" in now else None)
+    moment = datetime.fromisoformat(now)
+    assert found.opens(moment) is None
+    wanted = datetime.fromisoformat(closes) if closes else None
+    assert found.closes(moment) == wanted
+    if wanted is not None:
+        assert found.opens(wanted - timedelta(seconds=1)) is None
+        assert found.opens(wanted) is not None

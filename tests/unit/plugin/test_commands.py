@@ -247,6 +247,16 @@ def test_hibernate_and_wake_write_one_field_and_only_if_it_differs(
     assert len(patched(kubectl)) == 1
 
 
+def test_what_the_clock_has_stopped_is_not_woken(kubectl: FakeKubectl, capsys: Printed) -> None:
+    database = healthy()
+    database["spec"]["hibernateWindow"] = {"schedule": "0 20 * * *", "duration": "11h"}
+    database["status"]["pgPhase"] = "hibernated"
+    serve(kubectl, database)
+    assert cli.run(["wake", "mydb"]) == FAILED
+    assert "remove spec.hibernateWindow to start it now" in error(capsys)
+    assert patched(kubectl) == []
+
+
 def test_a_hibernated_server(kubectl: FakeKubectl, capsys: Printed) -> None:
     database = healthy()
     database["spec"]["hibernate"] = True

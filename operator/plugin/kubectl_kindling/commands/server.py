@@ -55,6 +55,13 @@ def wake(command: Command, kubectl: Kubectl) -> int:
     """Takes spec.hibernate back; nothing is written where it is not set."""
     type, resource = _find(command, kubectl)
     if not _spec(resource).get("hibernate"):
+        if facts.phase(resource) == "hibernated" and _spec(resource).get("hibernateWindow"):
+            raise PluginError(
+                f"{KIND} {facts.name_of(resource)} is hibernated by the clock; nothing was changed",
+                why=facts.ready(resource).message,
+                remedy="remove spec.hibernateWindow to start it now.",
+                status=FAILED,
+            )
         say(f"{KIND} {facts.name_of(resource)} is not hibernated; nothing was changed.")
         return FINE
     say(gitops.note(resource))

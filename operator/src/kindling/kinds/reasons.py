@@ -250,8 +250,8 @@ RESTART_PENDING = _reason(
 HIBERNATED = _reason(
     "Hibernated",
     _POSTGRESQL,
-    "`spec.hibernate` is true: the server is stopped, the data is kept",
-    "set `spec.hibernate` to false to start it",
+    "the spec has the server stopped (`spec.hibernate`, `spec.hibernateWindow`), the data is kept",
+    "set `spec.hibernate` to false, or remove `spec.hibernateWindow`, to start it",
 )
 PAUSED = _reason(
     "Paused",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
@@ -16,6 +16,8 @@ from kindling.kube.resources import Object
 
 DURATION = re.compile(r"(?:([0-9]+)h)?(?:([0-9]+)m)?")
 LONGEST = timedelta(days=7)
+MOST_OPENINGS = 1000
+"""How many that follow one another without a gap are looked through for the end."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +34,16 @@ class Window:
         for moment in CronSim(self.schedule, local - self.duration):
             return None if moment <= local else moment
         raise ValueError("a schedule without a time")  # `read` admits none such
+
+    def closes(self, now: datetime) -> datetime | None:
+        """When it closes, in UTC, while it is open; None where it opens again before each end."""
+        end = now
+        moments = CronSim(self.schedule, now.astimezone(self.zone) - self.duration)
+        for _, moment in zip(range(MOST_OPENINGS), moments, strict=False):
+            if moment > end:
+                return end
+            end = (moment + self.duration).astimezone(UTC)  # by the clock of the zone, as `opens` counts
+        return None
 
 
 def read(given: Object, *, field: str) -> Window:

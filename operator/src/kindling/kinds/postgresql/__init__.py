@@ -35,6 +35,7 @@ from kindling.kinds.postgresql import (
     databases,
     deletion,
     growth,
+    hibernation,
     identity,
     login,
     objects,
@@ -145,6 +146,7 @@ class Postgresql(Kind):
             or databases.validate(cr)
             or parameters.validate(wanted.parameters, resources=wanted.resources)
             or updates.validate(cr)
+            or hibernation.validate(cr)
             or version.validate(cr, observed)
             or volume.validate(cr, observed)
             or growth.validate(cr)
@@ -226,7 +228,8 @@ class Postgresql(Kind):
 
     def _workload(self, cr: Object, observed: Observed, wanted: spec.Spec) -> Child:
         template, update = self._update(cr, observed, wanted)
-        return workload.build(self.type, cr, template=template, update=update, hibernated=wanted.hibernated)
+        stopped = hibernation.is_hibernated(cr, observed.now)
+        return workload.build(self.type, cr, template=template, update=update, hibernated=stopped)
 
     def _update(self, cr: Object, observed: Observed, wanted: spec.Spec) -> tuple[Object, updates.Update]:
         """The Pod's template, and how the StatefulSet gets it."""

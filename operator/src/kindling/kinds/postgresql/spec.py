@@ -53,7 +53,6 @@ class Spec:
     parameters: Mapping[str, str]
     retain: bool
     protected: bool
-    hibernated: bool
     shutdown_seconds: int
 
 
@@ -72,7 +71,6 @@ def read(cr: Object, *, default_image: str, pull_secrets: Sequence[str] = ()) ->
         parameters=parameters.read(cr),
         retain=spec.get("deletionPolicy") != "Delete",
         protected=spec.get("deletionProtection") is True,
-        hibernated=is_hibernated(cr),
         shutdown_seconds=int(spec.get("shutdownSeconds") or shutdown_seconds(cr)),
     )
 
@@ -121,11 +119,6 @@ def is_ephemeral(cr: Object) -> bool:
     return ((cr.get("spec") or {}).get("storage") or {}).get("ephemeral") is True
 
 
-def is_hibernated(cr: Object) -> bool:
-    """Whether the server is to be stopped, its data kept."""
-    return (cr.get("spec") or {}).get("hibernate") is True
-
-
 def is_paused(cr: Object) -> bool:
     """Whether the resource is only observed: by `spec.paused`, or to read first what would be done."""
     return paused_by(cr) != ""
@@ -172,7 +165,7 @@ def validate(cr: Object) -> Problem | None:
         message = f"spec.defaultUser {user!r} is a name PostgreSQL or Kindling keeps to itself: use another."
     elif len(user.encode()) > 63 or "\0" in user:
         message = f"spec.defaultUser {user!r} must be at most 63 bytes without NUL: use another."
-    elif is_hibernated(cr) and is_ephemeral(cr):
+    elif spec.get("hibernate") is True and is_ephemeral(cr):
         message = (
             "spec.hibernate is true and so is spec.storage.ephemeral, whose data goes with the Pod: delete "
             "the resource, or set spec.hibernate to false."

@@ -21,6 +21,7 @@ from kindling.kinds.postgresql import (
     deletion,
     disk,
     growth,
+    hibernation,
     identity,
     login,
     objects,
@@ -127,7 +128,9 @@ def report(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult)
     status |= planned.status(cr, observed, sync)
     status |= _tls(cr, observed, state)
     status |= usage.status(cr, observed)
-    return StatusReport(status=status, result=_outcome(cr, observed, sync, state))
+    return StatusReport(
+        status=status, result=_by_the_clock(cr, observed, _outcome(cr, observed, sync, state))
+    )
 
 
 def _state(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult) -> _State:
@@ -202,7 +205,7 @@ def _pending(cr: Object, external: ExternalResult | None, up: Object | None) -> 
 
 def _conditions(cr: Object, observed: Observed, sync: SyncResult, state: _State) -> list[Object]:
     generation = int(cr["metadata"].get("generation", 0))
-    reason, message = _why(cr, sync, state)
+    reason, message = _why(cr, observed, sync, state)
     conditions = standard_conditions(
         ready=state.ready,
         available=state.available,
@@ -253,7 +256,7 @@ def _conditions(cr: Object, observed: Observed, sync: SyncResult, state: _State)
     return conditions
 
 
-def _why(cr: Object, sync: SyncResult, state: _State) -> tuple[str, str]:
+def _why(cr: Object, observed: Observed, sync: SyncResult, state: _State) -> tuple[str, str]:
     """Ready's reason and message."""
     if state.ready and state.external is not None and state.external.reason:
         return state.external.reason, state.external.message
@@ -263,9 +266,7 @@ def _why(cr: Object, sync: SyncResult, state: _State) -> tuple[str, str]:
     if state.fault is not None:
         return state.fault.reason, state.fault.message
     if state.stopped:
-        return reasons.HIBERNATED, (
-            "spec.hibernate is true: the server is stopped and its data kept; set it to false to start it."
-        )
+        return reasons.HIBERNATED, hibernation.words(cr, observed.now)
     if sync.paused and not sync.in_sync:
         return reasons.PAUSED, pause.words(cr).differs
     if state.external is not None and state.external.reason in _NO_FAULT:
@@ -347,6 +348,14 @@ def _pod_fault(
 def _ready_seconds(pod: Object, observed: Observed) -> float:
     moment = pods.pod_condition(pod, "Ready").get("lastTransitionTime")
     return pods.seconds_since(moment, now=observed.now)
+
+
+def _by_the_clock(cr: Object, observed: Observed, result: Result) -> Result:
+    """Again when its hibernation begins or ends, at the latest."""
+    seconds = hibernation.seconds_left(cr, observed.now)
+    if seconds is None or (isinstance(result, RequeueAfter) and result.seconds <= seconds):
+        return result
+    return RequeueAfter(seconds)
 
 
 def _outcome(cr: Object, observed: Observed, sync: SyncResult, state: _State) -> Result:

@@ -19,8 +19,8 @@ from kindling.kinds import reasons
 from kindling.kinds.base import Observed, Probe
 from kindling.kinds.conditions import rfc3339
 from kindling.kinds.postgresql import volume
+from kindling.kinds.postgresql.hibernation import is_hibernated
 from kindling.kinds.postgresql.login import SERVER, Login
-from kindling.kinds.postgresql.spec import is_hibernated
 from kindling.kube.resources import Object
 
 MEMBER, USED = "usage", "used_bytes"
@@ -118,7 +118,7 @@ def status(cr: Object, observed: Observed) -> Object:
         "growthBytesPerHour": figures.growth,
         "growthSince": rfc3339(figures.since),
     }
-    full = None if is_hibernated(cr) else full_at(figures, capacity=capacity)
+    full = None if is_hibernated(cr, observed.now) else full_at(figures, capacity=capacity)
     return {"storage": found | ({"fullAt": rfc3339(full)} if full is not None else {})}
 
 

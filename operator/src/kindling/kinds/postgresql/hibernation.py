@@ -1,0 +1,82 @@
+"""Whether the server is to be stopped, its data kept: by `spec.hibernate`, or by the clock."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from kindling.kinds import reasons, window
+from kindling.kinds.base import Problem
+from kindling.kinds.conditions import rfc3339
+from kindling.kinds.postgresql.spec import is_ephemeral
+from kindling.kube.resources import Object
+
+FIELD, WINDOW = "spec.hibernate", "spec.hibernateWindow"
+
+
+def is_hibernated(cr: Object, now: datetime) -> bool:
+    return _is_asked(cr) or _open_window(cr, now) is not None
+
+
+def field(cr: Object) -> str:
+    """The one that stops and starts the server."""
+    return WINDOW if _given(cr) and not _is_asked(cr) else FIELD
+
+
+def seconds_left(cr: Object, now: datetime) -> float | None:
+    """Until the window opens or closes; None where nothing is done by the clock."""
+    if _is_asked(cr) or (found := _window(cr)) is None:
+        return None
+    change = found.opens(now) or found.closes(now)
+    return None if change is None else max(1.0, (change - now).total_seconds())
+
+
+def words(cr: Object, now: datetime) -> str:
+    """Why the server is stopped, and until when."""
+    found = None if _is_asked(cr) else _open_window(cr, now)
+    if found is None:
+        return f"{FIELD} is true: the server is stopped and its data kept; set it to false to start it."
+    closes = found.closes(now)
+    until = f"it starts at {rfc3339(closes)}" if closes is not None else "the window never closes"
+    return f"{WINDOW} is open: the server is stopped and its data kept; {until}. To start it now, remove it."
+
+
+def validate(cr: Object) -> Problem | None:
+    """A window that is none, or one for data that would go with the server."""
+    try:
+        found = _read(cr)
+    except ValueError as error:
+        return Problem(reason=reasons.INVALID_SPEC, message=str(error))
+    if found is not None and is_ephemeral(cr):
+        return Problem(
+            reason=reasons.INVALID_SPEC,
+            message=f"{WINDOW} cannot be used with spec.storage.ephemeral, whose data goes with the Pod: "
+            "leave it out.",
+        )
+    return None
+
+
+def _is_asked(cr: Object) -> bool:
+    return (cr.get("spec") or {}).get("hibernate") is True
+
+
+def _given(cr: Object) -> Object | None:
+    return (cr.get("spec") or {}).get("hibernateWindow") or None
+
+
+def _read(cr: Object) -> window.Window | None:
+    """:raises ValueError: where it is none."""
+    given = _given(cr)
+    return window.read(given, field=WINDOW) if given else None
+
+
+def _window(cr: Object) -> window.Window | None:
+    """None as well where the spec is refused for it."""
+    try:
+        return None if is_ephemeral(cr) else _read(cr)
+    except ValueError:
+        return None
+
+
+def _open_window(cr: Object, now: datetime) -> window.Window | None:
+    found = _window(cr)
+    return found if found is not None and found.opens(now) is None else None
