@@ -67,7 +67,7 @@ def _is_kept_or_refused(api: Api, kind: Kind, data: st.DataObject) -> None:
             "would be one address for several caches", "takes spec.mode 'Plan'",
             "cannot be used with spec.tls.secretName or spec.tls.required",
             "is less than spec.storage.size", "would get the token of spec.auth in clear",
-            "leads to the operator's own Pod",
+            "leads to the operator's own Pod", "which deletes the subscription",
         )  # fmt: skip
         assert [cause for cause in causes if not any(words in cause["message"] for words in said)] == []
     else:

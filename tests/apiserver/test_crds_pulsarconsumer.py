@@ -69,6 +69,9 @@ BAD: list[tuple[Json, list[str]]] = [
     ({"handler": HTTP, "image": "mine:1"}, ["spec.handler", "spec.image", "leave out one"]),
     ({"retry": {}}, ["spec.retry has no effect", "set spec.handler"]),
     ({"deadLetter": {"topic": "d"}}, ["spec.deadLetter has no effect", "set spec.handler"]),
+    ({"deletionPolicy": "Unsubscribe"}, ["spec.deletionPolicy 'Unsubscribe'", "set spec.adminURL", "Retain"]),
+    ({"deletionPolicy": "Delete"}, ["spec.deletionPolicy", '"Retain", "Unsubscribe"']),
+    ({"handler": HTTP, "deadLetter": {"topic": "d", "keep": "no"}}, ["spec.deadLetter.keep", "boolean"]),
     ({"output": {"topic": "o"}, "image": "mine:1"}, ["spec.output has no effect", "set spec.handler"]),
     (
         {"handler": HTTP, "retry": {"maxDeliveries": 3}},

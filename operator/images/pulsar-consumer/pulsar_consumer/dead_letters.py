@@ -35,6 +35,8 @@ SENT_BACK = "SENT_BACK_FROM"
 """The property of one that was sent back: the id that it had as a dead letter."""
 WAIT_MILLISECONDS = 3000
 """So long after the last one, there are no more."""
+PREFETCH = 20
+"""Messages: each may have 5 MB."""
 PREVIEW = 200
 """Bytes of a payload that are shown."""
 
@@ -79,20 +81,21 @@ def keep(client: Any, topic: str) -> None:
     A consumer goes on without it: what is given up is sent either way.
     """
     try:
-        subscribed(client, topic).close()
+        subscribed(client, topic, prefetch=1).close()
     except pulsar.ConsumerBusy:
         pass  # a reader looks at them, or another consumer makes it just now
     except (pulsar.AuthorizationError, pulsar.AuthenticationError) as error:
         log.warning("dead letters of %s may be dropped, nobody may subscribe: %s", topic, error)
 
 
-def subscribed(client: Any, topic: str) -> Any:
+def subscribed(client: Any, topic: str, *, prefetch: int = PREFETCH) -> Any:
     """Alone: two who look at once would each see some."""
     return client.subscribe(
         topic,
         SUBSCRIPTION,
         consumer_type=pulsar.ConsumerType.Exclusive,
         initial_position=pulsar.InitialPosition.Earliest,
+        receiver_queue_size=prefetch,
     )
 
 
