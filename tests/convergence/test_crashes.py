@@ -93,8 +93,8 @@ def sweep(harness: Harness, todo: Sequence[Point]) -> None:
             harness.close(list(runs.values()))
             progress.step(len(met), wrong, f", {len(missed)} not met")
     assert not wrong, "\n".join(wrong)
-    # Of a sample one may be missed: a busy machine puts two writes into one.
-    few = max(1, len(todo) / 10)
+    # Of a sample two may be missed: a busy machine puts two writes into one.
+    few = max(2, len(todo) / 10)
     assert len(missed) <= few, f"{len(missed)} of {len(todo)} points were not met: the writes have changed"
 
 
