@@ -59,14 +59,17 @@ def test_it_is_gone_after_its_last_run(running_cluster: Cluster, replica: Replic
     assert len(running_cluster.list(POD, namespace, selector={"kindling.dev/run": "delete"})) <= 1
 
 
+def delete_namespace(cluster: Cluster, replica: Replica, namespace: str) -> None:
+    """And wait until it is gone."""
+    place = f"/api/v1/namespaces/{namespace}"
+    cluster.api.delete(place)
+    wait_until(lambda: cluster.api.get(place).status == 404, seconds=SECONDS, what=replica.process.log)
+
+
 def test_it_keeps_no_namespace_that_is_deleted(running_cluster: Cluster, replica: Replica) -> None:
     namespace = running_cluster.namespace("finish-never")
     stored(running_cluster, namespace)
-    place = f"/api/v1/namespaces/{namespace}"
-    running_cluster.api.delete(place)
-    wait_until(
-        lambda: running_cluster.api.get(place).status == 404, seconds=SECONDS, what=replica.process.log
-    )
+    delete_namespace(running_cluster, replica, namespace)
     assert "let go unfinished, its namespace is being deleted" in replica.process.log()
 
 
@@ -99,8 +102,4 @@ def test_its_consumers_stop_and_it_waits_for_the_broker(running_cluster: Cluster
 def test_a_consumer_keeps_no_namespace_that_is_deleted(running_cluster: Cluster, replica: Replica) -> None:
     namespace = running_cluster.namespace("unsubscribe-never")
     consumed(running_cluster, namespace)
-    place = f"/api/v1/namespaces/{namespace}"
-    running_cluster.api.delete(place)
-    wait_until(
-        lambda: running_cluster.api.get(place).status == 404, seconds=SECONDS, what=replica.process.log
-    )
+    delete_namespace(running_cluster, replica, namespace)

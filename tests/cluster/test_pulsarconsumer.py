@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.cluster.claims.pulsarconsumer import stats
 from tests.cluster.stack import ROOT, Environment, within
 
 KIND = "pulsarconsumers.pulsar.pulsarconsumer.krvarma.com"
 SAMPLE = "pulsarconsumer-sample-1"
 BROKER = "pulsar://pulsar.pulsar.svc:6650"
 ADMIN = "http://pulsar.pulsar.svc:8080"
-PROXY = "/api/v1/namespaces/pulsar/services/pulsar:http/proxy/admin/v2/persistent/public/default"
 LINE = re.compile(r"\(\d+,\d+,-?\d+,-?\d+\) (.*)")
 GUIDE = ROOT / "docs" / "guides" / "pulsarconsumer.md"
 
@@ -595,8 +595,7 @@ def test_what_waits_for_the_subscription_is_in_the_status_and_no_admin_api_leave
 
 def subscriptions(environment: Environment, topic: str, *, partitioned: bool = False) -> dict[str, int]:
     """By the broker's own word, with how many consumers each has."""
-    kind = "partitioned-stats" if partitioned else "stats"
-    found = json.loads(environment.kubectl("get", "--raw", f"{PROXY}/{topic}/{kind}"))["subscriptions"]
+    found = stats(environment, topic, partitioned=partitioned)["subscriptions"]
     return {name: len(each["consumers"]) for name, each in found.items()}
 
 
@@ -651,8 +650,7 @@ def test_what_consumers_have_and_did_not_acknowledge_is_counted(
     edit(environment, name, adminURL=ADMIN)
     within(30, lambda: moving(environment, name) == ("True", "Acknowledging"))
     said = environment.get(f"{KIND}/{name}")["status"]["backlog"]
-    stats = json.loads(environment.kubectl("get", "--raw", f"{PROXY}/{name}/stats"))
-    known = stats["subscriptions"]["printers"]
+    known = stats(environment, name)["subscriptions"]["printers"]
     assert said["unacknowledged"] == known["unackedMessages"] > 0
     assert said["messages"] == known["msgBacklog"] > 0
 

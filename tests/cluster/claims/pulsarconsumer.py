@@ -11,15 +11,16 @@ from tests.cluster.claims.contract import COMMON, Claim, Evidence, KindClaims, R
 from tests.cluster.stack import Environment
 
 BACKLOG = ("messages", "unacknowledged", "consumers")
-STATS = "/admin/v2/persistent/public/default/{topic}/stats"
+STATS = "/admin/v2/persistent/public/default/{topic}/{kind}"
 
 
-def stats(environment: Environment, topic: str) -> dict[str, Any]:
+def stats(environment: Environment, topic: str, *, partitioned: bool = False) -> dict[str, Any]:
     """The broker's own word on a topic, through the API server; empty where it has none of that name."""
+    kind = "partitioned-stats" if partitioned else "stats"
     service = f"/api/v1/namespaces/{broker.NAMESPACE}/services/{broker.NAME}:http/proxy"
     try:
         found: dict[str, Any] = json.loads(
-            environment.kubectl("get", "--raw", service + STATS.format(topic=topic))
+            environment.kubectl("get", "--raw", service + STATS.format(topic=topic, kind=kind))
         )
     except AssertionError as error:
         if "NotFound" in str(error):

@@ -9,8 +9,9 @@ from infra.paths import REPOSITORY
 GUIDE = REPOSITORY / "docs/guides/kubectl-plugin.md"
 START = "kubectl kindling "
 IN_A_CLUSTER = frozenset({"logs", "psql"})
-AT_A_BROKER = frozenset({"dead-letters", "redrive"})
 """What needs a server that answers."""
+AT_A_BROKER = frozenset({"dead-letters", "redrive"})
+"""What needs a consumer with dead letters."""
 
 
 def commands(*, cluster: bool = False, broker: bool = False) -> list[str]:
@@ -18,10 +19,11 @@ def commands(*, cluster: bool = False, broker: bool = False) -> list[str]:
     blocks = re.findall(r"^```(\w*)\n(.*?)^```", GUIDE.read_text(), re.DOTALL | re.MULTILINE)
     plain = [text for language, text in blocks if not language]
     lines = [line for text in plain for line in text.splitlines() if line.startswith(START)]
-    wanted = IN_A_CLUSTER if cluster else AT_A_BROKER if broker else None
-    if wanted is not None:
-        return [line for line in lines if line.split()[2] in wanted]
-    return [line for line in lines if line.split()[2] not in IN_A_CLUSTER | AT_A_BROKER]
+    return [
+        line
+        for line in lines
+        if (line.split()[2] in IN_A_CLUSTER, line.split()[2] in AT_A_BROKER) == (cluster, broker)
+    ]
 
 
 def planned_file() -> str:

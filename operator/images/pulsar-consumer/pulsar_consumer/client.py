@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import sys
+from collections.abc import Callable
 
 import pulsar
 
 from pulsar_consumer.handshake import refused
-from pulsar_consumer.settings import Broker
+from pulsar_consumer.settings import BadSetting, Broker
 
 OPERATION_SECONDS = 10
 """How long to try to subscribe before it is reported and retried; a stop waits for it to end."""
@@ -78,3 +80,14 @@ def token_of(broker: Broker) -> str:
     except (OSError, UnicodeDecodeError) as error:
         log.error("the token cannot be read: %s", type(error).__name__)
         return ""
+
+
+def run_to_the_end(program: Callable[[], None]) -> int:
+    """Its exit status, 0 when all is done; what failed goes to standard error."""
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(message)s")
+    try:
+        program()
+    except (BadSetting, Hopeless, pulsar.PulsarException) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,10 +18,10 @@ from typing import Any, BinaryIO
 
 import pulsar
 
-from pulsar_consumer.client import REASONS, Hopeless, connect, explain, log
+from pulsar_consumer.client import REASONS, Hopeless, connect, explain, log, run_to_the_end
 from pulsar_consumer.handler import id_of
 from pulsar_consumer.receiving import next_message
-from pulsar_consumer.settings import BadSetting, Broker
+from pulsar_consumer.settings import BadSetting, Broker, keeps_dead_letters
 from pulsar_consumer.work import arguments_of
 
 SUBSCRIPTION = "kindling-dead-letters"
@@ -63,7 +62,7 @@ class Asked:
         topic = env.get("PULSAR_DEAD_LETTER_TOPIC", "")
         if not topic:
             raise BadSetting("spec.deadLetter: there is none, so nothing is given up")
-        if env.get("PULSAR_DEAD_LETTER_KEEP", "") == "false":
+        if not keeps_dead_letters(env):
             raise BadSetting("spec.deadLetter.keep: it is false, so whoever reads the topic has them")
         return Asked(
             broker=Broker.load(env),
@@ -173,16 +172,5 @@ def _as_it_was(message: Any) -> tuple[Any, ...]:
     return content, arguments_of(message, properties)
 
 
-def main() -> int:
-    """0 when all is done; what failed goes to standard error."""
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(message)s")
-    try:
-        run(Asked.load(os.environ, sys.argv[1:]), sys.stdout.buffer)
-    except (BadSetting, Hopeless, pulsar.PulsarException) as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_to_the_end(lambda: run(Asked.load(os.environ, sys.argv[1:]), sys.stdout.buffer)))

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from contextlib import closing
 
 import pulsar
 
-from pulsar_consumer.client import Hopeless, connect, explain
-from pulsar_consumer.settings import BadSetting, Producer
+from pulsar_consumer.client import connect, explain, run_to_the_end
+from pulsar_consumer.settings import Producer
 
 
 def produce(settings: Producer) -> None:
@@ -25,16 +24,5 @@ def produce(settings: Producer) -> None:
     print(f"sent {settings.count} to {settings.broker.topic}", flush=True)
 
 
-def main() -> int:
-    """0 when all is sent; what failed goes to standard error."""
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(message)s")
-    try:
-        produce(Producer.load(os.environ))
-    except (BadSetting, Hopeless, pulsar.PulsarException) as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_to_the_end(lambda: produce(Producer.load(os.environ))))

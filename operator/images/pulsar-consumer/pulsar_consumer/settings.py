@@ -115,7 +115,7 @@ class Handling:
             concurrency=_number(env, "PULSAR_HANDLER_CONCURRENCY", default=1, greatest=256),
             output_topic=env.get("PULSAR_OUTPUT_TOPIC", ""),
             dead_letter_topic=env.get("PULSAR_DEAD_LETTER_TOPIC", ""),
-            keep_dead_letters=env.get("PULSAR_DEAD_LETTER_KEEP", "") != "false",
+            keep_dead_letters=keeps_dead_letters(env),
             max_deliveries=_number(env, "PULSAR_RETRY_MAX_DELIVERIES", default=5, greatest=10_000),
             backoff_initial_seconds=float(
                 _number(env, "PULSAR_RETRY_INITIAL_SECONDS", default=1, greatest=86_400)
@@ -173,6 +173,11 @@ class Producer:
             yield self.message
         else:
             yield from (f"{self.message} {number}" for number in range(1, self.count + 1))
+
+
+def keeps_dead_letters(env: Mapping[str, str]) -> bool:
+    """Whether the broker is to keep them for this consumer."""
+    return env.get("PULSAR_DEAD_LETTER_KEEP", "") != "false"
 
 
 def _required(env: Mapping[str, str], name: str) -> str:

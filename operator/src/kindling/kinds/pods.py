@@ -133,6 +133,13 @@ def requeue_at_deadline(seconds: Iterable[float]) -> Result:
     return Done() if soonest is None else RequeueAfter(soonest)
 
 
+def sooner(result: Result, seconds: float | None) -> Result:
+    """The same, or to look again after so many seconds if that comes before."""
+    if seconds is None or (isinstance(result, RequeueAfter) and result.seconds <= seconds):
+        return result
+    return RequeueAfter(seconds)
+
+
 def _unscheduled_seconds(pod: Object, *, now: datetime) -> float | None:
     """For how long the scheduler has found no node for it; None where it has, or was not there yet."""
     scheduled = pod_condition(pod, "PodScheduled")

@@ -7,7 +7,7 @@ import ipaddress
 import socket
 import time
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 import orjson
@@ -21,6 +21,7 @@ from kindling.kinds.pulsarconsumer.backlog import (
     QUIET,
     UNACKNOWLEDGED,
     BacklogRequest,
+    SubscriptionRequest,
 )
 from kindling.kinds.pulsarconsumer.deletion import UnsubscribeRequest
 
@@ -37,7 +38,6 @@ _PATHS = (
 )
 """A topic without partitions answers to the first, one with them to the second."""
 _SUBSCRIPTION = "/admin/v2/{topic}/subscription/{name}"
-AnyRequest: TypeAlias = BacklogRequest | UnsubscribeRequest
 
 
 class _Refused(Exception):
@@ -101,7 +101,7 @@ def _is_pulsars(body: bytes) -> bool:
         return False
 
 
-def _unreachable(request: AnyRequest, error: Exception) -> ExternalResult:
+def _unreachable(request: SubscriptionRequest, error: Exception) -> ExternalResult:
     return _failed(
         reasons.ADMIN_UNREACHABLE,
         f"The broker's admin API cannot be asked at {request.host}:{request.port}: {_why(error)}. "
@@ -139,7 +139,7 @@ def _failed(reason: str, message: str) -> ExternalResult:
     return ExternalResult(ok=False, reason=reason, message=message)
 
 
-def _refused(request: AnyRequest, status: int) -> ExternalResult:
+def _refused(request: SubscriptionRequest, status: int) -> ExternalResult:
     where = f"The broker's admin API at {request.host}:{request.port}"
     if status in (401, 403):
         words = "grant the bearer of spec.auth.tokenSecretRef the right to consume the topic"
@@ -165,7 +165,7 @@ def _stats(address: tuple[str, int], request: BacklogRequest) -> Any:
     return orjson.loads(_ask(address, request, partitioned))
 
 
-def _ask(address: tuple[str, int], request: AnyRequest, path: str, *, method: str = "GET") -> bytes:
+def _ask(address: tuple[str, int], request: SubscriptionRequest, path: str, *, method: str = "GET") -> bytes:
     # Another host than the request's is the operator's own way there, from outside of the cluster.
     tunnel = address if address[0] != request.host else None
     host, port = request.host, request.port

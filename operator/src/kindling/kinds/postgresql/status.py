@@ -128,9 +128,8 @@ def report(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult)
     status |= planned.status(cr, observed, sync)
     status |= _tls(cr, observed, state)
     status |= usage.status(cr, observed)
-    return StatusReport(
-        status=status, result=_by_the_clock(cr, observed, _outcome(cr, observed, sync, state))
-    )
+    result = _outcome(cr, observed, sync, state)
+    return StatusReport(status=status, result=pods.sooner(result, hibernation.seconds_left(cr, observed.now)))
 
 
 def _state(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult) -> _State:
@@ -348,14 +347,6 @@ def _pod_fault(
 def _ready_seconds(pod: Object, observed: Observed) -> float:
     moment = pods.pod_condition(pod, "Ready").get("lastTransitionTime")
     return pods.seconds_since(moment, now=observed.now)
-
-
-def _by_the_clock(cr: Object, observed: Observed, result: Result) -> Result:
-    """Again when its hibernation begins or ends, at the latest."""
-    seconds = hibernation.seconds_left(cr, observed.now)
-    if seconds is None or (isinstance(result, RequeueAfter) and result.seconds <= seconds):
-        return result
-    return RequeueAfter(seconds)
 
 
 def _outcome(cr: Object, observed: Observed, sync: SyncResult, state: _State) -> Result:

@@ -35,11 +35,8 @@ _DEFAULT_TIMEOUT = 60
 
 
 @dataclass(frozen=True, kw_only=True)
-class BacklogRequest:
-    """What the admin API says of one subscription of one topic; `token` empty where none is needed.
-
-    The facts of a result are FIGURES, each a number of 0 to MOST, and QUIET.
-    """
+class SubscriptionRequest:
+    """To the admin API, about one subscription of one topic; `token` empty where none is needed."""
 
     namespace: str
     host: str
@@ -48,6 +45,12 @@ class BacklogRequest:
     topic: str
     subscription: str
     token: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BacklogRequest(SubscriptionRequest):
+    """What waits. The facts of a result are FIGURES, each a number of 0 to MOST, and QUIET."""
+
     quiet_seconds: int = STUCK_SECONDS
 
 
@@ -140,11 +143,13 @@ def read(cr: Object, observed: Observed) -> Backlog:
         return Backlog(figures=known, condition=kept if same else None)
     if not result.ok:
         # What is not known any more is not said: a figure of last week would be taken for one of today.
-        # One that hangs is ended from outside, by whoever asks all servers, with a word for all of them.
-        hangs = result.reason == reasons.NOT_RESPONDING
-        reason = reasons.ADMIN_UNREACHABLE if hangs else result.reason
-        return Backlog(condition=_condition(cr, None, reason, result.message))
+        return Backlog(condition=_condition(cr, None, reason_of(result), result.message))
     return _said(cr, observed, result, known, about=wanted)
+
+
+def reason_of(result: ExternalResult) -> str:
+    """One that hangs is ended from outside, by whoever asks all servers, with a word for all of them."""
+    return reasons.ADMIN_UNREACHABLE if result.reason == reasons.NOT_RESPONDING else result.reason
 
 
 def _said(

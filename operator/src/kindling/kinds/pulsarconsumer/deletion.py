@@ -6,13 +6,12 @@ In that order: a consumer that runs would make its subscription again.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kindling.kinds import pods, reasons
-from kindling.kinds.base import ExternalAction, ExternalResult, Observed, Problem
-from kindling.kinds.pulsarconsumer.backlog import Admin, admin
+from kindling.kinds.base import ExternalAction, Observed, Problem
+from kindling.kinds.pulsarconsumer.backlog import Admin, SubscriptionRequest, admin, reason_of
 from kindling.kinds.pulsarconsumer.spec import token_of
 from kindling.kinds.pulsarconsumer.workload import workload_ref
 from kindling.kube.resources import Object, ResourceType
@@ -27,17 +26,8 @@ EVERY_SECONDS = 5.0
 KEEP = "To keep the subscription and let this resource go, set spec.deletionPolicy to Retain."
 
 
-@dataclass(frozen=True, kw_only=True)
-class UnsubscribeRequest:
-    """Have the broker's admin API delete a subscription of a topic, which need not exist."""
-
-    namespace: str
-    host: str
-    port: int
-    pod: str = ""
-    topic: str
-    subscription: str
-    token: str = field(default="", repr=False)
+class UnsubscribeRequest(SubscriptionRequest):
+    """Delete the subscription, which need not exist."""
 
 
 def is_wanted(cr: Object) -> bool:
@@ -61,9 +51,10 @@ def record(cr: Object) -> Mapping[str, Any]:
 
 
 def is_done(cr: Object, observed: Observed) -> bool:
-    return not is_wanted(cr) or all(
-        result is not None and result.ok for result in _results(cr, observed, admin(cr, observed))
-    )
+    if not is_wanted(cr) or not _recorded(cr):
+        return True
+    found = admin(cr, observed)
+    return found is not None and not _due(cr, observed, found)
 
 
 def actions(type: ResourceType, cr: Object, observed: Observed) -> list[ExternalAction]:
@@ -71,24 +62,7 @@ def actions(type: ResourceType, cr: Object, observed: Observed) -> list[External
     found = admin(cr, observed)
     if not is_wanted(cr) or found is None or not _are_stopped(type, cr, observed):
         return []
-    namespace = cr["metadata"]["namespace"]
-    return [
-        ExternalAction(
-            name="unsubscribe",
-            member=_member(index),
-            cache_key=_key(found, entry),
-            request=UnsubscribeRequest(
-                namespace=namespace,
-                host=found.host,
-                port=found.port,
-                topic=str(entry.get("topic", "")),
-                subscription=str(entry.get("subscription", "")),
-                token=found.token,
-            ),
-        )
-        for index, entry in enumerate(_recorded(cr))
-        if not _is_ok(observed.result(_member(index), _key(found, entry)))
-    ]
+    return _due(cr, observed, found)
 
 
 def problem(type: ResourceType, cr: Object, observed: Observed) -> Problem:
@@ -107,11 +81,9 @@ def problem(type: ResourceType, cr: Object, observed: Observed) -> Problem:
             message="The consumers stop; then the broker deletes their subscription. Wait.",
             transient=True,
         )
-    for result in _results(cr, observed, found):
-        if result is not None and not result.ok:
-            hangs = result.reason == reasons.NOT_RESPONDING
-            reason = reasons.ADMIN_UNREACHABLE if hangs else result.reason
-            return Problem(reason=reason, message=f"{result.message} {KEEP}")
+    for action in _due(cr, observed, found):
+        if (result := observed.result(action.member, action.cache_key)) is not None:
+            return Problem(reason=reason_of(result), message=f"{result.message} {KEEP}")
     return Problem(
         reason=reasons.UNSUBSCRIBING, message="The broker deletes the subscription. Wait.", transient=True
     )
@@ -132,20 +104,21 @@ def _are_stopped(type: ResourceType, cr: Object, observed: Observed) -> bool:
     return scaled_down and not pods.running_of(type, cr, observed)
 
 
-def _results(cr: Object, observed: Observed, found: Admin | None) -> list[ExternalResult | None]:
-    """Of each subscription; None where there is no answer yet."""
-    if found is None:
-        return [None for _ in _recorded(cr)]
-    return [observed.result(_member(index), _key(found, entry)) for index, entry in enumerate(_recorded(cr))]
-
-
-def _is_ok(result: ExternalResult | None) -> bool:
-    return result is not None and result.ok
-
-
-def _member(index: int) -> str:
-    return f"subscription-{index}"
-
-
-def _key(found: Admin, entry: Object) -> Hashable:
-    return found.host, found.port, found.version, entry.get("topic"), entry.get("subscription")
+def _due(cr: Object, observed: Observed, found: Admin) -> list[ExternalAction]:
+    """One for each subscription that is not known to be deleted."""
+    due = []
+    for index, entry in enumerate(_recorded(cr)):
+        request = UnsubscribeRequest(
+            namespace=cr["metadata"]["namespace"],
+            host=found.host,
+            port=found.port,
+            topic=str(entry.get("topic", "")),
+            subscription=str(entry.get("subscription", "")),
+            token=found.token,
+        )
+        member = f"subscription-{index}"
+        said = found.host, found.port, found.version, request.topic, request.subscription
+        known = observed.result(member, said)
+        if known is None or not known.ok:
+            due.append(ExternalAction(name="unsubscribe", member=member, cache_key=said, request=request))
+    return due

@@ -112,7 +112,7 @@ def report(
     if fault is not None and fault.reason in _FOR_AN_EDIT and progress.updated == progress.total:
         return StatusReport(status=status, result=Terminal(fault.reason))
     result = _outcome(type, cr, observed, sync, fault, ready=ready)
-    return StatusReport(status=status, result=_sooner(result, waiting.check_after))
+    return StatusReport(status=status, result=pods.sooner(result, waiting.check_after))
 
 
 def warnings(type: ResourceType, cr: Object, observed: Observed, *, local_broker: str) -> list[Ref]:
@@ -192,12 +192,6 @@ def _unreachable(cr: Object, *, local_broker: str) -> str:
         f"In a Pod, {server} is the Pod itself, where no broker is: set spec.serverAddress to the broker's "
         "Service, pulsar://SERVICE.NAMESPACE:6650."
     )
-
-
-def _sooner(result: Result, seconds: float | None) -> Result:
-    if seconds is None or (isinstance(result, RequeueAfter) and result.seconds <= seconds):
-        return result
-    return RequeueAfter(seconds)
 
 
 def _outcome(
