@@ -45,10 +45,11 @@ Some of them the CRD refuses to everybody. A test compares them with what real s
 """
 
 # By kind: the map of PostgreSQL's parameters; what decides who gets the Secrets that are named; the Pod whose
-# existence the status reveals.
+# existence the status reveals; what makes a Postgresql, or replaces its data.
 _PARAMETERS = {"Postgresql": "parameters"}
 _DESTINATIONS = {"PulsarConsumer": ("serverAddress", "adminURL"), "Backup": ("targetURL", "endpointURL")}
 _POD_NAMES = {"MyCustomResource": "name"}
+_WRITES_DATABASES = ("Restore",)
 
 SECRETS = 16
 """How many Secrets a request may newly name for one who may not get all of the namespace's.
@@ -133,6 +134,8 @@ class _Asked:
             self._services(services)
         if references:
             self._secrets(references, [*images, *(((name, ""),) for name in _DESTINATIONS.get(kind, ()))])
+        if kind in _WRITES_DATABASES:
+            self._databases()
         if kind in _POD_NAMES:
             self._pod(_POD_NAMES[kind], served)
 
@@ -208,6 +211,25 @@ class _Asked:
             ' steps, or ask for the right to get secrets there"',
             f"spec names more than {most} Secrets at once: add them in several steps",
         )
+
+    def _databases(self) -> None:
+        """Who has a Postgresql made might as well create it, and who has its data replaced might edit it."""
+        self.variables["database"] = "variables.spec.databaseRef.name"
+        self.variables["group"] = "variables.spec.databaseRef.?group.orValue('database.technotuesday.io')"
+        self.variables["inPlace"] = "variables.spec.?into.orValue('New') == 'InPlace'"
+        may = {"group": "variables.group"}
+        update = cel.may("update", "postgresqls", name="variables.database", **may)
+        for condition, allowed, verb, what in (
+            ("!variables.inPlace", cel.may("create", "postgresqls", **may), "create", "makes a Postgresql"),
+            ("variables.inPlace", update, "update", "replaces the data of that Postgresql"),
+        ):
+            self._ask(
+                f"!({condition}) || {allowed}",
+                f'"spec.databaseRef.name \'" + variables.database + "\': this {what}, and you may not {verb}'
+                f" postgresqls in namespace '\" + request.namespace + \"': ask for the right to {verb} them"
+                ' there"',
+                f"spec {what}, and you may not {verb} postgresqls in its namespace: ask for the right",
+            )
 
     def _pod(self, field: str, served: Sequence[str]) -> None:
         """The status reveals whether there is such a Pod, wherever the operator looks."""

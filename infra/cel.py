@@ -17,11 +17,21 @@ NO_KEY: Final = "-"
 NEW, OLD = "variables.spec", "variables.old"
 
 
-def may(verb: str, resource: str, *, name: str = "", namespace: str | None = "request.namespace") -> str:
-    """Whether the author may do it in a namespace (an expression; None: in all), to one name or to all."""
+def may(
+    verb: str,
+    resource: str,
+    *,
+    group: str = "''",
+    name: str = "",
+    namespace: str | None = "request.namespace",
+) -> str:
+    """Whether the author may do it in a namespace (an expression; None: in all), to one name or to all.
+
+    `group` is an expression, as `name` is.
+    """
     within = "" if namespace is None else f".namespace({namespace})"
     of_name = f".name({name})" if name else ""
-    return f"authorizer.group('').resource('{resource}'){within}{of_name}.check('{verb}').allowed()"
+    return f"authorizer.group({group}).resource('{resource}'){within}{of_name}.check('{verb}').allowed()"
 
 
 def is_list(path: Path) -> bool:

@@ -119,6 +119,7 @@ NEEDS: Mapping[str, tuple[Rule, ...]] = {
         SAID,
     ),
     "Restore": (
+        Rule("keep one until its run is over", "database.technotuesday.io", ("restores",), ("patch",)),
         SECRETS,
         CONFIG_MAPS,
         Rule("the volume that is restored into", "", ("persistentvolumeclaims",), (*READ, "create")),

@@ -51,7 +51,10 @@ BAD: list[tuple[Kind, Json, list[str]]] = [
     (BACKUP, {"verify": {"queries": [{"database": "a", "sql": "SELECT 1"}]}}, ["expect: Required value"]),
     (BACKUP, {"verify": {"storage": {"size": "0"}}}, ["spec.verify.storage.size '0'", "greater than 0"]),
     (BACKUP, {"deletionPolicy": "Forget"}, ["spec.deletionPolicy", '"Forget"']),
-    (RESTORE, {"into": "InPlace"}, ["spec.into", '"InPlace"']),
+    (RESTORE, {"into": "Verify"}, ["spec.into", '"Verify"']),
+    (RESTORE, {"undo": True}, ["spec.undo is for a restore in place", "leave it out"]),
+    (RESTORE, {"into": "New", "undo": True}, ["spec.undo is for a restore in place"]),
+    (RESTORE, {"into": "InPlace", "postgresql": {}}, ["spec.postgresql is for a Postgresql that is made"]),
     (RESTORE, {"recoveryTarget": {"targetLSN": "here"}}, ["spec.recoveryTarget.targetLSN", '"here"']),
     (RESTORE, {"recoveryTarget": {"targetTime": "yesterday"}}, ["spec.recoveryTarget.targetTime"]),
     (
@@ -64,6 +67,7 @@ BAD: list[tuple[Kind, Json, list[str]]] = [
     (RESTORE, {"source": {"targetURL": REPOSITORY_URL}}, ["either backupRef or targetURL", "keep one"]),
     (RESTORE, {"source": {"backupRef": None}}, ["either backupRef or targetURL"]),
     (RESTORE, {"source": {"region": "eu-central-1"}}, ["spec.source.backupRef has all", "leave out"]),
+    (RESTORE, from_store() | {"into": "InPlace"}, ["spec.into InPlace needs a Backup"]),
     (RESTORE, from_store(credentialsSecretRef=None), ["spec.source.credentialsSecretRef is needed"]),
     (RESTORE, from_store(targetURL="s3://bucket/prefix/shop/db"), ["shop/db'", "system identifier"]),
     (RESTORE, from_store(targetURL="gs://bucket/x/7300000000000000001"), ["gs://", "not supported"]),
@@ -86,6 +90,7 @@ GOOD: list[tuple[Kind, Json]] = [
     (BACKUP, {"verify": {}, "endpointURL": "http://store.example:7070", "region": "eu-central-1"}),
     (BACKUP, {"type": "incremental", "fullEvery": "1w", "caSecretRef": {"name": "ca"}}),
     (RESTORE, {"recoveryTarget": {"immediate": True}, "into": "New"}),
+    (RESTORE, {"recoveryTarget": {"targetLSN": "0/3000060"}, "into": "InPlace", "undo": False}),
     (RESTORE, {"recoveryTarget": {"targetTime": "2026-11-24T06:45:00.5+01:00", "exclusive": True}}),
     (RESTORE, {"recoveryTarget": {"targetName": "before_the_mistake"}}),
     (RESTORE, {"postgresql": {"passwordSecretRef": {"name": "p"}, "storage": {"size": "2Gi"}}}),
@@ -106,6 +111,8 @@ CHANGES: list[tuple[Kind, Json, list[str]]] = [
     (BACKUP, {"databaseRef": {"group": "database.db.example.com"}}, ["spec.databaseRef"]),
     (RESTORE, {"databaseRef": {"name": "other"}}, ["spec cannot change", "create another Restore"]),
     (RESTORE, {"recoveryTarget": {"immediate": True}}, ["spec cannot change"]),
+    (RESTORE, {"into": "InPlace"}, ["spec cannot change"]),
+    (RESTORE, {"postgresql": {}}, ["spec cannot change"]),
 ]
 
 
@@ -150,6 +157,21 @@ def test_a_backup_can_be_edited(api: Api, new_name: Callable[[], str]) -> None:
         BACKUP.collection, BACKUP.resource(path.rpartition("/")[2], MINIMAL_SPECS[BACKUP.id])
     ).accepted()
     api.merge(path, {"spec": {"suspend": True, "schedule": "0 3 * * *", "verify": {}}}).accepted()
+
+
+def test_a_restore_in_place_is_undone_and_that_is_not_taken_back(
+    api: Api, new_name: Callable[[], str]
+) -> None:
+    name = new_name()
+    path = f"{RESTORE.collection}/{name}"
+    spec = {**MINIMAL_SPECS[RESTORE.id], "into": "InPlace"}
+    api.create(RESTORE.collection, RESTORE.resource(name, spec)).accepted()
+    api.merge(path, {"spec": {"undo": True}}).accepted()
+    for taken_back in (False, None):
+        answer = api.merge(path, {"spec": {"undo": taken_back}})
+        assert answer.status == 422
+        assert "spec.undo cannot be taken back" in answer.message
+    assert "spec cannot change" in api.merge(path, {"spec": {"into": None, "undo": None}}).message
 
 
 @pytest.mark.parametrize("name", ["backup", "restore"])

@@ -68,6 +68,8 @@ def _is_kept_or_refused(api: Api, kind: Kind, data: st.DataObject) -> None:
             "cannot be used with spec.tls.secretName or spec.tls.required",
             "is less than spec.storage.size", "would get the token of spec.auth in clear",
             "leads to the operator's own Pod", "which deletes the subscription",
+            "is for a restore in place", "needs a Backup of the Postgresql",
+            "is for a Postgresql that is made",
         )  # fmt: skip
         assert [cause for cause in causes if not any(words in cause["message"] for words in said)] == []
     else:

@@ -407,3 +407,37 @@ def test_the_operator_needs_none_of_these_rights_for_a_status(users: Users) -> N
     user.finds(POSTGRESQL, {**password(), "image": "mine:1"})
     status = {"status": {"pgPhase": "pending"}}
     user.api.merge(f"{user.path(POSTGRESQL, 'one')}/status", status).accepted()
+
+
+DATABASES = "postgresqls"
+RESTORES: PolicyRule = {
+    "apiGroups": ["database.technotuesday.io"],
+    "resources": ["restores"],
+    "verbs": ["get", "create", "update", "patch"],
+}
+
+
+@pytest.mark.parametrize(
+    ("into", "verb", "what"),
+    [("New", "create", "makes a Postgresql"), ("InPlace", "update", "replaces the data of that Postgresql")],
+)
+@pytest.mark.parametrize("group", ["database.technotuesday.io", "database.db.example.com"])
+def test_a_restore_is_for_those_who_may_do_it_to_the_database(
+    users: Users, group: str, into: str, verb: str, what: str
+) -> None:
+    spec = {
+        "source": {"backupRef": {"name": "nightly"}},
+        "databaseRef": {"name": "db", "group": group},
+        "into": into,
+    }
+    right: PolicyRule = {"apiGroups": [group], "resources": [DATABASES], "verbs": [verb]}
+    if verb == "update":
+        right = {**right, "resourceNames": ["db"]}
+    body = RESTORE.resource("one", spec)
+    nobody = users.new(writes=[RESTORES])
+    refused(nobody.api.create(nobody.path(RESTORE), body), what, "'db'", f"ask for the right to {verb}")
+    other: PolicyRule = {**right, "verbs": ["create" if verb == "update" else "update"], "resourceNames": []}
+    user = users.new(other, writes=[RESTORES])
+    refused(user.api.create(user.path(RESTORE), body), what)
+    user = users.new(right, writes=[RESTORES])
+    user.api.create(user.path(RESTORE), body).accepted()

@@ -250,6 +250,19 @@ def saved(environment: Environment, store: Store, denied: Future[None]) -> Itera
     environment.kubectl("delete", DATABASE, NAME, "before", "--ignore-not-found", "--wait=false")
 
 
+def by_hand(environment: Environment, word: str) -> dict[str, Any]:
+    """A run of the schedule's, made now, that succeeds."""
+    name = f"{NAME}-{word}"
+
+    def runs() -> dict[str, dict[str, Any]]:
+        return {run["name"]: run for run in environment.get(BACKUP, NAME)["status"].get("runs", ())}
+
+    environment.kubectl("create", "job", name, f"--from=cronjob/{NAME}")
+    within(SECONDS, lambda: runs().get(name, {}).get("phase", "Running") != "Running")
+    assert runs()[name]["phase"] == "Succeeded", runs()
+    return runs()[name]
+
+
 def test_the_first_backup_is_full_and_proven_and_each_claim_holds(
     environment: Environment, saved: Store
 ) -> None:
@@ -285,18 +298,7 @@ def test_two_moments_are_distinguished_and_a_later_run_is_incremental(
     assert re.fullmatch(r"[0-9-]+T[0-9:.]+Z", moment)
     time.sleep(0.05)
     environment.psql(NAME, "insert into moments values ('after')")
-    environment.kubectl("create", "job", f"{NAME}-by-hand", f"--from=cronjob/{NAME}")
-    until(
-        environment,
-        BACKUP,
-        NAME,
-        lambda status: any(
-            run["name"] == f"{NAME}-by-hand" and run["phase"] != "Running" for run in status.get("runs", ())
-        ),
-    )
-    runs = {run["name"]: run for run in environment.get(BACKUP, NAME)["status"]["runs"]}
-    assert runs[f"{NAME}-by-hand"]["phase"] == "Succeeded", runs
-    assert runs[f"{NAME}-by-hand"]["type"] == "incremental"
+    assert by_hand(environment, "by-hand")["type"] == "incremental"
     until(environment, BACKUP, NAME, lambda status: status.get("latestRestorableTime", "") > moment)
     environment.apply(
         {
@@ -317,6 +319,48 @@ def test_two_moments_are_distinguished_and_a_later_run_is_incremental(
     assert environment.psql("before", "select count(*) from kept") == "1000"
     assert environment.psql("before", "show archive_mode") == "off"
     hold(environment, RESTORE, "before")
+
+
+def test_a_database_goes_back_in_place_and_gets_its_data_again(
+    environment: Environment, saved: Store
+) -> None:
+    """The same resource, Service and login; the Backup goes on, on whichever timeline the server is."""
+    words = "select string_agg(word, ',' order by word) from steps"
+    environment.psql(NAME, "create table steps as select 'first' as word")
+    moment = environment.psql(NAME, NOW)
+    time.sleep(0.05)
+    environment.psql(NAME, "insert into steps values ('mistake')")
+    archived(environment)
+    environment.apply(
+        {
+            "apiVersion": "database.technotuesday.io/v1",
+            "kind": "Restore",
+            "metadata": {"name": "back"},
+            "spec": {
+                "source": {"backupRef": {"name": NAME}},
+                "recoveryTarget": {"targetTime": moment},
+                "databaseRef": {"name": NAME},
+                "into": "InPlace",
+            },
+        }
+    )
+    until(environment, RESTORE, "back", lambda status: status.get("phase") in ("Completed", "Failed"))
+    assert ready(environment, RESTORE, "back") == ("True", "Restored")
+    environment.wait_ready(f"{DATABASE}/{NAME}", seconds=60)
+    assert environment.psql(NAME, words) == "first"
+    hold(environment, RESTORE, "back")
+    hold(environment, DATABASE, NAME)
+    environment.psql(NAME, "insert into steps values ('second')")
+    archived(environment)
+    by_hand(environment, "afterwards")
+
+    environment.kubectl("patch", RESTORE, "back", "--type=merge", "-p", '{"spec":{"undo":true}}')
+    until(environment, RESTORE, "back", lambda status: status.get("phase") == "Undone")
+    environment.wait_ready(f"{DATABASE}/{NAME}", seconds=180)
+    assert environment.psql(NAME, words) == "first,mistake"
+    hold(environment, RESTORE, "back")
+    environment.kubectl("delete", RESTORE, "back")
+    by_hand(environment, "again")
 
 
 def test_a_namespace_that_has_nothing_gets_the_database_from_the_store_alone(

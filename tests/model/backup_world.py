@@ -11,7 +11,7 @@ from kindling.kinds.backup.archive import ArchiveRequest
 from kindling.kinds.backup.runs import RUN_LABEL
 from kindling.kinds.base import ExternalResult
 from kindling.kinds.conditions import find_condition
-from kindling.kube.resources import JOB, SECRET, STATEFUL_SET, VOLUME_CLAIM, Object, Ref
+from kindling.kube.resources import CONFIG_MAP, JOB, SECRET, STATEFUL_SET, VOLUME_CLAIM, Object, Ref
 
 from tests.model.faults import Fault
 from tests.model.world import KINDS_BY_NAME, World, resource
@@ -93,3 +93,19 @@ def status(world: World, ref: Ref) -> Object:
 def ready(world: World, ref: Ref) -> tuple[str, str]:
     found = find_condition(status(world, ref), "Ready")
     return found["status"], found["reason"]
+
+
+CONFIG = Ref(CONFIG_MAP, "ns", "db-config")
+MARKER = Ref(SECRET, "ns", "db-in-place")
+
+
+def restored_in_place(world: World, **spec: Any) -> None:
+    """A Restore of the newest data into the database that is there."""
+    given: Object = {"source": {"backupRef": {"name": "nightly"}}, "databaseRef": {"name": "db"}}
+    world.api.put(RESTORE.type, resource(RESTORE, "before", **{**given, "into": "InPlace", **spec}))
+
+
+def edit(world: World, ref: Ref, **spec: Any) -> None:
+    """What a user changes in a spec."""
+    obj = world.api.objects[ref]
+    world.api.put(ref.type, {**obj, "spec": {**obj["spec"], **spec}})

@@ -19,6 +19,9 @@ const (
 	// In the data directory, a copy of parameters with which postgres would not start; the operator reads it.
 	refused = "parameters.refused"
 	auto    = "postgresql.auto.conf"
+	// Beside the data directory, the one from before a restore in place; and in the new one, that a server has
+	// taken connections with it.
+	previous, answered = ".previous", "kindling.answered"
 )
 
 var errLost = errors.New("no database was initialised")
@@ -30,6 +33,9 @@ func initdb(files files, user, password string) error {
 	// No parameter keeps the server from starting, nor does a volume that is full: what was there stays.
 	if err := putParameters(files); err != nil {
 		fmt.Fprintln(os.Stderr, "postgres-init: the parameters stay as they are:", err)
+	}
+	if err := removeRestored(files); err != nil {
+		fmt.Fprintln(os.Stderr, "postgres-init: what a restore left is not removed:", err)
 	}
 	return nil
 }
@@ -126,6 +132,34 @@ func passes(files files, parameters []byte) (bool, error) {
 	trial.Stderr = os.Stderr
 	err := trial.Run()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// RemoveRestored gives up what restores in place have left beside the data, while none keeps it: what a failed one has
+// not finished, and the data from before, once the server has answered with the data that took its place.
+func removeRestored(files files) error {
+	if exists, err := exists(filepath.Join(files.config, "keep-previous")); exists || err != nil {
+		return err
+	}
+	left := []string{files.data + ".partial", files.data + ".restored"}
+	switch exists, err := exists(filepath.Join(files.data, answered)); {
+	case err != nil:
+		return err
+	case exists:
+		left = append(left, files.data+previous)
+	}
+	var failed error
+	for _, path := range left {
+		failed = errors.Join(failed, os.RemoveAll(path))
+	}
+	return failed
+}
+
+func exists(path string) (bool, error) {
+	_, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	return err == nil, err

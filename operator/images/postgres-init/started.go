@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 )
@@ -34,7 +36,7 @@ const settings = "-c search_path=pg_catalog" +
 
 // Started fails while the server takes no connections. Once it does, it sets the superuser's password from its
 // file, so that one that was edited or lost counts from each start on; a password that cannot be set keeps no
-// server from starting.
+// server from starting. Where there is data from before a restore, it notes that there is an answer with the new one.
 func started(server server) error {
 	within, cancel := context.WithTimeout(context.Background(), most)
 	defer cancel()
@@ -48,6 +50,11 @@ func started(server server) error {
 		"--command="+fmt.Sprintf(statement, literal(server.password), literal(server.user)),
 		fmt.Sprintf("host=%s port=%s user=%s dbname=postgres connect_timeout=3 application_name=kindling options='%s'",
 			server.sockets, server.port, server.user, settings)).Run()
+	if data := os.Getenv("PGDATA"); data != "" {
+		if kept, _ := exists(data + previous); kept {
+			_ = os.WriteFile(filepath.Join(data, answered), nil, 0o600)
+		}
+	}
 	return nil
 }
 

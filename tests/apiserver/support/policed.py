@@ -92,14 +92,16 @@ class Users:
         self._plane, self._api, self._clients, self._prefix = plane, api, clients, prefix
         self._numbers = itertools.count(1)
 
-    def new(self, *own: PolicyRule, wide: Sequence[PolicyRule] = ()) -> User:
-        """One with these rights beside: in the namespace, and in all."""
+    def new(
+        self, *own: PolicyRule, wide: Sequence[PolicyRule] = (), writes: Sequence[PolicyRule] = WRITE
+    ) -> User:
+        """One with these rights beside: in the namespace, and in all. `writes` are those to our kinds."""
         name = f"{self._prefix}-{next(self._numbers)}"
         way = with_rights(
-            self._plane, self._api, namespace=name, account=name, rules=wide, own_rules=[*WRITE, *own]
+            self._plane, self._api, namespace=name, account=name, rules=wide, own_rules=[*writes, *own]
         )
         user = User(self._api, self._clients.enter_context(closing(Api(way))), name)
-        given = [(WRITE[0], name), *((rule, "") for rule in wide[:1])]
+        given = [(writes[0], name), *((rule, "") for rule in wide[:1])]
         for rule, namespace in given:
             wait_until(
                 partial(_may, user.api, rule, namespace), seconds=SECONDS, what="the rights being in force"

@@ -206,6 +206,19 @@ def _last_restart(reported: Reported) -> None:
         assert seconds >= (served - made).total_seconds() - 1
 
 
+def _in_place(reported: Reported) -> None:
+    """The Restore is there, and the volume has the data from before it; of a server that runs, no more."""
+    said = reported.status.get("inPlaceRestore")
+    if said is None:
+        return
+    meta = reported.resource["metadata"]
+    place = ("exec", f"{meta['name']}-0", "-n", meta["namespace"], "-c", "postgres", "--")
+    found = reported.environment.kubectl(*place, "ls", "/var/lib/postgresql/data").split()
+    restore = reported.environment.get("restore", said["name"], "-n", meta["namespace"])
+    assert said == {"name": restore["metadata"]["name"], "uid": restore["metadata"]["uid"]}
+    assert "pgdata.previous" in found
+
+
 def _plan(reported: Reported) -> None:
     """It is there while it is asked for, and empty where all is as the spec says."""
     plan = reported.status.get("plan")
@@ -329,6 +342,7 @@ CLAIMS = KindClaims(
         "status.pendingRestart[]": _pending,
         "status.systemIdentifier": _identifier,
         "status.lastRestartSeconds": _last_restart,
+        **{f"status.inPlaceRestore.{name}": _in_place for name in ("name", "uid", "stoppedFor")},
         "status.storage.capacity": _capacity,
         **{f"status.storage.{name}": _used for name in _OF_THE_DATA},
         "status.plan.disruption": _plan,

@@ -14,7 +14,8 @@ def gather(environment: Environment, resource: dict[str, Any]) -> Evidence:
     """Of one that is done, whose Postgresql is there."""
     meta, into = resource["metadata"], resource["spec"]["databaseRef"]
     group = into.get("group", "database.technotuesday.io")
-    (run,) = results(environment, resource).values()
+    runs = results(environment, resource)
+    run = runs[f"{meta['name']}-restore-{resource['status']['attempt']}"]
     there = bool(environment.get(f"postgresqls.{group}", into["name"], "-n", meta["namespace"]))
     identifier = "SELECT system_identifier FROM pg_control_system()"
     done = str(run["ok"] and there)
@@ -27,6 +28,7 @@ def gather(environment: Environment, resource: dict[str, Any]) -> Evidence:
         },
         facts={
             "run": run,
+            "undo": runs.get(f"{meta['name']}-undo-1"),
             "identifier": server(environment, into["name"], meta["namespace"], identifier),
             "database": _database(environment, resource),
         },
@@ -57,7 +59,22 @@ def _time(reported: Reported) -> None:
 
 
 def _phase(reported: Reported) -> None:
-    assert reported.status["phase"] == ("Completed" if reported.facts["run"]["ok"] else "Failed")
+    undone = (reported.facts["undo"] or {}).get("ok")
+    done = "Undone" if undone else "Completed"
+    assert reported.status["phase"] == (done if reported.facts["run"]["ok"] else "Failed")
+
+
+def _undo(field: str) -> Claim:
+    """The server was stopped before the run began, and the way back ended with it."""
+
+    def claim(reported: Reported) -> None:
+        said, run = reported.status.get(field), reported.facts["undo"]
+        assert (said is None) == (run is None)
+        if run is not None and said is not None:
+            own = moment(run["startedAt" if field == "undoStartedAt" else "stoppedAt"])
+            assert moment(said) <= own if field == "undoStartedAt" else moment(said) == own
+
+    return claim
 
 
 def _attempt(reported: Reported) -> None:
@@ -123,6 +140,7 @@ CLAIMS = KindClaims(
             f"status.restoreDuration.{name}": duration(name, "run")
             for name in ("download", "replay", "total")
         },
+        **{f"status.{field}": _undo(field) for field in ("undoStartedAt", "undoStoppedAt")},
         **{f"status.failure.{field}": _failure(field) for field in ("reason", "message", "attempt", "at")},
         "column Backup": cell("BACKUP", "spec", "source", "backupRef", "name"),
         "column Database": cell("DATABASE", "spec", "databaseRef", "name"),

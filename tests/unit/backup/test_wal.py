@@ -38,21 +38,35 @@ def names(*numbers: int, timeline: int = 1) -> list[str]:
 
 def test_a_gap_is_found_wherever_it_is() -> None:
     begin = Segment(255, 1).name
-    assert wal.archived(names(255, 256, 257), begin=begin, timeline=1) == wal.Archived(Segment(257, 1), None)
+    assert wal.archived(names(255, 256, 257), begin=begin, branches={1: None}) == wal.Archived(
+        Segment(257, 1), None
+    )
     for missing in (255, 256):
         there = names(*({255, 256, 257} - {missing}))
-        found = wal.archived(there, begin=begin, timeline=1)
+        found = wal.archived(there, begin=begin, branches={1: None})
         assert found == wal.Archived(Segment(257, 1), Segment(missing, 1))
-    assert wal.archived(names(1, 254), begin=begin, timeline=1) is None
+    assert wal.archived(names(1, 254), begin=begin, branches={1: None}) is None
     # Older ones are no gap, the order is none of ours.
-    assert wal.archived(names(256, 255, 3), begin=begin, timeline=1) == wal.Archived(Segment(256, 1), None)
+    assert wal.archived(names(256, 255, 3), begin=begin, branches={1: None}) == wal.Archived(
+        Segment(256, 1), None
+    )
 
 
 def test_a_clones_segments_do_not_count_and_those_before_a_switch_do() -> None:
     begin = Segment(5, 1).name
     clone = names(5, 6) + names(6, 7, 8, timeline=2)
-    assert wal.archived(clone, begin=begin, timeline=1) == wal.Archived(Segment(6, 1), None)
-    assert wal.archived(clone, begin=begin, timeline=2) == wal.Archived(Segment(8, 2), None)
+    assert wal.archived(clone, begin=begin, branches={1: None}) == wal.Archived(Segment(6, 1), None)
+    along = {1: Segment(6, 1).begin + 0x100, 2: None}
+    assert wal.archived(clone, begin=begin, branches=along) == wal.Archived(Segment(8, 2), None)
+
+
+def test_a_branch_that_was_left_does_not_count() -> None:
+    """The server was restored in place to a moment in segment 6, after which it had written up to 9."""
+    begin, along = Segment(5, 1).name, {1: Segment(6, 1).begin + 0x100, 2: None}
+    there = names(5, 6, 7, 8, 9) + names(6, 7, timeline=2)
+    assert wal.archived(there, begin=begin, branches=along) == wal.Archived(Segment(7, 2), None)
+    lost = names(5, 6, 7, 8, 9) + names(8, timeline=2)
+    assert wal.archived(lost, begin=begin, branches=along) == wal.Archived(Segment(8, 2), Segment(7, 2))
 
 
 def test_the_last_segment_must_have_been_replayed() -> None:

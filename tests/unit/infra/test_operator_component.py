@@ -314,6 +314,7 @@ def test_only_children_and_events_can_be_written() -> None:
     assert writable == {
         ("apps", "deployments"),
         ("database.technotuesday.io", "backups"),
+        ("database.technotuesday.io", "restores"),
         ("pulsar.pulsarconsumer.krvarma.com", "pulsarconsumers"),
         ("apps", "statefulsets"),
         ("", "services"),

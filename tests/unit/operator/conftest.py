@@ -55,7 +55,7 @@ class Files:
     def start(self, command: list[str], *, log: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             self.words(command),
-            env={"PATH": _path(), "LANG": "C.UTF-8"},
+            env={"PATH": _path(), "LANG": "C.UTF-8", "PGDATA": str(self.mount / "pgdata")},
             cwd=self.root,
             user=USER if os.geteuid() == 0 else None,
             stdout=log,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from kindling.kinds.postgresql.initdb import INITDB, INSTALL, PGDATA, PROGRAM
+from kindling.kinds.postgresql.initdb import INITDB, INSTALL, KEEP_PREVIOUS, PGDATA, PROGRAM
 from kindling.kinds.postgresql.started import STARTED
 
 from tests.unit.operator import postgres_init
@@ -103,6 +103,39 @@ def test_an_empty_directory_in_the_datas_place_is_taken(files: Files) -> None:
     (files.mount / "pgdata").chmod(0o777)
     assert files.run(INITDB) == 0
     assert (files.mount / "pgdata").stat().st_mode & 0o777 == 0o700
+
+
+def test_what_was_there_before_a_restore_goes_once_nobody_keeps_it_and_the_server_has_answered(
+    files: Files,
+) -> None:
+    previous, keep = files.mount / "pgdata.previous", files.root / "config" / KEEP_PREVIOUS
+    with files.running():
+        pass
+    subprocess.run(["cp", "-a", files.mount / "pgdata", previous], check=True, timeout=60)
+    keep.write_text("true")
+    with files.running():
+        assert previous.exists()
+    keep.unlink()
+    (files.mount / "pgdata" / "kindling.answered").unlink()
+    assert files.run(INITDB) == 0
+    assert previous.exists(), "no server has answered with the data that took its place"
+    with files.running():
+        assert previous.exists()
+    keep.write_text("true")
+    assert files.run(INITDB) == 0
+    assert previous.exists()
+    keep.unlink()
+    with files.running():
+        assert not previous.exists()
+        assert as_superuser(files, "SELECT 1") == 1
+
+
+def test_what_a_failed_restore_left_goes_with_the_next_start(files: Files) -> None:
+    assert files.run(INITDB) == 0
+    for name in ("pgdata.partial", "pgdata.restored"):
+        subprocess.run(["cp", "-a", files.mount / "pgdata", files.mount / name], check=True, timeout=60)
+    assert files.run(INITDB) == 0
+    assert os.listdir(files.mount) == ["pgdata"]
 
 
 def test_trial_that_cannot_be_made_leaves_the_parameters_as_they_are(files: Files) -> None:

@@ -29,12 +29,14 @@ def test_each_source_and_which_one_wins() -> None:
 
 
 def test_secret_referred_to_is_watched_and_read_in_its_namespace() -> None:
-    # A Backup's Secret is always watched: with it the server archives.
-    archive, ours = (WatchedObject(SECRET, name, "ns") for name in ("db-archive", "ours"))
-    assert set(KIND.watched_objects(postgresql(**REFERRING))) == {archive, ours}
+    # A Backup has the server archive by one of these, a Restore has it stop by another.
+    names = ("db-archive", "db-in-place", "ours")
+    assert set(KIND.watched_objects(postgresql(**REFERRING))) == {
+        WatchedObject(SECRET, name, "ns") for name in names
+    }
     made = {"db-superuser", "db-binding", "db-server-tls", "db-server-ca"}
     assert set(KIND.secrets(postgresql(**REFERRING))) == {*made, "ours"}
-    assert list(KIND.watched_objects(postgresql())) == [archive]
+    assert [each.name for each in KIND.watched_objects(postgresql())] == ["db-archive", "db-in-place"]
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,8 @@ OF_OTHERS = {
     ("kinds/conditions.py", "Archiving"): "the type of a condition",
     ("kinds/planned.py", "DataLost"): "a disruption",
     ("kinds/restore/decisions.py", "Restored"): "the phase of a restore",
+    ("kinds/restore/decisions.py", "Restoring"): "the phase of a restore",
+    ("kinds/restore/decisions.py", "Undone"): "the phase of a restore",
     ("kinds/postgresql/pending.py", "RestartPending"): "the type of a condition",
     ("kinds/postgresql/status.py", "Paused"): "the type of a condition",
     ("kinds/postgresql/updates.py", "Manual"): "a value of spec.updates",

@@ -1,4 +1,4 @@
-"""`python3 -m postgres_backup backup|verify|restore|delete`: one run, reported in one termination message."""
+"""`python3 -m postgres_backup backup|verify|restore|undo|delete`: one run, with one termination message."""
 
 from __future__ import annotations
 

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from psycopg import sql
 
-from postgres_backup import checks, programs, recovery, store, wal
+from postgres_backup import checks, in_place, programs, recovery, store, timelines, wal
 from postgres_backup.engine import BackupSet, Engine, Repository
+from postgres_backup.files import PGDATA, RESULT, sync, write
 from postgres_backup.outcome import CHECKSUM_FAILED, ENGINE_FAILED, INVALID_REQUEST, Failed, rfc3339
 from postgres_backup.pgbackrest import PgBackRest
 from postgres_backup.request import CONFIG, SUPERUSER, SUPERUSER_PASSWORD, EngineConfig, Request, Store
 from postgres_backup.server import Server
 
-PGDATA = recovery.VOLUME / "pgdata"
 END_OF_WAL = "the end of its WAL"
-RESULT = recovery.VOLUME / "restore.json"
-"""Beside the data directory: what a restore said that has its data in place, in case nobody read it."""
 
 # A throwaway: what a crash would lose is made again.
 THROWAWAY = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
@@ -134,32 +130,45 @@ def verify(request: Request) -> dict[str, Any]:
 
 def restore(request: Request) -> dict[str, Any]:
     """Beside, then renamed: under `PGDATA` there is never anything but a whole database."""
+    if request.in_place:
+        return in_place.restore(request, lambda: _recovered(request))
     digest = hashlib.sha256(repr((request.target, request.label, request.timeline)).encode()).hexdigest()
     if PGDATA.exists():
         return _done_before(digest)
+    said = _recovered(request)
+    timelines.hand_over(recovery.PARTIAL)
+    write(RESULT, json.dumps({"request": digest, "said": said}))
+    recovery.PARTIAL.rename(PGDATA)
+    sync(recovery.VOLUME)
+    return said
+
+
+def _recovered(request: Request) -> dict[str, Any]:
+    """Recover into `PARTIAL`, stop the server, and return what is said of it."""
     deadline, begun = programs.Deadline(request.seconds), time.monotonic()
     store.preflight(Store.load(), write=False)
     engine: Engine = PgBackRest(deadline)
     server = Server(recovery.PARTIAL, deadline)
     try:
         recovered = recovery.recover(
-            engine, server, request, settings={}, database=EngineConfig.load(CONFIG).database
+            engine,
+            server,
+            request,
+            settings={},
+            database=EngineConfig.load(CONFIG).database,
+            before_download=in_place.check_space if request.in_place else None,
         )
         _set_password(server)
         server.stop()
     finally:
         server.kill()
-    said = {
+    return {
         "message": f"the backup {recovered.chosen.label} was restored, up to {request.target or END_OF_WAL}",
         **_recovery_facts(recovered),
         "systemIdentifier": recovered.reached.identifier,
         "timeline": recovered.reached.timeline,
         "seconds": _seconds(recovered, begun),
     }
-    _write(RESULT, json.dumps({"request": digest, "said": said}))
-    recovery.PARTIAL.rename(PGDATA)
-    _sync(recovery.VOLUME)
-    return said
 
 
 def delete(request: Request) -> dict[str, Any]:
@@ -215,22 +224,4 @@ def _seconds(recovered: recovery.Recovered, begun: float, **more: float) -> Mapp
     return {name: round(value, 1) for name, value in {**parts, "total": time.monotonic() - begun}.items()}
 
 
-def _write(file: Path, text: str) -> None:
-    """Whole or not at all."""
-    new = file.with_suffix(".new")
-    with new.open("w") as out:
-        out.write(text)
-        out.flush()
-        os.fsync(out.fileno())
-    new.rename(file)
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-ACTIONS = {"backup": backup, "verify": verify, "restore": restore, "delete": delete}
+ACTIONS = {"backup": backup, "verify": verify, "restore": restore, "undo": in_place.undo, "delete": delete}

@@ -60,6 +60,9 @@ class Engine(Protocol):
     def segments(self, repository: Repository, *, since: str) -> Sequence[str]:
         """The names of the WAL segments in the store, from the one named on, of every timeline."""
 
+    def history(self, repository: Repository, timeline: int) -> str | None:
+        """The history file of a timeline from 2 on; None where the store has none."""
+
     def restore(self, label: str, *, into: Path, timeline: int) -> None:
         """Put the files of a backup into an empty directory, with nothing said of how to recover."""
 

@@ -66,6 +66,13 @@ class PgBackRest:
         )
         return words.segments(out, since=since)
 
+    def history(self, repository: Repository, timeline: int) -> str | None:
+        file = f"archive/{STANZA}/{repository.wal_folder}/{timeline:08X}.history"
+        done = self._call("repo-get", file, "--ignore-missing", stanza=False, seconds=CATALOG_SECONDS)
+        if done.status in (0, 1):
+            return done.out if done.status == 0 else None
+        raise self._failed("repo-get", done, about=words.CATALOG)
+
     def restore(self, label: str, *, into: Path, timeline: int) -> None:
         self._run(
             "restore",
@@ -115,7 +122,19 @@ class PgBackRest:
         stanza: bool = True,
         seconds: float = float("inf"),
     ) -> str:
-        done = programs.run(
+        done = self._call(command, *args, stanza=stanza, seconds=seconds)
+        if done.status == 0:
+            return done.out
+        failed = self._failed(command, done, about=about)
+        if failed.reason == WRONG_PASSPHRASE and not catalog and about == words.BACKUP:
+            # The catalog could be read a moment ago, so the passphrase is right.
+            failed = Failed(
+                *words.reason(done.status, done.error, about=words.DATA, database=self._known.database)
+            )
+        raise failed
+
+    def _call(self, command: str, *args: str, stanza: bool, seconds: float) -> programs.Done:
+        return programs.run(
             [
                 "pgbackrest",
                 f"--config={self._config}",
@@ -127,15 +146,6 @@ class PgBackRest:
             ],
             seconds=self._deadline.left(seconds),
         )
-        if done.status == 0:
-            return done.out
-        failed = self._failed(command, done, about=about)
-        if failed.reason == WRONG_PASSPHRASE and not catalog and about == words.BACKUP:
-            # The catalog could be read a moment ago, so the passphrase is right.
-            failed = Failed(
-                *words.reason(done.status, done.error, about=words.DATA, database=self._known.database)
-            )
-        raise failed
 
     def _failed(self, command: str, done: programs.Done, *, about: str) -> Failed:
         self._note(command, f"code {done.status} {done.error}")

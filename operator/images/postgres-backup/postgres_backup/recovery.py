@@ -5,14 +5,14 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from postgres_backup import judging, programs, targets, wal
+from postgres_backup import judging, programs, targets, timelines, wal
 from postgres_backup.engine import BackupSet, Engine, Repository
-from postgres_backup.outcome import STORE_UNREACHABLE, TARGET_NOT_REACHED, Failed
+from postgres_backup.outcome import BACKUP_NOT_FOUND, STORE_UNREACHABLE, TARGET_NOT_REACHED, Failed
 from postgres_backup.request import Request
 from postgres_backup.server import SCRATCH, Ended, Reached, Server
 
@@ -41,17 +41,22 @@ def recover(
     *,
     settings: Mapping[str, str],
     database: str = "",
+    before_download: Callable[[int], None] | None = None,
 ) -> Recovered:
-    """Into `PARTIAL`, which is made again; the server is left running, and takes writes.
+    """Into `PARTIAL`, which is made again; the server is left running, and takes writes. `before_download` is
+    called with the bytes of what is downloaded.
 
     Raises `Failed` where the target, or without one the end of what is archived, is not reached.
     """
     repository = engine.info()
-    chosen = targets.choose(repository.sets, request.target, label=request.label)
     # The source's own: the newest there is may be that of a clone which wrote into its source's archive.
-    timeline = request.timeline or repository.sets[-1].timeline
-    stored = _archived(engine, repository, chosen, timeline=timeline, to_the_end=request.target is None)
+    timeline = request.timeline or (repository.sets[-1].timeline if repository.sets else 1)
+    branches = timelines.branches(engine, repository, timeline)
+    chosen = targets.choose(_leading(repository, branches), request.target, label=request.label)
+    stored = _archived(engine, repository, chosen, branches=branches, to_the_end=request.target is None)
 
+    if before_download is not None:
+        before_download(chosen.database_bytes)
     shutil.rmtree(PARTIAL, ignore_errors=True)
     PARTIAL.mkdir(mode=0o700)
     begun = time.monotonic()
@@ -83,20 +88,37 @@ def recover(
     return recovered
 
 
+def _leading(repository: Repository, branches: Mapping[int, int | None]) -> list[BackupSet]:
+    """The backups that a recovery along these timelines can begin with, the oldest first."""
+    found = [each for each in repository.sets if timelines.leads(each, branches)]
+    if not found and repository.sets:
+        raise Failed(
+            BACKUP_NOT_FOUND,
+            f"no backup leads to timeline {max(branches)}, which the server is on since it was restored: let "
+            "a Backup succeed first",
+        )
+    return found
+
+
 def _archived(
-    engine: Engine, repository: Repository, chosen: BackupSet, *, timeline: int, to_the_end: bool
+    engine: Engine,
+    repository: Repository,
+    chosen: BackupSet,
+    *,
+    branches: Mapping[int, int | None],
+    to_the_end: bool,
 ) -> wal.Archived:
     """What there is of WAL; a gap that matters for the target is a failure before anything is downloaded."""
     needed = wal.Segment.of(chosen.end_wal)
     end = time.monotonic() + GAP_SECONDS
     while True:
         names = engine.segments(repository, since=chosen.begin_wal)
-        stored = wal.archived(names, begin=chosen.begin_wal, timeline=timeline)
+        stored = wal.archived(names, begin=chosen.begin_wal, branches=branches)
         if stored is None:
             raise judging.gap(wal.Segment.of(chosen.begin_wal))
         missing = stored.missing
         if missing is None and stored.last.number < needed.number:
-            missing = wal.Segment(stored.last.number + 1, timeline)
+            missing = wal.Segment(stored.last.number + 1, max(branches))
         if missing is None:
             return stored
         # A backup is complete only with all of its own WAL: there is nothing to wait for.
@@ -135,7 +157,7 @@ def _telling(directory: Path, *, of: int) -> Iterator[None]:
 
     def report() -> None:
         while not over.wait(_REPORT_SECONDS):
-            programs.progress("download", bytes=min(_size(directory), of), of=of)
+            programs.progress("download", bytes=min(size(directory), of), of=of)
 
     thread = threading.Thread(target=report, daemon=True)
     thread.start()
@@ -146,7 +168,8 @@ def _telling(directory: Path, *, of: int) -> Iterator[None]:
         thread.join()
 
 
-def _size(directory: Path) -> int:
+def size(directory: Path) -> int:
+    """The bytes of its files, as far as they are there."""
     total = 0
     for file in directory.rglob("*"):
         try:

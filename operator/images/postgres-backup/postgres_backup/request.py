@@ -48,7 +48,8 @@ class Request:
     """The parts that an action has no use for are empty.
 
     `prepares` alone: the place in the store is made ready, and the backup waits for its schedule.
-    `timeline` is the source's own, where it is not that of the backup: after an in-place restore.
+    `timeline` is the source's own, where it is not that of the backup: after an in-place restore. `in_place`:
+    what is restored takes the place of what the volume has, and `uid` is the Restore's.
     """
 
     full: bool = False
@@ -62,6 +63,7 @@ class Request:
     target: Target | None = None
     label: str | None = None
     timeline: int | None = None
+    in_place: bool = False
     seconds: int = SECONDS
 
     @staticmethod
@@ -84,6 +86,7 @@ class Request:
             target=None if isinstance(target, str) else Target.read(target),
             label=given.get("set") or None,
             timeline=_number(given, "timeline"),
+            in_place=given.get("inPlace") is True,
             seconds=_number(given, "timeoutSeconds") or SECONDS,
         )
 

@@ -77,7 +77,8 @@ def settings(target: Target | None) -> dict[str, str]:
 
 
 def choose(sets: Sequence[BackupSet], target: Target | None, *, label: str | None = None) -> BackupSet:
-    """The backup to begin with: the newest that was complete before the target; `sets` are oldest first.
+    """The backup to begin with: the newest that was complete before the target; `sets` are oldest first, and
+    lead to the timeline that is recovered along.
 
     Nothing says when a transaction or a named point was, so those begin with the oldest, and replay more.
     Raises `Failed` when there is none.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 SEGMENT_BYTES = 16 * 1024 * 1024
@@ -62,24 +62,34 @@ class Archived:
     missing: Segment | None
 
 
-def archived(names: Iterable[str], *, begin: str, timeline: int) -> Archived | None:
+def archived(names: Iterable[str], *, begin: str, branches: Mapping[int, int | None]) -> Archived | None:
     """Of a backup that needs WAL from the segment `begin`; None where there is no segment from there on.
 
-    Segments of later timelines are a clone's that pushed into its source's archive, and do not count.
+    `branches` are the timelines that are recovered along, each with the position where it was left; None for
+    the last. Any other segment is of a branch that was left, or of a clone that pushed into its source's
+    archive, and does not count.
     """
     first = Segment.of(begin)
     found = {
         segment.number
         for segment in map(Segment.of, names)
-        if segment.timeline <= timeline and segment.number >= first.number
+        if segment.number >= first.number and _passes(segment, branches)
     }
     if not found:
         return None
+    timeline = max(branches)
     last = Segment(max(found), timeline)
     for number in range(first.number, last.number):
         if number not in found:
             return Archived(last, Segment(number, timeline))
     return Archived(last, None)
+
+
+def _passes(segment: Segment, branches: Mapping[int, int | None]) -> bool:
+    if segment.timeline not in branches:
+        return False
+    left = branches[segment.timeline]
+    return left is None or segment.begin <= left
 
 
 def reaches(reached: int, last: Segment) -> bool:

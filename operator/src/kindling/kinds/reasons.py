@@ -253,6 +253,12 @@ HIBERNATED = _reason(
     "the spec has the server stopped (`spec.hibernate`, `spec.hibernateWindow`), the data is kept",
     "set `spec.hibernate` to false, or remove `spec.hibernateWindow`, to start it",
 )
+RESTORING = _reason(
+    "Restoring",
+    _POSTGRESQL,
+    "a Restore has the server stopped while it puts other data in its place (`into: InPlace`)",
+    "wait; `kubectl get restore` says how far it is",
+)
 PAUSED = _reason(
     "Paused",
     _POSTGRESQL,
@@ -573,6 +579,17 @@ TARGET_EXISTS = _reason(
     "the Postgresql to restore into, or its volume, exists already; nothing was changed",
     "create the Restore with another `spec.into.name`, or delete what the message names",
 )
-RESTORED = _reason("Restored", _BACKUP, "the data is restored, and the Postgresql is created")
+ANOTHER_RESTORE = _reason(
+    "AnotherRestore",
+    _BACKUP,
+    "another Restore is at work on this Postgresql in place, or keeps the data from before it",
+    "delete that Restore; what it keeps is given up",
+)
+RESTORED = _reason("Restored", _BACKUP, "the data is restored, and the Postgresql has it")
+UNDONE = _reason(
+    "Undone",
+    _BACKUP,
+    "the data from before a restore in place is in its place again (`spec.undo`)",
+)
 
 # The reasons of a new kind come here.

@@ -20,8 +20,9 @@ from kindling.kinds.postgresql.started import SOCKETS
 from kindling.kube.resources import CONFIG_MAP, CRON_JOB, JOB, Object, Ref, ResourceType
 
 BACKUP, VERIFY, PREPARE, RESTORE, DELETE = "backup", "verify", "prepare", "restore", "delete"
+UNDO = "undo"
 """What is asked for. A prepare run only makes the repository, so that the log has where to go; delete leaves
-nothing of it.
+nothing of it; undo brings back what a restore in place has replaced.
 """
 
 RUN_LABEL = "kindling.dev/run"
@@ -144,17 +145,16 @@ def template(
     image: str,
     pull_secrets: Sequence[str],
     config: str,
-    secret: str,
+    secret: str | None,
     request: str,
     data: Object | None = None,
     resources: Object = SMALL,
 ) -> Object:
-    """The Pod of a run. `request` is the key in the ConfigMap `config`; `data` is the volume source for a
-    copy of the database, where the run makes one.
+    """The Pod of a run. `request` is the key in the ConfigMap `config`; `secret` has what opens the store, if
+    it needs that; `data` is the volume source for a copy of the database, where the run makes one.
     """
     program = BACKUP if action == PREPARE else action
     volumes: list[Object] = [
-        {"name": "files", "secret": {"secretName": secret, "defaultMode": 0o440}},
         {
             "name": "request",
             "configMap": {"name": config, "items": [{"key": request, "path": "request.json"}]},
@@ -162,10 +162,12 @@ def template(
         {"name": "tmp", "emptyDir": {}},
     ]
     mounts: list[Object] = [
-        {"name": "files", "mountPath": FILES, "readOnly": True},
         {"name": "request", "mountPath": REQUEST, "readOnly": True},
         {"name": "tmp", "mountPath": "/tmp"},
     ]
+    if secret is not None:
+        volumes.insert(0, {"name": "files", "secret": {"secretName": secret, "defaultMode": 0o440}})
+        mounts.insert(0, {"name": "files", "mountPath": FILES, "readOnly": True})
     if data is not None:
         volumes += [
             {"name": "data", **data},

@@ -7,7 +7,7 @@ Pod does first, `restart` when it is replaced for its parameters, `updates` when
 `tls` has the server's certificate, `reload` has a running server read it, and its rules of login, again;
 `identity` knows whose data it is, `deletion` that it is about to go; `login` is what is asked and wanted of
 the server, `objects` what of its `roles` and `databases`, `usage` what its data takes, `growth` when the
-volume grows for that; `status` reports.
+volume grows for that; `hibernation` and `in_place` have the server stopped; `status` reports.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from kindling.kinds.postgresql import (
     growth,
     hibernation,
     identity,
+    in_place,
     login,
     objects,
     parameters,
@@ -127,7 +128,8 @@ class Postgresql(Kind):
         if self.plan_for(cr):
             return ()
         named = [password.reference(cr), *(role.reference for role in roles.read(cr))]
-        names = [archiver.secret_name(cr), *(reference.name for reference in named if reference is not None)]
+        names = [archiver.secret_name(cr), in_place.secret_name(cr["metadata"]["name"])]
+        names += [reference.name for reference in named if reference is not None]
         if (certificate := tls.reference(cr)) is not None:
             names.append(certificate)
         return [WatchedObject(SECRET, name, cr["metadata"]["namespace"]) for name in dict.fromkeys(names)]
@@ -211,6 +213,7 @@ class Postgresql(Kind):
                 config.values(cr, observed),
                 identifier=identifier,
                 tls_required=tls.is_required(cr),
+                keeps_previous=in_place.find(cr, observed) is not None,
             ),
             address if archives is None else archiver.service(address),
             network if admitted is None else archiver.network(network, admitted),
@@ -228,8 +231,8 @@ class Postgresql(Kind):
 
     def _workload(self, cr: Object, observed: Observed, wanted: spec.Spec) -> Child:
         template, update = self._update(cr, observed, wanted)
-        stopped = hibernation.is_hibernated(cr, observed.now)
-        return workload.build(self.type, cr, template=template, update=update, hibernated=stopped)
+        stopped = hibernation.is_to_stop(cr, observed)
+        return workload.build(self.type, cr, template=template, update=update, stopped=stopped)
 
     def _update(self, cr: Object, observed: Observed, wanted: spec.Spec) -> tuple[Object, updates.Update]:
         """The Pod's template, and how the StatefulSet gets it."""

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from kindling.kinds.base import Child, Observed
 from kindling.kinds.metadata import child_metadata
 from kindling.kinds.postgresql import archiver, defaults, parameters
-from kindling.kinds.postgresql.initdb import IDENTIFIER, PARAMETERS
+from kindling.kinds.postgresql.initdb import IDENTIFIER, KEEP_PREVIOUS, PARAMETERS
 from kindling.kinds.postgresql.spec import SUPERUSER
 from kindling.kube.resources import CONFIG_MAP, Object, Ref, ResourceType
 
@@ -60,8 +60,11 @@ def build(
     *,
     identifier: str | None,
     tls_required: bool = False,
+    keeps_previous: bool = False,
 ) -> Child:
-    """`values` are those of `values`; `identifier` is that of the data which must be there."""
+    """`values` are those of `values`; `identifier` is that of the data which must be there;
+    with `keeps_previous` the data from before a restore in place is.
+    """
     return Child(
         type=CONFIG_MAP,
         body={
@@ -71,6 +74,7 @@ def build(
                 "pg_hba.conf": hba(tls_required=tls_required),
                 PARAMETERS: parameters.conf(values),
                 IDENTIFIER: identifier or "",
+                **({KEEP_PREVIOUS: "true"} if keeps_previous else {}),
             },
         },
     )

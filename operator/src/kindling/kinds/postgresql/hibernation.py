@@ -1,19 +1,26 @@
-"""Whether the server is to be stopped, its data kept: by `spec.hibernate`, or by the clock."""
+"""Whether the server is to be stopped, its data kept: by `spec.hibernate`, by the clock, or for a restore."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
 from kindling.kinds import reasons, window
-from kindling.kinds.base import Problem
+from kindling.kinds.base import Observed, Problem
 from kindling.kinds.conditions import rfc3339
+from kindling.kinds.postgresql import in_place
 from kindling.kinds.postgresql.spec import is_ephemeral
 from kindling.kube.resources import Object
 
 FIELD, WINDOW = "spec.hibernate", "spec.hibernateWindow"
 
 
+def is_to_stop(cr: Object, observed: Observed) -> bool:
+    """Whether there is to be no server, for whatever reason."""
+    return is_hibernated(cr, observed.now) or in_place.stops(cr, observed) is not None
+
+
 def is_hibernated(cr: Object, now: datetime) -> bool:
+    """Whether the spec has it stopped."""
     return _is_asked(cr) or _open_window(cr, now) is not None
 
 

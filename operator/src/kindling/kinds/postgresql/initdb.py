@@ -25,6 +25,9 @@ PARAMETERS = "parameters.conf"
 IDENTIFIER = "system-identifier"
 """The file in the ConfigMap that has PostgreSQL's system identifier, once there is data that can be lost."""
 
+KEEP_PREVIOUS = "keep-previous"
+"""The file in the ConfigMap with which a start leaves the data from before a restore in place where it is."""
+
 LOST = "DataLost: the volume has no data, and it had some: no database was initialised"
 """The line that the operator knows a start without data by."""
 

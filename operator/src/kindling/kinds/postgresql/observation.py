@@ -5,7 +5,7 @@ from __future__ import annotations
 from kindling.kinds import reasons
 from kindling.kinds.base import Observed, Problem
 from kindling.kinds.pods import pod_ready, seconds_since
-from kindling.kinds.postgresql.hibernation import is_hibernated
+from kindling.kinds.postgresql.hibernation import is_to_stop
 from kindling.kinds.postgresql.spec import pod_name
 from kindling.kinds.progress import PodProgress
 from kindling.kube.resources import POD, STATEFUL_SET, Object, Ref
@@ -28,17 +28,17 @@ def pod_progress(cr: Object, observed: Observed) -> PodProgress:
     return PodProgress(
         workload=workload,
         observed_by_controller=_has_seen(find_workload(cr, observed)),
-        wanted=0 if is_hibernated(cr, observed.now) else 1,
+        wanted=0 if is_to_stop(cr, observed) else 1,
         pods=[pod] if pod is not None and not ending else [],
         ending=[pod] if pod is not None and ending else [],
     )
 
 
 def is_stopped(cr: Object, observed: Observed) -> bool:
-    """Whether the server is stopped because the spec says so, and its Pod is gone."""
+    """Whether the server is to be stopped, and its Pod is gone."""
     meta = cr["metadata"]
     pod = Ref(POD, meta["namespace"], pod_name(cr))
-    stopped = is_hibernated(cr, observed.now) and pod not in observed.objects
+    stopped = is_to_stop(cr, observed) and pod not in observed.objects
     return stopped and _has_seen(find_workload(cr, observed))
 
 

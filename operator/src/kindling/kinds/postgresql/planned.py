@@ -24,7 +24,7 @@ from kindling.kinds.postgresql import (
     secrets,
     volume,
 )
-from kindling.kinds.postgresql.hibernation import is_hibernated
+from kindling.kinds.postgresql.hibernation import is_to_stop
 from kindling.kinds.postgresql.spec import MODE, is_ephemeral, is_planned, plan_for, user_of
 from kindling.kube.resources import SECRET, STATEFUL_SET, VOLUME_CLAIM, Object, Ref
 
@@ -103,7 +103,7 @@ def _workload(cr: Object, observed: Observed, change: Change) -> tuple[Disruptio
     workload, pod = observation.find_workload(cr, observed), observation.find_pod(cr, observed)
     replaced = causes.replaces_pod(change)
     if ("spec", "replicas") in change.paths:
-        if not is_hibernated(cr, observed.now):
+        if not is_to_stop(cr, observed):
             return Disruption.NONE, "the server starts"
         return (Disruption.STOP if pod is not None else Disruption.NONE), "the server stops; its data is kept"
     if pod is None or workload is None:

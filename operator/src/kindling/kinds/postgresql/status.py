@@ -23,6 +23,7 @@ from kindling.kinds.postgresql import (
     growth,
     hibernation,
     identity,
+    in_place,
     login,
     objects,
     observation,
@@ -96,7 +97,7 @@ def report(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult)
     meta, known = cr["metadata"], cr.get("status") or {}
     state = _state(type, cr, observed, sync)
     status: Object = {
-        "pgPhase": _phase(state),
+        "pgPhase": _phase(state, hibernated=hibernation.is_hibernated(cr, observed.now)),
         "observedGeneration": int(meta.get("generation", 0)),
         "conditions": _conditions(cr, observed, sync, state),
     }
@@ -128,6 +129,7 @@ def report(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult)
     status |= planned.status(cr, observed, sync)
     status |= _tls(cr, observed, state)
     status |= usage.status(cr, observed)
+    status |= in_place.status(cr, observed, stopped=state.stopped)
     result = _outcome(cr, observed, sync, state)
     return StatusReport(status=status, result=pods.sooner(result, hibernation.seconds_left(cr, observed.now)))
 
@@ -165,10 +167,10 @@ def _state(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult)
     )
 
 
-def _phase(state: _State) -> str:
+def _phase(state: _State, *, hibernated: bool) -> str:
     if state.available:
         return "up"
-    if state.stopped:
+    if state.stopped and hibernated:
         return HIBERNATED
     return "Failed" if state.broken else "pending"
 
@@ -264,6 +266,8 @@ def _why(cr: Object, observed: Observed, sync: SyncResult, state: _State) -> tup
         return reasons.LOGIN_SUCCEEDED, f"The default user can log in through the Service.{since}"
     if state.fault is not None:
         return state.fault.reason, state.fault.message
+    if state.stopped and (found := in_place.stops(cr, observed)) is not None:
+        return reasons.RESTORING, in_place.words(found)
     if state.stopped:
         return reasons.HIBERNATED, hibernation.words(cr, observed.now)
     if sync.paused and not sync.in_sync:

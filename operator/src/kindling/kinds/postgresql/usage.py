@@ -19,7 +19,7 @@ from kindling.kinds import reasons
 from kindling.kinds.base import Observed, Probe
 from kindling.kinds.conditions import rfc3339
 from kindling.kinds.postgresql import volume
-from kindling.kinds.postgresql.hibernation import is_hibernated
+from kindling.kinds.postgresql.hibernation import is_to_stop
 from kindling.kinds.postgresql.login import SERVER, Login
 from kindling.kube.resources import Object
 
@@ -118,7 +118,7 @@ def status(cr: Object, observed: Observed) -> Object:
         "growthBytesPerHour": figures.growth,
         "growthSince": rfc3339(figures.since),
     }
-    full = None if is_hibernated(cr, observed.now) else full_at(figures, capacity=capacity)
+    full = None if is_to_stop(cr, observed) else full_at(figures, capacity=capacity)
     return {"storage": found | ({"fullAt": rfc3339(full)} if full is not None else {})}
 
 

@@ -64,7 +64,7 @@ def template(type: ResourceType, cr: Object, spec: Spec, *, init_image: str, res
 
 
 def build(
-    type: ResourceType, cr: Object, *, template: Object, update: Update, hibernated: bool = False
+    type: ResourceType, cr: Object, *, template: Object, update: Update, stopped: bool = False
 ) -> Child:
     meta = cr["metadata"]
     return Child(
@@ -75,7 +75,7 @@ def build(
                 "annotations": dict(update.annotations),
             },
             "spec": {
-                "replicas": 0 if hibernated else 1,
+                "replicas": 0 if stopped else 1,
                 "serviceName": meta["name"],
                 "selector": {"matchLabels": selector_of(type, cr)},
                 # In order, a Pod that never became ready would block the roll-out of its own remedy.

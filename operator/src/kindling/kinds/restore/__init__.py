@@ -1,25 +1,28 @@
-"""Restore: the data of a Backup, or of a repository in a store, as it was at a moment, in a new Postgresql.
+"""Restore: the data of a Backup, or of a repository in a store, as it was at a moment, in a new Postgresql or
+in one that is there.
 
 Done once, and never again.
 
 `spec` reads the resource, `situation` what it meets, `decisions` are kept on record: first that it was begun,
-then that the data is there, then that the Postgresql is made. The volume and the Postgresql belong to nobody:
-they stay when this resource goes.
+then that the data is there, then that the Postgresql is made; `in_place` has those for one that is there. The
+volume and the Postgresql belong to nobody: they stay when this resource goes. `words` has what is said.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from kindling.kinds import pods, reasons
+from kindling.kinds import reasons
 from kindling.kinds.backup import repository, results, runs
 from kindling.kinds.backup.spec import DATABASE_TYPES, GROUP, references
 from kindling.kinds.base import (
     Child,
     Done,
+    Finish,
     Kind,
     Observed,
     Problem,
@@ -33,10 +36,19 @@ from kindling.kinds.base import (
 from kindling.kinds.conditions import standard_conditions
 from kindling.kinds.metadata import MADE_BY, child_metadata, secret_data
 from kindling.kinds.network import policy
+from kindling.kinds.postgresql import in_place as databases_in_place
 from kindling.kinds.postgresql import spec as databases
 from kindling.kinds.postgresql import version, volume
-from kindling.kinds.restore import decisions, situation, spec
-from kindling.kinds.restore.decisions import COMPLETED, GAVE_UP, RESTORED, RESTORING
+from kindling.kinds.restore import decisions, in_place, situation, spec, words
+from kindling.kinds.restore.decisions import (
+    COMPLETED,
+    GAVE_UP,
+    RESTORED,
+    RESTORING,
+    STOPPING,
+    UNDOING,
+    UNDONE,
+)
 from kindling.kube.resources import (
     CONFIG_MAP,
     JOB,
@@ -61,18 +73,21 @@ class Restore(Kind):
     children = (SECRET, NETWORK_POLICY, CONFIG_MAP, VOLUME_CLAIM, JOB, POD, *DATABASE_TYPES)
     watches = (SECRET, situation.BACKUP, *DATABASE_TYPES)
     durable = decisions.DURABLE
+    finalizer = in_place.FINALIZER
 
     def __init__(self, *, image: str, pull_secrets: Sequence[str] = ()) -> None:
         self._image, self._pull_secrets = image, pull_secrets
 
     def watched_objects(self, cr: Object) -> Sequence[WatchedObject]:
         read, namespace = spec.read(cr), cr["metadata"]["namespace"]
-        database = WatchedObject(read.database_type, read.database, namespace)
+        database = [WatchedObject(read.database_type, read.database, namespace)]
+        if read.in_place:
+            database.append(WatchedObject(SECRET, databases_in_place.secret_name(read.database), namespace))
         if read.repository is not None:
             names = dict.fromkeys(named.name for named in references(read.repository))
-            return [database, *(WatchedObject(SECRET, name, namespace) for name in names if name)]
+            return [*database, *(WatchedObject(SECRET, name, namespace) for name in names if name)]
         return [
-            database,
+            *database,
             WatchedObject(situation.BACKUP, read.backup, namespace),
             WatchedObject(SECRET, spec.files_secret(cr), namespace),
         ]
@@ -88,13 +103,26 @@ class Restore(Kind):
         return spec.validate(cr)
 
     def durable_state(self, cr: Object, observed: Observed) -> Mapping[str, Any]:
-        return decisions.decide(cr, observed, situation.read(cr, observed))
+        found = _situation(cr, observed)
+        if found.spec.in_place and decisions.phase_of(cr) is not None:
+            return in_place.decide(cr, observed, found)
+        return decisions.decide(cr, observed, found)
+
+    def must_finish(self, cr: Object) -> bool:
+        return decisions.phase_of(cr) in in_place.AT_WORK
+
+    def finish(self, cr: Object, observed: Observed) -> Finish:
+        """Until the run is over, nothing of it goes: its server would start beside it."""
+        report = self.status(cr, observed, SyncResult(in_sync=True))
+        return Finish(done=not in_place.is_at_work(cr, observed), report=report)
 
     def desired(self, cr: Object, observed: Observed) -> list[Child]:
         read, phase = spec.read(cr), decisions.phase_of(cr)
         children = [policy(self.type, cr, name=spec.own_name(cr), allow_egress=True)]
         if phase is None:
             return children
+        if read.in_place:
+            return [*children, *self._in_place(cr, observed, read, phase)]
         children += self._files(cr, observed)
         if phase == RESTORING:
             children += [self._request(cr, read), self._claim(cr, read), self._job(cr, read)]
@@ -104,13 +132,31 @@ class Restore(Kind):
             children.append(self._database(cr, read))
         return children
 
+    def _in_place(self, cr: Object, observed: Observed, read: spec.Spec, phase: str) -> list[Child]:
+        """The Secret by which the server stops, then the run, and one more if it is undone."""
+        children = [in_place.secret(self.type, cr, database=read.database)]
+        status = cr.get("status") or {}
+        if phase == STOPPING or (phase == GAVE_UP and not results.jobs(cr, observed)):
+            return children
+        found = observed.watched.get(Ref(read.database_type, cr["metadata"]["namespace"], read.database))
+        resources = databases.resources_of(found or {})
+        children.append(self._request(cr, read))
+        children.append(self._job(cr, read, ended=phase != RESTORING, resources=resources))
+        if status.get("undoStartedAt"):
+            name = in_place.undo_name(cr)
+            ended = phase != UNDOING
+            children.append(
+                self._run(cr, read, action=runs.UNDO, name=name, resources=runs.SMALL, ended=ended)
+            )
+        return children
+
     def status(self, cr: Object, observed: Observed, sync: SyncResult) -> StatusReport:
-        found = situation.read(cr, observed)
-        ready, problem = self._judged(cr, observed, sync, found)
+        found = _situation(cr, observed)
+        ready, problem = words.judged(cr, observed, sync, found)
         generation, phase = int(cr["metadata"].get("generation", 0)), decisions.phase_of(cr)
         conditions = standard_conditions(
             ready=ready,
-            available=phase in (RESTORED, COMPLETED),
+            available=phase in (RESTORED, COMPLETED, UNDONE),
             broken=not ready and not problem.transient,
             reason=problem.reason,
             message=problem.message,
@@ -120,52 +166,11 @@ class Restore(Kind):
         status = {"observedGeneration": generation, "conditions": conditions}
         return StatusReport(status=status, result=_result(cr, observed, sync, phase))
 
-    def _judged(
-        self, cr: Object, observed: Observed, sync: SyncResult, found: situation.Situation
-    ) -> tuple[bool, Problem]:
-        """Whether it is done, and what is to be said."""
-        phase, status, name = decisions.phase_of(cr), cr.get("status") or {}, found.spec.database
-        if sync.problem is not None:
-            return False, sync.problem
-        if phase is None:
-            starting = Problem(
-                reason=reasons.RECONCILING, message="The restore is about to begin.", transient=True
-            )
-            return False, found.problem or starting
-        failure = status.get("failure")
-        if phase == GAVE_UP and failure is not None:
-            claim = f"{name}-data"
-            return False, Problem(
-                reason=failure["reason"],
-                message=f"{failure['message']} It is not retried, and no Postgresql was made: delete "
-                f"this Restore and claim {claim}, then create another Restore.",
-            )
-        if phase == COMPLETED:
-            reached = status.get("reachedTime") or status.get("reachedLSN") or "the end of the log"
-            message = (
-                f"The data as of {reached} is in Postgresql {name}, whose password is in Secret "
-                f"{name}-binding, unless spec.postgresql names another."
-            )
-            return sync.in_sync, Problem(reason=reasons.RESTORED, message=message, transient=True)
-        if phase == RESTORING and failure is not None and failure["attempt"] == status.get("attempt"):
-            message = f"{failure['message']} It is retried by itself."
-            return False, Problem(reason=failure["reason"], message=message)
-        for run, job in sorted(results.jobs(cr, observed).items()):
-            pod = results.pod_of(run, observed) if results.ended(job) is None else None
-            if pod is not None and (stuck := pods.pod_problem(pod, now=observed.now)) is not None:
-                return False, stuck
-        job_name = decisions.job_name(cr, decisions.attempt_of(cr))
-        where = f"`kubectl logs job/{job_name} -n {cr['metadata']['namespace']}`"
-        message = f"The data is being restored into volume {name}-data; {where} says how far it is."
-        if phase == RESTORED:
-            message = f"The data is restored, and Postgresql {name} is being made."
-        return False, Problem(reason=reasons.RUNNING, message=message, transient=True)
-
     def _files(self, cr: Object, observed: Observed) -> list[Child]:
         """What opens the repository: emptied once no run needs it, and left as it is while a Secret of the
         user is gone.
         """
-        found, name = situation.read(cr, observed), spec.files_secret(cr)
+        found, name = _situation(cr, observed), spec.files_secret(cr)
         present = Ref(SECRET, cr["metadata"]["namespace"], name) in observed.objects
         running = decisions.phase_of(cr) == RESTORING
         if found.spec.repository is None or not (present or (running and found.repository is not None)):
@@ -182,6 +187,7 @@ class Restore(Kind):
             "set": None,
             "settings": source.get("settings") or {},
             "timeline": source.get("timeline"),
+            **({"inPlace": True, "uid": cr["metadata"]["uid"]} if read.in_place else {}),
         }
         data = {REQUEST: json.dumps(request, sort_keys=True)}
         body = {"metadata": child_metadata(self.type, cr, name=spec.own_name(cr)), "data": data}
@@ -224,21 +230,41 @@ class Restore(Kind):
             "spec": {**given, "defaultUser": situation.default_user(source), "storage": storage},
         }
 
-    def _job(self, cr: Object, read: spec.Spec, *, ended: bool = False) -> Child:
+    def _job(
+        self, cr: Object, read: spec.Spec, *, ended: bool = False, resources: Object | None = None
+    ) -> Child:
+        return self._run(
+            cr,
+            read,
+            action=runs.RESTORE,
+            name=decisions.job_name(cr, decisions.attempt_of(cr)),
+            resources=resources or databases.resources_of({"spec": read.postgresql}),
+            ended=ended,
+        )
+
+    def _run(
+        self, cr: Object, read: spec.Spec, *, action: str, name: str, resources: Object, ended: bool
+    ) -> Child:
         template = runs.template(
             self.type,
             cr,
-            action=runs.RESTORE,
+            action=action,
             image=self._image,
             pull_secrets=self._pull_secrets,
             config=spec.own_name(cr),
-            secret=spec.files_secret(cr),
+            secret=spec.files_secret(cr) if action == runs.RESTORE else None,
             request=REQUEST,
             data={"persistentVolumeClaim": {"claimName": f"{read.database}-data"}},
-            resources=databases.resources_of({"spec": read.postgresql}),
+            resources=resources,
         )
-        name = decisions.job_name(cr, decisions.attempt_of(cr))
-        return runs.job(self.type, cr, action=runs.RESTORE, name=name, template=template, ended=ended)
+        return runs.job(self.type, cr, action=action, name=name, template=template, ended=ended)
+
+
+def _situation(cr: Object, observed: Observed) -> situation.Situation:
+    found = situation.read(cr, observed)
+    if found.problem is None and found.spec.in_place and decisions.phase_of(cr) is None:
+        return replace(found, problem=in_place.problem(cr, found, observed))
+    return found
 
 
 def _result(cr: Object, observed: Observed, sync: SyncResult, phase: str | None) -> Result:
@@ -249,8 +275,8 @@ def _result(cr: Object, observed: Observed, sync: SyncResult, phase: str | None)
     if phase == GAVE_UP:
         failure = (cr.get("status") or {}).get("failure") or {}
         return Terminal(str(failure.get("reason") or reasons.RUN_FAILED))
-    if phase == COMPLETED:
+    if phase in (COMPLETED, UNDONE):
         return Done()
-    # The end of an attempt is an event; only the beginning of the next has a time.
+    # A server's stop and start and the end of an attempt are events; the beginning of the next has a time.
     waits = phase == RESTORING and decisions.has_failed(cr)
     return RequeueAfter(min(30.0, max(0.5, decisions.wait(cr, observed))) if waits else 30.0)

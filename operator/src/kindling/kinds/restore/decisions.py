@@ -16,11 +16,13 @@ from kindling.kinds.restore.situation import Situation, default_user
 from kindling.kube.resources import JOB, Object, Ref
 
 RESTORING, RESTORED, COMPLETED, GAVE_UP = "Restoring", "Restored", "Completed", "Failed"
-"""The phases. In RESTORED the data is there, and the Postgresql is about to be made."""
+"""The phases. In RESTORED the data is there, and the Postgresql is about to be made, or to start."""
+STOPPING, UNDOING, UNDONE = "Stopping", "Undoing", "Undone"
+"""Those that only a restore in place has."""
 
 DURABLE = (
     "phase", "attempt", "source", "startedAt", "stoppedAt", "backupId", "reachedLSN", "reachedTime",
-    "restoreDuration", "failure",
+    "restoreDuration", "failure", "undoStartedAt", "undoStoppedAt",
 )  # fmt: skip
 # Another attempt has the same outcome.
 _FINAL = frozenset({
@@ -28,6 +30,11 @@ _FINAL = frozenset({
     reasons.IMAGE_WITHOUT_PGBACKREST, reasons.WAL_GAP,
 })  # fmt: skip
 RETRY_SECONDS, MOST_RETRY_SECONDS, MOST_DOUBLINGS = 30.0, 1800.0, 10
+
+
+INTERRUPTED = "Interrupted"
+NO_WORD = frozenset({INTERRUPTED, "EngineFailed"})
+"""What a run says that was ended, or failed by itself, anywhere: how far it was, nobody knows."""
 
 
 def phase_of(cr: Object) -> str | None:
@@ -54,7 +61,8 @@ def decide(cr: Object, observed: Observed, situation: Situation) -> dict[str, An
                 if name in situation.data
             },
         }
-        return {"phase": RESTORING, "attempt": 1, "source": source, "startedAt": now}
+        begun = STOPPING if situation.spec.in_place else RESTORING
+        return {"phase": begun, "attempt": 1, "source": source, "startedAt": now}
     if phase == RESTORED and situation.made:
         return {"phase": COMPLETED}
     if phase != RESTORING:
@@ -62,11 +70,12 @@ def decide(cr: Object, observed: Observed, situation: Situation) -> dict[str, An
     attempt = attempt_of(cr)
     if has_failed(cr):
         return {"attempt": attempt + 1} if wait(cr, observed) <= 0 else {}
-    entry = _ended(cr, observed, attempt)
-    return {} if entry is None else _outcome(entry, attempt)
+    entry = ended(cr, observed, job_name(cr, attempt), action="restore")
+    return {} if entry is None else outcome(entry, attempt)
 
 
-def _outcome(entry: Object, attempt: int) -> dict[str, Any]:
+def outcome(entry: Object, attempt: int) -> dict[str, Any]:
+    """What is kept of an attempt that is over."""
     if entry["phase"] == SUCCEEDED:
         found: Object = {name: entry.get(name) for name in ("backupId", "reachedLSN", "reachedTime")}
         duration = {"restoreDuration": entry.get("seconds")}
@@ -99,16 +108,18 @@ def wait(cr: Object, observed: Observed) -> float:
     return (stopped + timedelta(seconds=pause) - observed.now).total_seconds()
 
 
-def _ended(cr: Object, observed: Observed, attempt: int) -> Object | None:
-    """What became of the Job of this attempt; None while that is not known, or it is not made yet."""
-    name = job_name(cr, attempt)
+def ended(cr: Object, observed: Observed, name: str, *, action: str) -> Object | None:
+    """What became of this Job; None while that is not known, or it is not made yet. `unsure`: whether it
+    failed without a word of how far it was.
+    """
     job = observed.objects.get(Ref(JOB, cr["metadata"]["namespace"], name))
     if job is None or name not in results.jobs(cr, observed) or results.ended(job) is None:
         return None
     entry = results.run(name, job, observed)
     if entry["phase"] == RUNNING:
         return None
-    said: Mapping[str, Any] = results.result(results.pod_of(name, observed), action="restore") or {}
+    said: Mapping[str, Any] = results.result(results.pod_of(name, observed), action=action) or {}
+    entry["unsure"] = entry["phase"] == FAILED and str(said.get("reason") or INTERRUPTED) in NO_WORD
     if entry["phase"] == SUCCEEDED:
         entry["seconds"] = results.seconds(said)
     elif entry["phase"] == FAILED:

@@ -24,13 +24,14 @@ BACKUP = ResourceType(backups.GROUP, "v1", "Backup", "backups")
 class Situation:
     """`problem`: why nothing is begun. `data` is what is known of the database: its identifier and user, of a
     Backup also size, timeline and settings. `repository` opens a source that is no Backup, where its Secrets
-    are there. `made`: the Postgresql is there, made by this resource.
+    are there. `database`: the Postgresql, if it is there; `made`: by this resource.
     """
 
     spec: Spec
     data: Object
     repository: Repository | None
     problem: Problem | None
+    database: Object | None
     made: bool
 
 
@@ -53,14 +54,15 @@ def read(cr: Object, observed: Observed) -> Situation:
         status = (backup or {}).get("status") or {}
         data = status.get("database") or {}
         problem = _no_backup(cr, spec, backup, observed=observed)
-    if problem is None and found is not None and not made:
+    if problem is None and found is not None and not made and not spec.in_place:
         problem = Problem(
             reason=reasons.TARGET_EXISTS,
             message=f"spec.databaseRef.name {spec.database!r}: a Postgresql of that name exists already; "
-            "nothing was changed. Create the Restore with another name, or delete that Postgresql.",
+            "nothing was changed. Create the Restore with another name, or with spec.into InPlace, which "
+            "gives that one the data.",
         )
     problem = problem or _out_of_reach(spec, status)
-    return Situation(spec=spec, data=data, repository=opened, problem=problem, made=made)
+    return Situation(spec=spec, data=data, repository=opened, problem=problem, database=found, made=made)
 
 
 def default_user(data: Object) -> str:

@@ -28,7 +28,8 @@ TARGETS = {
 class Spec:
     """`target` is what a run is asked for; None: all of the log that there is. `database` is what is made.
 
-    The source is a Backup by its name, or a `repository` by itself, with the default user of its data.
+    The source is a Backup by its name, or a `repository` by itself, with the default user of its data. With
+    `in_place` the database is there, and with `undo` gets back what it had.
     """
 
     backup: str
@@ -39,6 +40,8 @@ class Spec:
     database: str
     database_type: ResourceType
     postgresql: Object
+    in_place: bool
+    undo: bool
 
 
 def read(cr: Object) -> Spec:
@@ -60,6 +63,8 @@ def read(cr: Object) -> Spec:
         database=str(into.get("name") or ""),
         database_type=database_type(str(into.get("group") or GROUP)),
         postgresql=dict(spec.get("postgresql") or {}),
+        in_place=spec.get("into") == "InPlace",
+        undo=spec.get("undo") is True,
     )
 
 
@@ -114,8 +119,22 @@ def validate(cr: Object) -> Problem | None:
             f"spec.postgresql.passwordSecretRef.name {wants['passwordSecretRef']['name']!r} names a Secret "
             "that is made from that Postgresql: refer to one of your own."
         )
-    message = message or _wrong_source(cr)
+    message = message or _wrong_source(cr) or _wrong_in_place(cr)
     return Problem(reason=reasons.INVALID_SPEC, message=message) if message else None
+
+
+def _wrong_in_place(cr: Object) -> str | None:
+    spec, found = cr.get("spec") or {}, read(cr)
+    if found.undo and not found.in_place:
+        return "spec.undo is for a restore in place: leave it out, or set spec.into InPlace."
+    if found.in_place and found.repository is not None:
+        return (
+            "spec.into InPlace needs a Backup of the Postgresql, which has its log in the store: use "
+            "spec.source.backupRef, or leave out spec.into."
+        )
+    if found.in_place and spec.get("postgresql"):
+        return "spec.postgresql is for a Postgresql that is made, and spec.into is InPlace: leave it out."
+    return None
 
 
 def _wrong_source(cr: Object) -> str | None:

@@ -1,0 +1,183 @@
+"""A restore into the volume of a Postgresql that is there, and the way back: what is kept on record of it.
+
+The server is stopped first, by way of the Secret that `postgresql.in_place` reads, and what it answers in its
+status is waited for. A run that fails is not retried: whatever it ends with, the server starts again, on
+the data that is restored or on that which it had.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kindling.kinds import reasons
+from kindling.kinds.backup import results
+from kindling.kinds.backup.results import FAILED, RUNNING, SUCCEEDED
+from kindling.kinds.base import Child, Observed, Problem
+from kindling.kinds.conditions import find_condition, rfc3339
+from kindling.kinds.metadata import child_metadata
+from kindling.kinds.postgresql import in_place
+from kindling.kinds.restore import decisions
+from kindling.kinds.restore.decisions import (
+    COMPLETED,
+    GAVE_UP,
+    RESTORED,
+    RESTORING,
+    STOPPING,
+    UNDOING,
+    UNDONE,
+)
+from kindling.kinds.restore.situation import Situation
+from kindling.kube.resources import SECRET, Object, Ref, ResourceType
+
+FINALIZER = "kindling.dev/restore"
+AT_WORK = (STOPPING, RESTORING, UNDOING)
+"""The phases in which the server is stopped: with the resource, it would start beside a run."""
+MOST_ATTEMPTS = 3
+"""Of runs that left no result. One may have come to its end: the next says so, and changes nothing."""
+
+
+def decide(cr: Object, observed: Observed, situation: Situation) -> dict[str, Any]:
+    """The new values of what changes once it was begun; None removes a field."""
+    phase = decisions.phase_of(cr)
+    if phase == STOPPING:
+        return _stopping(cr, observed, situation)
+    if phase == RESTORING:
+        return _restoring(cr, observed)
+    if phase == UNDOING:
+        return _undoing(cr, observed, situation)
+    kept = phase in (RESTORED, COMPLETED) or is_unsure(cr)
+    if kept and situation.spec.undo and not (cr.get("status") or {}).get("undoStartedAt"):
+        return {"phase": UNDOING}
+    return {"phase": COMPLETED} if phase == RESTORED and _answers(cr, situation) else {}
+
+
+def secret(type: ResourceType, cr: Object, *, database: str) -> Child:
+    """What the Postgresql reads: the step that it is to stop for, or that its data is kept."""
+    metadata = child_metadata(type, cr, name=in_place.secret_name(database))
+    metadata["annotations"] = {in_place.STEP: _step(decisions.phase_of(cr), unsure=is_unsure(cr))}
+    return Child(type=SECRET, body={"metadata": metadata, "type": "Opaque"})
+
+
+def problem(cr: Object, situation: Situation, observed: Observed) -> Problem | None:
+    """Why it does not begin: there is nothing to restore into, or another Restore is at it."""
+    name = situation.spec.database
+    field = f"spec.databaseRef.name {name!r}"
+    if situation.database is None:
+        return Problem(
+            reason=reasons.DATABASE_NOT_FOUND,
+            message=f"{field}: there is no such Postgresql in this namespace to restore in place. Create it, "
+            "or leave out spec.into to have it made.",
+        )
+    other = observed.watched.get(Ref(SECRET, cr["metadata"]["namespace"], in_place.secret_name(name)))
+    found = in_place.owner_of(other) if other is not None else None
+    if found is not None and found.uid != cr["metadata"]["uid"]:
+        return Problem(
+            reason=reasons.ANOTHER_RESTORE,
+            message=f"{field}: Restore {found.restore} has restored it in place, or is about to. Delete that "
+            "Restore once the data from before it is not needed any more; this one then begins.",
+            transient=True,
+        )
+    has = str((situation.database.get("status") or {}).get("systemIdentifier") or "")
+    wants = str(situation.data.get("systemIdentifier") or "")
+    if has != wants:
+        return Problem(
+            reason=reasons.REPOSITORY_OF_ANOTHER_DATABASE,
+            message=f"{field} has other data (system identifier {has or 'not known yet'}) than the backups "
+            f"({wants}); nothing was changed. Restore it into a new Postgresql: leave out spec.into.",
+        )
+    if (situation.database.get("spec") or {}).get("paused") is True:
+        return Problem(
+            reason=reasons.PAUSED,
+            message=f"{field} has spec.paused true, so its server is not stopped. Set that to false.",
+            transient=True,
+        )
+    return None
+
+
+def undo_name(cr: Object) -> str:
+    return f"{cr['metadata']['name']}-undo-1"
+
+
+def is_at_work(cr: Object, observed: Observed) -> bool:
+    """Whether a run may be changing the volume: a deleted resource waits for its end."""
+    names = {RESTORING: decisions.job_name(cr, decisions.attempt_of(cr)), UNDOING: undo_name(cr)}
+    job = results.jobs(cr, observed).get(names.get(decisions.phase_of(cr) or "", ""))
+    return job is not None and results.ended(job) is None
+
+
+def is_unsure(cr: Object) -> bool:
+    """Whether it was given up without a result: the data may be in place."""
+    failure = (cr.get("status") or {}).get("failure") or {}
+    return decisions.phase_of(cr) == GAVE_UP and failure.get("reason") == reasons.RUN_FAILED
+
+
+def waits_for_the_stop(cr: Object) -> bool:
+    """Whether it is the server's stop that is waited for."""
+    status = cr.get("status") or {}
+    return status.get("phase") == STOPPING or (
+        status.get("phase") == UNDOING and not status.get("undoStartedAt")
+    )
+
+
+def _stopping(cr: Object, observed: Observed, situation: Situation) -> dict[str, Any]:
+    if situation.database is None:
+        failure: Object = {
+            "reason": reasons.DATABASE_NOT_FOUND,
+            "message": "The Postgresql was deleted meanwhile.",
+            "attempt": 1,
+            "at": rfc3339(observed.now),
+        }
+        return {"phase": GAVE_UP, "stoppedAt": failure["at"], "failure": failure}
+    return {"phase": RESTORING} if _stopped_for(cr, situation) == in_place.RESTORING else {}
+
+
+def _restoring(cr: Object, observed: Observed) -> dict[str, Any]:
+    attempt = decisions.attempt_of(cr)
+    entry = decisions.ended(cr, observed, decisions.job_name(cr, attempt), action="restore")
+    if entry is None:
+        return {}
+    if entry["unsure"] and attempt < MOST_ATTEMPTS:
+        return {"attempt": attempt + 1}
+    found = decisions.outcome(entry, attempt)
+    return (
+        found if entry["phase"] == SUCCEEDED else {**found, "phase": GAVE_UP, "stoppedAt": entry["stoppedAt"]}
+    )
+
+
+def _undoing(cr: Object, observed: Observed, situation: Situation) -> dict[str, Any]:
+    if not (cr.get("status") or {}).get("undoStartedAt"):
+        stopped = _stopped_for(cr, situation) == in_place.UNDOING
+        return {"undoStartedAt": rfc3339(observed.now)} if stopped else {}
+    entry = decisions.ended(cr, observed, undo_name(cr), action="undo")
+    if entry is None or entry["phase"] == RUNNING:
+        return {}
+    if entry["phase"] == FAILED:
+        failure = {name: entry[name] for name in ("reason", "message")}
+        known = {"attempt": decisions.attempt_of(cr), "at": entry["stoppedAt"]}
+        return {"phase": COMPLETED, "failure": {**failure, **known}}
+    return {"phase": UNDONE, "undoStoppedAt": entry["stoppedAt"]}
+
+
+def _said(cr: Object, situation: Situation) -> Object:
+    found: Object = ((situation.database or {}).get("status") or {}).get(in_place.FIELD) or {}
+    return found if found.get("uid") == cr["metadata"]["uid"] else {}
+
+
+def _stopped_for(cr: Object, situation: Situation) -> str | None:
+    return _said(cr, situation).get("stoppedFor")
+
+
+def _answers(cr: Object, situation: Situation) -> bool:
+    """Whether the server is up with the data, or is to stay down by its own spec."""
+    said = _said(cr, situation)
+    ready = find_condition((situation.database or {}).get("status") or {}, "Ready")
+    up = ready.get("status") == "True" or ready.get("reason") == reasons.HIBERNATED
+    return bool(said) and not said.get("stoppedFor") and up
+
+
+def _step(phase: str | None, *, unsure: bool) -> str:
+    if phase in (STOPPING, RESTORING):
+        return in_place.RESTORING
+    if phase == UNDOING:
+        return in_place.UNDOING
+    return in_place.KEPT if phase in (RESTORED, COMPLETED) or unsure else in_place.OVER

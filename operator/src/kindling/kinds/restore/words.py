@@ -1,0 +1,100 @@
+"""What is said of a Restore: whether it is done, why not, and the next step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kindling.kinds import pods, reasons
+from kindling.kinds.backup import results
+from kindling.kinds.base import Observed, Problem, SyncResult
+from kindling.kinds.restore import decisions, in_place, situation
+from kindling.kinds.restore.decisions import COMPLETED, GAVE_UP, RESTORED, RESTORING, UNDOING, UNDONE
+from kindling.kube.resources import Object
+
+
+def judged(
+    cr: Object, observed: Observed, sync: SyncResult, found: situation.Situation
+) -> tuple[bool, Problem]:
+    """Whether it is done, and what is to be said."""
+    phase, status = decisions.phase_of(cr), cr.get("status") or {}
+    if sync.problem is not None:
+        return False, sync.problem
+    if phase is None:
+        starting = Problem(
+            reason=reasons.RECONCILING, message="The restore is about to begin.", transient=True
+        )
+        return False, found.problem or starting
+    failure = status.get("failure")
+    if phase == GAVE_UP and failure is not None:
+        message = f"{failure['message']} {_after_a_failure(cr, found)}"
+        return False, Problem(reason=failure["reason"], message=message)
+    if phase == COMPLETED and failure is not None:
+        message = f"spec.undo: {failure['message']} The server runs on with the data that was restored."
+        return False, Problem(reason=failure["reason"], message=message)
+    if phase in (COMPLETED, UNDONE):
+        reason = reasons.RESTORED if phase == COMPLETED else reasons.UNDONE
+        return sync.in_sync, Problem(reason=reason, message=_done(cr, found), transient=True)
+    if phase == RESTORING and failure is not None and failure["attempt"] == status.get("attempt"):
+        message = f"{failure['message']} It is retried by itself."
+        return False, Problem(reason=failure["reason"], message=message)
+    for run, job in sorted(results.jobs(cr, observed).items()):
+        pod = results.pod_of(run, observed) if results.ended(job) is None else None
+        if pod is not None and (stuck := pods.pod_problem(pod, now=observed.now)) is not None:
+            return False, _stuck(stuck, run, found)
+    return False, Problem(reason=reasons.RUNNING, message=_progress(cr, found), transient=True)
+
+
+def _after_a_failure(cr: Object, found: situation.Situation) -> str:
+    name = found.spec.database
+    if found.spec.in_place:
+        again = "It is not retried: delete this Restore, then create another one."
+        if in_place.is_unsure(cr):
+            return (
+                f"The server of Postgresql {name} starts again, with the data that it had, unless the run "
+                f"had come to its end: then spec.undo brings that back. {again}"
+            )
+        return f"Nothing of Postgresql {name} was changed, and its server starts again. {again}"
+    return (
+        f"It is not retried, and no Postgresql was made: delete this Restore and claim {name}-data, then "
+        "create another Restore."
+    )
+
+
+def _done(cr: Object, found: situation.Situation) -> str:
+    status, name = cr.get("status") or {}, found.spec.database
+    if decisions.phase_of(cr) == UNDONE:
+        return f"Postgresql {name} has the data from before this restore again. Delete this Restore."
+    reached = status.get("reachedTime") or status.get("reachedLSN") or "the end of the log"
+    has = f"The data as of {reached} is in Postgresql {name}"
+    if found.spec.in_place:
+        return (
+            f"{has}. Its volume keeps the data from before, which spec.undo brings back, until this Restore "
+            "is deleted and the server is started once more."
+        )
+    return f"{has}, whose password is in Secret {name}-binding, unless spec.postgresql names another."
+
+
+def _stuck(stuck: Problem, run: str, found: situation.Situation) -> Problem:
+    if not found.spec.in_place:
+        return stuck
+    name = found.spec.database
+    back = f"Postgresql {name} is stopped meanwhile: to start it, delete this Restore and Job {run}."
+    return replace(stuck, message=f"{stuck.message} {back}")
+
+
+def _progress(cr: Object, found: situation.Situation) -> str:
+    phase, name = decisions.phase_of(cr), found.spec.database
+    if found.spec.in_place and in_place.waits_for_the_stop(cr):
+        return f"The server of Postgresql {name} is being stopped; wait."
+    if phase == UNDOING:
+        return f"Postgresql {name} gets back the data from before this restore; wait."
+    if phase == RESTORED and found.spec.in_place:
+        return (
+            f"The data is restored, and the server of Postgresql {name} starts. If it does not, spec.undo "
+            "brings back the data from before."
+        )
+    if phase == RESTORED:
+        return f"The data is restored, and Postgresql {name} is being made."
+    job_name = decisions.job_name(cr, decisions.attempt_of(cr))
+    where = f"`kubectl logs job/{job_name} -n {cr['metadata']['namespace']}`"
+    return f"The data is being restored into volume {name}-data; {where} says how far it is."
