@@ -270,7 +270,8 @@ def test_the_first_backup_is_full_and_proven_and_each_claim_holds(
     (first,) = (run for run in status["runs"] if run["action"] == "backup")
     assert first["type"] == "full"
     assert status["verified"]["checks"]
-    assert status["dataLossWindow"] in ("1m", "2m")
+    # Known once the server was asked again, a few seconds after the run.
+    until(environment, BACKUP, NAME, lambda status: status.get("dataLossWindow") in ("1m", "2m"))
     assert list(saved.folder.rglob("backup.info"))
     # Nothing after the backup's end is in the store before the next part of the log is.
     archived(environment)

@@ -103,6 +103,13 @@ def _of_backup(field: str) -> Claim:
     return claim
 
 
+def _timeline(reported: Reported) -> None:
+    """The one that the server was on; a restore in place begins another."""
+    said, now = (reported.status["source"].get("timeline"), reported.facts["database"].get("timeline"))
+    in_place = reported.resource["spec"].get("into") == "InPlace"
+    assert said < reported.facts["run"]["timeline"] if in_place else said == now
+
+
 def _failure(field: str) -> Claim:
     """Of one that failed before it succeeded nothing is left."""
 
@@ -127,10 +134,8 @@ CLAIMS = KindClaims(
         "status.phase": _phase,
         "status.attempt": _attempt,
         "status.source.systemIdentifier": _identifier,
-        **{
-            f"status.source.{field}": _of_backup(field)
-            for field in ("defaultUser", "size", "timeline", "settings")
-        },
+        **{f"status.source.{field}": _of_backup(field) for field in ("defaultUser", "size", "settings")},
+        "status.source.timeline": _timeline,
         "status.startedAt": _began,
         "status.stoppedAt": _ended,
         "status.backupId": _said("backupId", "label"),

@@ -38,6 +38,9 @@ class Broker:
     """A client, its one consumer and its producers."""
 
     waiting: list[Message]
+    last: Message | None = None
+    """The topic's last message, where it is another than the last that waits."""
+    waited: int = 0
     refusal: Exception | None = None
     events: list[tuple[Any, ...]] = field(default_factory=list)
 
@@ -53,8 +56,14 @@ class Broker:
 
     def receive(self, *, timeout_millis: int) -> Message:
         if not self.waiting:
+            self.waited += timeout_millis
             raise pulsar.Timeout
         return self.waiting.pop(0)
+
+    def get_last_message_id(self) -> Any:
+        if self.last is None and not self.waiting:
+            raise pulsar.PulsarException
+        return (self.last or self.waiting[-1]).message_id()
 
     def send(self, content: bytes | None, **arguments: Any) -> None:
         if content == b"13":
@@ -92,6 +101,21 @@ def test_each_is_shown_and_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     assert end == {"found": 2, "sent": 0}
     earliest, alone = pulsar.InitialPosition.Earliest, pulsar.ConsumerType.Exclusive
     assert seen.events == [("subscribe", "dead", "kindling-dead-letters", earliest, alone)]
+
+
+def test_the_last_one_ends_it_and_silence_only_where_that_does_not_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of a silent broker nobody may conclude that there is nothing, until it has had its time."""
+    with broker(monkeypatch, letter(1), letter(2)) as seen:
+        assert printed("list")[-1]["found"] == 2
+        assert seen.waited == 0
+    with broker(monkeypatch, letter(1), last=letter(2)) as seen:
+        assert printed("list")[-1]["found"] == 1
+        assert seen.waited == dead_letters.WAIT_MILLISECONDS >= 10_000
+    with broker(monkeypatch, last=letter(-1)) as seen:
+        assert printed("list") == [{"found": 0, "sent": 0}]
+        assert seen.waited == 0
 
 
 def test_what_is_sent_back_is_as_it_was_and_sent_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,7 +193,7 @@ def test_any_other_failure_is_the_consumers() -> None:
 
 def test_a_payload_may_be_anything(monkeypatch: pytest.MonkeyPatch) -> None:
     odd = Message(b"\xff\n" + b"x" * 1000, sent=letter(1).sent)
-    with broker(monkeypatch, odd, Message(null=True, sent=letter(1).sent)):
+    with broker(monkeypatch, odd, Message(null=True, entry=1, sent=letter(1).sent)):
         first, second, _ = printed("list")
     assert first["payload"].startswith("\\xff\nxx")
     assert (len(first["payload"]), first["size"]) == (4 + 199, 1002)

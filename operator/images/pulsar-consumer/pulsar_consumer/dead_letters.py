@@ -12,7 +12,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -32,8 +32,10 @@ OWN = (
 """The properties that made a dead letter of it; it is sent back without them."""
 SENT_BACK = "SENT_BACK_FROM"
 """The property of one that was sent back: the id that it had as a dead letter."""
-WAIT_MILLISECONDS = 3000
-"""So long after the last one, there are no more."""
+WAIT_MILLISECONDS = 10_000
+"""So long without one, there are no more. The topic's last message, which ends it sooner, does not come if it
+was sent back; and a broker with much to do is silent for seconds.
+"""
 PREFETCH = 20
 """Messages: each may have 5 MB."""
 PREVIEW = 200
@@ -146,7 +148,7 @@ def shown(message: Any) -> dict[str, Any]:
 
 def _own(consumer: Any, asked: Asked) -> Iterator[Any]:
     """Those that this subscription gave up: several may have the topic."""
-    while (message := next_message(consumer, milliseconds=WAIT_MILLISECONDS)) is not None:
+    for message in _all(consumer):
         properties = message.properties() or {}
         if properties.get("REAL_SUBSCRIPTION") != asked.subscription:
             continue
@@ -154,6 +156,23 @@ def _own(consumer: Any, asked: Asked) -> Iterator[Any]:
             continue
         if _plain(str(properties.get("REAL_TOPIC", ""))) == _plain(asked.broker.topic):
             yield message
+
+
+def _all(consumer: Any) -> Iterator[Any]:
+    """Every message that waits, up to the one that was the topic's last at the beginning."""
+    last = None
+    with suppress(pulsar.PulsarException):  # of a topic with partitions there is none
+        last = _position(consumer.get_last_message_id())
+    if last is not None and last[1] < 0:
+        return
+    while (message := next_message(consumer, milliseconds=WAIT_MILLISECONDS)) is not None:
+        yield message
+        if last is not None and _position(message.message_id()) >= last:
+            return
+
+
+def _position(id: Any) -> tuple[int, int, int]:
+    return id.ledger_id(), id.entry_id(), id.batch_index()
 
 
 def _plain(topic: str) -> str:
