@@ -40,6 +40,7 @@ from tests.apiserver.support.kinds import (
     POSTGRESQL,
     POSTGRESQL_EXAMPLE,
     PULSAR_CONSUMER,
+    RESTORE,
 )
 from tests.unit.plugin.guide import commands, planned_file
 
@@ -173,6 +174,7 @@ SPECS: dict[str, Json] = {
     "friend": {"name": "somebody"},
 }
 BACKUP_KIND = KINDS_BY_NAME[BACKUP.id]
+RESTORE_KIND = KINDS_BY_NAME[RESTORE.id]
 
 
 @pytest.fixture(scope="module")
@@ -212,29 +214,31 @@ def resources(running_cluster: Cluster, namespace: str) -> Iterator[dict[str, Re
 
 
 def with_a_cron_job(cluster: Cluster, namespace: str) -> Ref:
-    """A Backup `shop`, and the CronJob that the operator would make for it once a server answers.
+    """A Backup `shop`, and the CronJobs that the operator would make for it once a server answers.
 
-    The operator takes it for its own, and has its template as it should be.
+    The operator takes them for its own, and has their templates as they should be.
     """
     spec = {
         "databaseRef": {"name": "shop", "group": KINDS["shop"].type.group},
         "schedule": "0 3 * * *",
+        "verify": {"schedule": "0 4 * * *"},
         "targetURL": "s3://bucket",
         "credentialsSecretRef": {"name": "store-keys"},
     }
     made = cluster.create(BACKUP_KIND, namespace, "shop", spec)
-    labels = {**labels_of(BACKUP_KIND.type, made), RUN_LABEL: "backup"}
     pod = {"containers": [{"name": "run", "image": "kindling.invalid/none:1"}], "restartPolicy": "Never"}
-    template = {"metadata": {"labels": labels}, "spec": {"backoffLimit": 0, "template": {"spec": pod}}}
-    body = {
-        "metadata": {
-            "name": "shop",
-            "labels": labels_of(BACKUP_KIND.type, made),
-            "ownerReferences": [owner_of(BACKUP_KIND.type, made)],
-        },
-        "spec": {"schedule": "0 3 * * *", "suspend": True, "jobTemplate": template},
-    }
-    cluster.api.create(CRON_JOB.path(namespace=namespace), body).accepted()
+    for name, action in (("shop", "backup"), ("shop-verify", "verify")):
+        labels = {**labels_of(BACKUP_KIND.type, made), RUN_LABEL: action}
+        template = {"metadata": {"labels": labels}, "spec": {"backoffLimit": 0, "template": {"spec": pod}}}
+        body = {
+            "metadata": {
+                "name": name,
+                "labels": labels_of(BACKUP_KIND.type, made),
+                "ownerReferences": [owner_of(BACKUP_KIND.type, made)],
+            },
+            "spec": {"schedule": "0 3 * * *", "suspend": True, "jobTemplate": template},
+        }
+        cluster.api.create(CRON_JOB.path(namespace=namespace), body).accepted()
     return ref_to(BACKUP_KIND, namespace, "shop")
 
 
@@ -350,6 +354,10 @@ def test_a_user_of_no_rights(admin: User, users: dict[str, User], words: list[st
         ),
         (["restart", "shop", "--yes"], "`patch` in namespace `plugin` on `statefulsets.apps`"),
         (["backup", "shop"], "`create` in namespace `plugin` on `jobs.batch`"),
+        (
+            ["restore", "shop", "--to", "x"],
+            "`create` in namespace `plugin` on `restores.database.technotuesday.io`",
+        ),
     ],
 )
 def test_who_may_read_may_not_write(
@@ -587,8 +595,22 @@ def test_a_report_of_a_user_who_may_not_list_secrets(
     assert "children/StatefulSet-shop.json" in texts
 
 
+@pytest.fixture
+def restores(running_cluster: Cluster, namespace: str, resources: dict[str, Ref]) -> Iterator[Ref]:
+    """The collection of Restores with the one in place that the guide undoes; all are deleted afterwards."""
+    name = next(line.split()[3] for line in commands() if line.split()[2] == "undo")
+    database = {"name": "shop", "group": KINDS["shop"].type.group}
+    spec = {"source": {"backupRef": {"name": "shop"}}, "databaseRef": database, "into": "InPlace"}
+    running_cluster.create(RESTORE_KIND, namespace, name, spec)
+    ref = ref_to(RESTORE_KIND, namespace, name)
+    status = {"status": {"phase": "Completed", "attempt": 1}}
+    running_cluster.api.merge(f"{path(ref)}/status", status).accepted()
+    yield ref
+    running_cluster.api.delete(RESTORE_KIND.type.path(namespace=namespace)).accepted()
+
+
 @pytest.mark.parametrize("line", commands(), ids=str)
-def test_the_guides_commands_work_as_printed(admin: User, line: str, tmp_path: Path) -> None:
+def test_the_guides_commands_work_as_printed(admin: User, restores: Ref, line: str, tmp_path: Path) -> None:
     words = shlex.split(line)[2:]
     (tmp_path / "shop.yaml").write_text(planned_file())
     done = subprocess.run(

@@ -16,7 +16,7 @@ from typing import Any
 from kindling.kinds.backup.repository import STORE
 from kindling.kinds.backup.runs import CONTAINER, RUN_LABEL
 from kindling.kinds.backup.spec import ACCESS_KEY, SECRET_KEY
-from kindling.kube.resources import SECRET
+from kindling.kube.resources import POD, SECRET
 from postgres_backup import outcome
 
 from tests.apiserver.support.apiclient import Api, Json
@@ -56,6 +56,7 @@ _FACTS: Mapping[str, Mapping[str, Any]] = {
     },
     "delete": {},
     "restore": {**_RECOVERED, "timeline": 2, "seconds": {"download": 1.2, "replay": 2.0, "total": 3.2}},
+    "undo": {},
 }
 
 
@@ -76,6 +77,10 @@ def end(plane: ControlPlane, pod: Json) -> tuple[int, str]:
     program, now = container["command"][-1], time.time()
     with closing(Api(plane)) as api:
         uid = pod["metadata"]["uid"]
+        if _has_server(api, pod):
+            text = "there is a server on the volume of this run"
+            reason = outcome.INVALID_REQUEST
+            return 1, outcome.message(program, reason, text, began=now, ended=now, facts={})
         if uid not in _REFUSED and _secret_key(api, pod) == RIGHT:
             facts = dict(_FACTS[program])
             if program == "backup":
@@ -88,11 +93,22 @@ def end(plane: ControlPlane, pod: Json) -> tuple[int, str]:
     return 1, outcome.message(program, outcome.ACCESS_DENIED, text, began=now, ended=now, facts={})
 
 
+def _has_server(api: Api, pod: Json) -> bool:
+    """Whether the Pod of a Postgresql has the claim that a restore works on."""
+    claims = [volume.get("persistentVolumeClaim") for volume in pod["spec"]["volumes"]]
+    for claim in filter(None, claims):
+        name = f"{claim['claimName'].removesuffix('-data')}-0"
+        if api.get(POD.path(namespace=pod["metadata"]["namespace"], name=name)).status == 200:
+            return True
+    return False
+
+
 def _secret_key(api: Api, pod: Json) -> str | None:
-    """Of the store, in the files of the run."""
-    (name,) = (
-        volume["secret"]["secretName"] for volume in pod["spec"]["volumes"] if volume["name"] == "files"
-    )
+    """Of the store, in the files of the run; one that works on the volume alone has none."""
+    names = [volume["secret"]["secretName"] for volume in pod["spec"]["volumes"] if volume["name"] == "files"]
+    if not names:
+        return RIGHT
+    (name,) = names
     files = api.get(SECRET.path(namespace=pod["metadata"]["namespace"], name=name))
     text = (files.body.get("data") or {}).get(STORE) if files.status == 200 else None
     if text is None:

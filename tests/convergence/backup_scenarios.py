@@ -78,6 +78,19 @@ def _of_restores() -> Iterator[Scenario]:
             beside=beside,
             once=True,
         )
+    create = _create_restore(_in_place)
+    for what, act, creates in (("in place", create, True), ("undone", edit({"undo": True}), False)):
+        yield Scenario(
+            name=f"Restore {what}",
+            kind=_RESTORE,
+            act=act,
+            spec=_in_place,
+            before=_with_backup,
+            creates=creates,
+            password=FIRST,
+            beside=beside[1:],
+            once=True,
+        )
     for what, kind in (("a store", _DATABASE), ("a store, in the other group", _OTHER_DATABASE)):
         spec = partial(_of_store, group=kind.type.group)
         yield Scenario(
@@ -107,6 +120,15 @@ def _of_backup(namespace: str) -> Json:
         "source": {"backupRef": {"name": SOURCE}},
         "databaseRef": {"name": CLONE},
         "postgresql": {"passwordSecretRef": {"name": WORD}},
+    }
+
+
+def _in_place(namespace: str) -> Json:
+    """Into the database that is backed up."""
+    return {
+        "source": {"backupRef": {"name": SOURCE}},
+        "databaseRef": {"name": DATABASE},
+        "into": "InPlace",
     }
 
 

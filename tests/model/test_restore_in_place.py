@@ -284,6 +284,25 @@ def test_deleted_while_the_server_stops_nothing_is_restored() -> None:
     assert ready(world, DB)[0] == "True"
 
 
+def test_a_database_that_is_not_seen_gives_nothing_up() -> None:
+    """An operator that has just started sees none yet; and one that is deleted can come back."""
+    world, _ = with_backup()
+    restored_in_place(world)
+    for _ in range(3):
+        world.deliver()
+        world.work()
+    assert status(world, BEFORE)["phase"] == "Stopping"
+    database = world.api.objects[DB]
+    world.api.remove(DB)
+    pass_time(world)
+    assert status(world, BEFORE)["phase"] == "Stopping"
+    assert ready(world, BEFORE) == ("False", "DatabaseNotFound")
+    world.api.put(DATABASE.type, resource(DATABASE, "db", **database["spec"]))
+    pass_time(world, times=8)
+    assert ready(world, BEFORE) == ("True", "Restored")
+    assert ready(world, DB)[0] == "True"
+
+
 def test_deleted_during_a_run_it_waits_for_the_runs_end() -> None:
     """The server would start beside it."""
     world, _ = with_backup()

@@ -43,6 +43,9 @@ class Command:
     yes: bool = False
     reason: str = ""
     most: int | None = None
+    to: str = ""
+    at: str = ""
+    in_place: bool = False
     output_file: str = ""
     input_file: str = ""
     server_side: bool = False
@@ -140,6 +143,17 @@ def _parser() -> argparse.ArgumentParser:
     sub = add("backup", "Start a run of a Backup now, beside its schedule")
     sub.add_argument("target", metavar="NAME")
 
+    sub = add("drill", "Try a restore of a Backup now, beside its schedule (spec.verify)")
+    sub.add_argument("target", metavar="NAME")
+    sub = add("restore", "Restore a Backup into a new Postgresql, or in place", _RESTORE)
+    sub.add_argument("target", metavar="BACKUP")
+    sub.add_argument("--to", default="", metavar="NAME", help="of the Postgresql that is made")
+    sub.add_argument("--in-place", action="store_true", help="into the Postgresql that is backed up")
+    sub.add_argument("--at", default="", metavar="TIME", help="2026-11-24T06:45:00Z; default: the newest")
+    add_yes(sub)
+    sub = add("undo", "Bring back the data from before a restore in place (spec.undo)")
+    sub.add_argument("target", metavar="RESTORE")
+    add_yes(sub)
     sub = add("dead-letters", "Show what a PulsarConsumer gave up, and why", _DEAD_LETTERS)
     sub.add_argument("target", metavar="NAME")
     add_selection(sub)
@@ -176,6 +190,10 @@ and deleted again. That takes the rights to create and delete resources of the k
 _PSQL = """\
 Runs psql in the Pod of the server, logged in as the default user. ARGS are psql's own. The password is read
 from the binding Secret and given to psql where it asks for it: it is on no command line and in no output.
+"""
+_RESTORE = """\
+Creates a Restore, which the operator carries out. In place, the server is stopped meanwhile, and the data
+that it has is kept until that Restore is deleted; `undo` brings it back.
 """
 _REPORT = """\
 Writes a tar.gz with the resource, its children, their Events, the operator's log lines about it, and

@@ -8,7 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 
 from kubectl_kindling import table
 from kubectl_kindling.arguments import Command, parse
-from kubectl_kindling.commands import backup, dead_letters, logs, plan, psql, report, server, status, version
+from kubectl_kindling.commands import (
+    backup,
+    dead_letters,
+    logs,
+    plan,
+    psql,
+    report,
+    restore,
+    server,
+    status,
+    version,
+)
 from kubectl_kindling.errors import INTERRUPTED, PluginError
 from kubectl_kindling.kubectl import Kubectl
 
@@ -21,6 +32,9 @@ COMMANDS: Mapping[str, Callable[[Command, Kubectl], int]] = {
     "hibernate": server.hibernate,
     "wake": server.wake,
     "backup": backup.run,
+    "drill": backup.drill,
+    "restore": restore.restore,
+    "undo": restore.undo,
     "dead-letters": dead_letters.show,
     "redrive": dead_letters.redrive,
     "report": report.run,

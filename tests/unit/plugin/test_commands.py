@@ -327,7 +327,7 @@ def test_a_run_of_a_backup_is_a_job_of_its_cron_job(kubectl: FakeKubectl, capsys
 @pytest.mark.parametrize(
     ("found", "text"),
     [
-        (backup(schedule=None), "has no schedule"),
+        (backup(schedule=None), "has no spec.schedule"),
         (backup(run("r", "backup", "Running")), "run r of Backup nightly is under way"),
         (backup(run("r", "prepare", "Running")), "run r of Backup nightly is under way"),
     ],
@@ -359,6 +359,107 @@ def test_a_backup_without_a_cron_job_says_why(kubectl: FakeKubectl, capsys: Prin
     text = error(capsys)
     assert "has no CronJob yet" in text
     assert "spec.credentialsSecretRef.name 'store'" in text
+
+
+def test_a_drill_is_a_job_of_the_cron_job_that_verifies(kubectl: FakeKubectl, capsys: Printed) -> None:
+    kubectl.has("backups.database.technotuesday.io", "nightly", one=backup(verify={"schedule": "0 4 * * *"}))
+    kubectl.say("create")
+    assert cli.run(["drill", "nightly"]) == FINE
+    (words,) = kubectl.commands("create")
+    assert re.fullmatch(r"nightly-drill-\d{12}", words[2])
+    assert words[3] == "--from=cronjob/nightly-verify"
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        (backup(verify={}), "has no spec.verify.schedule"),
+        (backup(run("v", "verify", "Running"), verify={"schedule": "0 4 * * *"}), "run v of Backup nightly"),
+    ],
+)
+def test_a_drill_that_cannot_be_started(
+    kubectl: FakeKubectl, capsys: Printed, found: Object, text: str
+) -> None:
+    kubectl.has("backups.database.technotuesday.io", "nightly", one=found)
+    assert cli.run(["drill", "nightly"]) == FAILED
+    assert text in error(capsys)
+    assert kubectl.commands("create") == []
+
+
+# Restore.
+
+RESTORES = "restores.database.technotuesday.io"
+
+
+def restore(**changes: Any) -> Object:
+    spec = {"source": {"backupRef": {"name": "nightly"}}, "databaseRef": {"name": "mydb"}, "into": "InPlace"}
+    meta = {"name": "back", "namespace": "shop", "generation": 1}
+    found: Object = {"apiVersion": "database.technotuesday.io/v1", "kind": "Restore", "metadata": meta}
+    return {**found, "spec": {**spec, **changes.pop("spec", {})}, "status": {"phase": "Completed", **changes}}
+
+
+def test_a_restore_into_a_new_database(kubectl: FakeKubectl, capsys: Printed) -> None:
+    kubectl.has("backups.database.technotuesday.io", "nightly", one=backup())
+    kubectl.say("create", stdout=json.dumps(restore()))
+    assert cli.run(["restore", "nightly", "--to", "copy", "--at", "2026-11-24T06:45:00Z"]) == FINE
+    made = json.loads(kubectl.given[0])
+    assert re.fullmatch(r"nightly-\d{12}", made["metadata"]["name"])
+    assert made["metadata"]["namespace"] == "shop"
+    database = backup()["spec"]["databaseRef"]
+    assert made["spec"] == {
+        "source": {"backupRef": {"name": "nightly"}},
+        "databaseRef": {**database, "name": "copy"},
+        "recoveryTarget": {"targetTime": "2026-11-24T06:45:00Z"},
+    }
+    assert "Restore back is created" in capsys.readouterr().out
+
+
+def test_a_restore_in_place_is_asked_for(kubectl: FakeKubectl, capsys: Printed) -> None:
+    kubectl.has("backups.database.technotuesday.io", "nightly", one=backup())
+    kubectl.say("create", stdout=json.dumps(restore()))
+    assert cli.run(["restore", "nightly", "--in-place"]) == USAGE
+    assert "--yes" in error(capsys)
+    assert kubectl.commands("create") == []
+    assert cli.run(["restore", "nightly", "--in-place", "--yes"]) == FINE
+    printed = capsys.readouterr().out
+    assert "The server of Postgresql mydb is stopped" in printed
+    made = json.loads(kubectl.given[0])["spec"]
+    assert (made["into"], made["databaseRef"]) == ("InPlace", backup()["spec"]["databaseRef"])
+    assert "recoveryTarget" not in made
+
+
+@pytest.mark.parametrize("words", [[], ["--to", "copy", "--in-place"]])
+def test_a_restore_has_one_destination(kubectl: FakeKubectl, capsys: Printed, words: list[str]) -> None:
+    assert cli.run(["restore", "nightly", *words]) == USAGE
+    assert "one of --to and --in-place is needed" in error(capsys)
+
+
+def test_a_restore_in_place_is_undone_once(kubectl: FakeKubectl, capsys: Printed) -> None:
+    kubectl.has(RESTORES, "back", one=restore())
+    kubectl.say("patch")
+    assert cli.run(["undo", "back", "--yes"]) == FINE
+    assert patched(kubectl) == [{"spec": {"undo": True}}]
+
+
+def test_one_that_is_undone_already_is_left_alone(kubectl: FakeKubectl, capsys: Printed) -> None:
+    kubectl.has(RESTORES, "back", one=restore(spec={"undo": True}))
+    assert cli.run(["undo", "back", "--yes"]) == FINE
+    assert "is true already" in capsys.readouterr().out
+    assert patched(kubectl) == []
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        (restore(spec={"into": "New"}), "Restore back has replaced nothing"),
+        (restore(phase="Restoring"), "Restore back is not done"),
+    ],
+)
+def test_what_cannot_be_undone(kubectl: FakeKubectl, capsys: Printed, found: Object, text: str) -> None:
+    kubectl.has(RESTORES, "back", one=found)
+    assert cli.run(["undo", "back", "--yes"]) == FAILED
+    assert text in error(capsys)
+    assert kubectl.commands("patch") == []
 
 
 def test_the_name_of_a_run_is_one_that_a_job_may_have() -> None:

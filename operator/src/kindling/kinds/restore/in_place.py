@@ -40,7 +40,8 @@ def decide(cr: Object, observed: Observed, situation: Situation) -> dict[str, An
     """The new values of what changes once it was begun; None removes a field."""
     phase = decisions.phase_of(cr)
     if phase == STOPPING:
-        return _stopping(cr, observed, situation)
+        # Of a Postgresql that is not seen nothing follows: an operator that has just started sees none.
+        return {"phase": RESTORING} if _stopped_for(cr, situation) == in_place.RESTORING else {}
     if phase == RESTORING:
         return _restoring(cr, observed)
     if phase == UNDOING:
@@ -63,11 +64,7 @@ def problem(cr: Object, situation: Situation, observed: Observed) -> Problem | N
     name = situation.spec.database
     field = f"spec.databaseRef.name {name!r}"
     if situation.database is None:
-        return Problem(
-            reason=reasons.DATABASE_NOT_FOUND,
-            message=f"{field}: there is no such Postgresql in this namespace to restore in place. Create it, "
-            "or leave out spec.into to have it made.",
-        )
+        return no_database(situation)
     other = observed.watched.get(Ref(SECRET, cr["metadata"]["namespace"], in_place.secret_name(name)))
     found = in_place.owner_of(other) if other is not None else None
     if found is not None and found.uid != cr["metadata"]["uid"]:
@@ -94,6 +91,15 @@ def problem(cr: Object, situation: Situation, observed: Observed) -> Problem | N
     return None
 
 
+def no_database(situation: Situation) -> Problem:
+    return Problem(
+        reason=reasons.DATABASE_NOT_FOUND,
+        message=f"spec.databaseRef.name {situation.spec.database!r}: there is no such Postgresql in this "
+        "namespace to restore in place. Create it, or delete this Restore and create one without spec.into.",
+        transient=True,
+    )
+
+
 def undo_name(cr: Object) -> str:
     return f"{cr['metadata']['name']}-undo-1"
 
@@ -117,18 +123,6 @@ def waits_for_the_stop(cr: Object) -> bool:
     return status.get("phase") == STOPPING or (
         status.get("phase") == UNDOING and not status.get("undoStartedAt")
     )
-
-
-def _stopping(cr: Object, observed: Observed, situation: Situation) -> dict[str, Any]:
-    if situation.database is None:
-        failure: Object = {
-            "reason": reasons.DATABASE_NOT_FOUND,
-            "message": "The Postgresql was deleted meanwhile.",
-            "attempt": 1,
-            "at": rfc3339(observed.now),
-        }
-        return {"phase": GAVE_UP, "stoppedAt": failure["at"], "failure": failure}
-    return {"phase": RESTORING} if _stopped_for(cr, situation) == in_place.RESTORING else {}
 
 
 def _restoring(cr: Object, observed: Observed) -> dict[str, Any]:

@@ -37,6 +37,8 @@ def judged(
     if phase == RESTORING and failure is not None and failure["attempt"] == status.get("attempt"):
         message = f"{failure['message']} It is retried by itself."
         return False, Problem(reason=failure["reason"], message=message)
+    if found.spec.in_place and found.database is None:
+        return False, in_place.no_database(found)
     for run, job in sorted(results.jobs(cr, observed).items()):
         pod = results.pod_of(run, observed) if results.ended(job) is None else None
         if pod is not None and (stuck := pods.pod_problem(pod, now=observed.now)) is not None:
