@@ -56,6 +56,11 @@ BAD: list[tuple[Kind, Json, list[str]]] = [
     (RESTORE, {"into": "New", "undo": True}, ["spec.undo is for a restore in place"]),
     (RESTORE, {"into": "InPlace", "postgresql": {}}, ["spec.postgresql is for a Postgresql that is made"]),
     (RESTORE, {"recoveryTarget": {"targetLSN": "here"}}, ["spec.recoveryTarget.targetLSN", '"here"']),
+    (
+        RESTORE,
+        {"recoveryTarget": {"targetTLI": 0}},
+        ["spec.recoveryTarget.targetTLI", "greater than or equal to 1"],
+    ),
     (RESTORE, {"recoveryTarget": {"targetTime": "yesterday"}}, ["spec.recoveryTarget.targetTime"]),
     (
         RESTORE,
@@ -92,7 +97,8 @@ GOOD: list[tuple[Kind, Json]] = [
     (RESTORE, {"recoveryTarget": {"immediate": True}, "into": "New"}),
     (RESTORE, {"recoveryTarget": {"targetLSN": "0/3000060"}, "into": "InPlace", "undo": False}),
     (RESTORE, {"recoveryTarget": {"targetTime": "2026-11-24T06:45:00.5+01:00", "exclusive": True}}),
-    (RESTORE, {"recoveryTarget": {"targetName": "before_the_mistake"}}),
+    (RESTORE, {"recoveryTarget": {"targetName": "before_the_mistake", "targetTLI": 2}}),
+    (RESTORE, {"recoveryTarget": {"targetTLI": 1}}),
     (RESTORE, {"postgresql": {"passwordSecretRef": {"name": "p"}, "storage": {"size": "2Gi"}}}),
     (RESTORE, from_store()),
     (

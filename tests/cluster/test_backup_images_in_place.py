@@ -98,6 +98,12 @@ def test_it_goes_back_and_forth_and_backups_lead_to_each(pod: Pod) -> None:
     pod.switch()
     proven(pod, [1, 2, 12, 13])
 
+    # What the server has left is in the store all the same.
+    left = pod.run("restore", {"target": None, "timeline": 1}, volume="left")
+    assert left.reason == "Succeeded", left.log
+    with pod.serving("left") as port:
+        assert pod.sql(ROWS, port=port) == [1, 2, 3, 4, 5]
+
     pod.stop()
     for _ in range(2):
         undone = pod.run("undo", {"uid": "first"}, volume="data")

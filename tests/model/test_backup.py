@@ -171,6 +171,16 @@ def test_a_restore_makes_a_database_of_its_own_and_is_never_done_again() -> None
     assert CLONE not in world.api.objects
 
 
+def test_another_timeline_than_the_servers_is_asked_for() -> None:
+    """No limits are known of it: a time that the server's own does not have may be there."""
+    world, _ = with_backup()
+    restored(world, recoveryTarget={"targetTime": "2025-12-31T23:59:59Z", "targetTLI": 7})
+    pass_time(world)
+    assert ready(world, BEFORE) == ("True", "Restored")
+    asked = world.api.objects[Ref(CONFIG_MAP, "ns", "before-restore")]["data"]["restore.json"]
+    assert '"timeline": 7' in asked
+
+
 @FAULTS
 @pytest.mark.parametrize("far", range(14))
 def test_whatever_fails_it_is_restored_once(far: int, fault: Fault) -> None:

@@ -186,7 +186,7 @@ class Restore(Kind):
             "target": read.target,
             "set": None,
             "settings": source.get("settings") or {},
-            "timeline": source.get("timeline"),
+            "timeline": read.timeline or source.get("timeline"),
             **({"inPlace": True, "uid": cr["metadata"]["uid"]} if read.in_place else {}),
         }
         data = {REQUEST: json.dumps(request, sort_keys=True)}

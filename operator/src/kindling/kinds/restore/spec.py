@@ -28,6 +28,8 @@ TARGETS = {
 class Spec:
     """`target` is what a run is asked for; None: all of the log that there is. `database` is what is made.
 
+    `timeline` is the one to recover along, None for the server's own.
+
     The source is a Backup by its name, or a `repository` by itself, with the default user of its data. With
     `in_place` the database is there, and with `undo` gets back what it had.
     """
@@ -40,6 +42,7 @@ class Spec:
     database: str
     database_type: ResourceType
     postgresql: Object
+    timeline: int | None
     in_place: bool
     undo: bool
 
@@ -63,6 +66,7 @@ def read(cr: Object) -> Spec:
         database=str(into.get("name") or ""),
         database_type=database_type(str(into.get("group") or GROUP)),
         postgresql=dict(spec.get("postgresql") or {}),
+        timeline=given.get("targetTLI"),
         in_place=spec.get("into") == "InPlace",
         undo=spec.get("undo") is True,
     )
