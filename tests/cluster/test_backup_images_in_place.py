@@ -174,5 +174,9 @@ def test_a_restored_database_has_backups_of_its_own(pod: Pod, store: S3, tmp_pat
         insert(clone, 2)
         clone.switch()
         proven(clone, [1, 2])
+        # One that was restored by an earlier version has no history file in the store.
+        (history,) = store.folder.glob(f"{clone.path[1:]}/archive/main/*/00000002.history*")
+        history.unlink()
+        proven(clone, [1, 2])
     finally:
         clone.destroy()

@@ -70,7 +70,8 @@ def recover(
             **settings,
             **targets.settings(request.target),
             "restore_command": engine.restore_command(PARTIAL),
-            "recovery_target_timeline": str(timeline),
+            # By its number only where it must: of some timelines the store has no history file.
+            "recovery_target_timeline": "current" if chosen.timeline == timeline else str(timeline),
         }
     )
     first = wal.Segment.of(chosen.begin_wal)
