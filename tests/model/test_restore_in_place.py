@@ -113,6 +113,23 @@ def some(most: int) -> list[Any]:
     ]
 
 
+def test_children_whose_time_has_come_are_no_repairs() -> None:
+    """The Event Repaired says that somebody deleted them."""
+    world, _ = with_backup()
+    wanted = {"source": {"backupRef": {"name": "none-yet"}}, "databaseRef": {"name": "db"}, "into": "InPlace"}
+    world.api.put(RESTORE.type, resource(RESTORE, "before", **wanted))
+    pass_time(world)
+    assert ready(world, BEFORE) == ("False", "BackupNotFound")
+    world.api.remove(BEFORE)
+    restored_in_place(world, recoveryTarget={"targetTime": "2026-01-02T00:01:00Z"})
+    pass_time(world, times=10, seconds=60)
+    assert ready(world, BEFORE) == ("True", "Restored")
+    assert world.repaired == []
+    world.api.remove(CONFIG)
+    pass_time(world)
+    assert world.repaired == [("ConfigMap", "new")]
+
+
 @pytest.mark.parametrize(("far", "fault"), some(24))
 def test_whatever_fails_it_is_restored_once(far: int, fault: Fault) -> None:
     world, _ = with_backup()

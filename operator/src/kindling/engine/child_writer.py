@@ -63,11 +63,16 @@ class ChildWriter(ResourceWriter):
                     if not isinstance(action, Apply) or action.new:
                         return rejection(refusal), refusal  # what comes after may need it
                 else:
-                    if repairing and isinstance(action, Apply) and (action.new or action.drift):
+                    if repairing and isinstance(action, Apply) and self._is_repair(action):
                         self.dependencies.repaired(self.kind.type, self.cr, action)
         else:
             self._log(logging.WARNING, f"children still differ after {MAX_ROUNDS} rounds")
         return (rejection(refusal), refusal) if refusal is not None else (None, None)
+
+    def _is_repair(self, action: Apply) -> bool:
+        """Not of a child whose time has only come: that was never there."""
+        deleted = self.dependencies.store.was_deleted(ref_of(action.type, action.body))
+        return action.drift or (action.new and deleted)
 
     async def _decide(self, *, check_existing: bool) -> Plan:
         """What to write. If `check_existing`, children that are not in the cache are read from the API

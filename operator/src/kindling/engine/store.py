@@ -122,6 +122,10 @@ class Store:
     def resource(self, key: Key) -> Object | None:
         return self.get(Ref(self._resources[key.group_kind], key.namespace, key.name))
 
+    def was_deleted(self, ref: Ref) -> bool:
+        """Whether the deletion of an object of this name was seen, and not too long ago."""
+        return ref in self._tombstones
+
     def children(self, key: Key) -> dict[Ref, Object]:
         return {ref: self._objects[ref].object for ref in self._children.get(key, ())}
 
