@@ -269,6 +269,10 @@ def test_no_run_is_made_while_the_server_stops() -> None:
         # What was said for the restore says nothing of the way back.
         ("Undoing", {"stoppedFor": "restore"}, {}),
         ("Undoing", {"stoppedFor": "undo"}, {"undoStartedAt": "2026-01-01T00:10:00Z"}),
+        # Undone once the server is up, and says no more that it is at it.
+        ("Undoing", {"stoppedFor": "undo", "over": True}, {}),
+        ("Undoing", {"over": True}, {}),
+        ("Undoing", {"uid": "another", "over": True}, {"phase": "Undone"}),
         ("Restored", {}, {"phase": "Completed"}),
         ("Restored", {"stoppedFor": "restore"}, {}),
         ("Restored", {"uid": "another"}, {}),
@@ -282,6 +286,8 @@ def test_the_servers_word_is_for_this_restore_and_this_step(
     spec = {"source": {"backupRef": {"name": "nightly"}}, "databaseRef": {"name": "db"}, "into": "InPlace"}
     meta = {"namespace": "ns", "name": "before", "uid": "u"}
     cr: Object = {"metadata": meta, "spec": spec, "status": {"phase": phase}}
+    if db["status"]["inPlaceRestore"].pop("over", False):
+        cr["status"] |= {"undoStartedAt": "2026-01-01T00:08:00Z", "undoStoppedAt": "2026-01-01T00:09:00Z"}
     observed = backups.observed(db=db)
     assert in_place.decide(cr, observed, situation.read(cr, observed)) == decided
 

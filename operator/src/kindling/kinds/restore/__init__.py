@@ -144,7 +144,7 @@ class Restore(Kind):
         children.append(self._job(cr, read, ended=phase != RESTORING, resources=resources))
         if status.get("undoStartedAt"):
             name = in_place.undo_name(cr)
-            ended = phase != UNDOING
+            ended = phase != UNDOING or bool(status.get("undoStoppedAt"))
             children.append(
                 self._run(cr, read, action=runs.UNDO, name=name, resources=runs.SMALL, ended=ended)
             )

@@ -49,13 +49,13 @@ def decide(cr: Object, observed: Observed, situation: Situation) -> dict[str, An
     kept = phase in (RESTORED, COMPLETED) or is_unsure(cr)
     if kept and situation.spec.undo and not (cr.get("status") or {}).get("undoStartedAt"):
         return {"phase": UNDOING}
-    return {"phase": COMPLETED} if phase == RESTORED and _answers(cr, situation) else {}
+    return {"phase": COMPLETED} if phase == RESTORED and _answers(cr, situation, kept=True) else {}
 
 
 def secret(type: ResourceType, cr: Object, *, database: str) -> Child:
     """What the Postgresql reads: the step that it is to stop for, or that its data is kept."""
     metadata = child_metadata(type, cr, name=in_place.secret_name(database))
-    metadata["annotations"] = {in_place.STEP: _step(decisions.phase_of(cr), unsure=is_unsure(cr))}
+    metadata["annotations"] = {in_place.STEP: _step(cr)}
     return Child(type=SECRET, body={"metadata": metadata, "type": "Opaque"})
 
 
@@ -139,7 +139,10 @@ def _restoring(cr: Object, observed: Observed) -> dict[str, Any]:
 
 
 def _undoing(cr: Object, observed: Observed, situation: Situation) -> dict[str, Any]:
-    if not (cr.get("status") or {}).get("undoStartedAt"):
+    status = cr.get("status") or {}
+    if status.get("undoStoppedAt"):
+        return {"phase": UNDONE} if _answers(cr, situation, kept=False) else {}
+    if not status.get("undoStartedAt"):
         stopped = _stopped_for(cr, situation) == in_place.UNDOING
         return {"undoStartedAt": rfc3339(observed.now)} if stopped else {}
     entry = decisions.ended(cr, observed, undo_name(cr), action="undo")
@@ -149,7 +152,7 @@ def _undoing(cr: Object, observed: Observed, situation: Situation) -> dict[str, 
         failure = {name: entry[name] for name in ("reason", "message")}
         known = {"attempt": decisions.attempt_of(cr), "at": entry["stoppedAt"]}
         return {"phase": COMPLETED, "failure": {**failure, **known}}
-    return {"phase": UNDONE, "undoStoppedAt": entry["stoppedAt"]}
+    return {"undoStoppedAt": entry["stoppedAt"]}
 
 
 def _said(cr: Object, situation: Situation) -> Object:
@@ -161,17 +164,20 @@ def _stopped_for(cr: Object, situation: Situation) -> str | None:
     return _said(cr, situation).get("stoppedFor")
 
 
-def _answers(cr: Object, situation: Situation) -> bool:
-    """Whether the server is up with the data, or is to stay down by its own spec."""
+def _answers(cr: Object, situation: Situation, *, kept: bool) -> bool:
+    """Whether the server is up with the data, or is to stay down by its own spec. With `kept` it is to say
+    that the data from before is kept, else that no Restore is at it.
+    """
     said = _said(cr, situation)
     ready = find_condition((situation.database or {}).get("status") or {}, "Ready")
     up = ready.get("status") == "True" or ready.get("reason") == reasons.HIBERNATED
-    return bool(said) and not said.get("stoppedFor") and up
+    return bool(said) is kept and not said.get("stoppedFor") and up
 
 
-def _step(phase: str | None, *, unsure: bool) -> str:
+def _step(cr: Object) -> str:
+    phase = decisions.phase_of(cr)
     if phase in (STOPPING, RESTORING):
         return in_place.RESTORING
-    if phase == UNDOING:
+    if phase == UNDOING and not (cr.get("status") or {}).get("undoStoppedAt"):
         return in_place.UNDOING
-    return in_place.KEPT if phase in (RESTORED, COMPLETED) or unsure else in_place.OVER
+    return in_place.KEPT if phase in (RESTORED, COMPLETED) or is_unsure(cr) else in_place.OVER

@@ -88,6 +88,8 @@ def _progress(cr: Object, found: situation.Situation) -> str:
     phase, name = decisions.phase_of(cr), found.spec.database
     if found.spec.in_place and in_place.waits_for_the_stop(cr):
         return f"The server of Postgresql {name} is being stopped; wait."
+    if phase == UNDOING and (cr.get("status") or {}).get("undoStoppedAt"):
+        return f"The server of Postgresql {name} starts with the data from before this restore; wait."
     if phase == UNDOING:
         return f"Postgresql {name} gets back the data from before this restore; wait."
     if phase == RESTORED and found.spec.in_place:
