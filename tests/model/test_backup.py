@@ -157,6 +157,10 @@ def test_a_restore_makes_a_database_of_its_own_and_is_never_done_again() -> None
     pass_time(world)
     assert status(world, BEFORE)["phase"] == "Completed"
     assert ready(world, BEFORE) == ("True", "Restored")
+    written = [obj for _, type, obj in world.api.events if type == RESTORE.type]
+    assert not [obj for obj in written if obj["metadata"].get("finalizers")], (
+        "only one in place has to finish"
+    )
     clone, claim = world.api.objects[CLONE], world.api.objects[CLAIM]
     assert clone["spec"]["defaultUser"] == "postgres"
     assert "ownerReferences" not in clone["metadata"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from kindling.kinds.backup.archive import ArchiveRequest
 from kindling.kinds.backup.runs import RUN_LABEL
-from kindling.kinds.base import ExternalResult
+from kindling.kinds.base import ExternalResult, SyncResult
 from kindling.kinds.conditions import find_condition
 from kindling.kinds.postgresql.initdb import KEEP_PREVIOUS
 from kindling.kinds.restore import in_place, situation
@@ -215,6 +215,23 @@ def test_a_run_that_left_no_word_is_asked_again() -> None:
     assert ready(world, BEFORE) == ("True", "Restored")
 
 
+def test_a_run_whose_pod_is_gone_is_no_log_to_look_at() -> None:
+    cr: Object = {
+        "metadata": {"namespace": "ns", "name": "before", "uid": "u", "generation": 1},
+        "spec": {"source": {"backupRef": {"name": "n"}}, "databaseRef": {"name": "db"}, "into": "InPlace"},
+        "status": {"phase": "Restoring", "attempt": 1},
+    }
+    job = {
+        "metadata": {"uid": "j", "labels": {RUN_LABEL: "restore"}, "ownerReferences": [{"uid": "u"}]},
+        "status": {"conditions": [{"type": "Failed", "status": "True"}]},
+    }
+    seen = backups.observed(objects={Ref(JOB, "ns", "before-restore-1"): job})
+    report = RESTORE.status(cr, seen, SyncResult(in_sync=True)).status
+    message = find_condition(report, "Ready")["message"]
+    assert "Pod of run before-restore-1 is gone" in message
+    assert "kubectl logs" not in message
+
+
 def test_runs_that_leave_no_word_end_and_can_be_undone() -> None:
     """The last one may have come to its end: nothing is given up."""
     world, runs = with_backup()
@@ -381,14 +398,20 @@ def test_a_database_with_other_data_is_refused() -> None:
     assert ready(world, BEFORE) == ("False", "RepositoryOfAnotherDatabase")
 
 
-def test_a_paused_database_is_not_stopped() -> None:
+@pytest.mark.parametrize(
+    ("field", "value", "resumed"),
+    [("paused", True, False), ("mode", "Plan", "Apply")],
+    ids=["paused", "plan"],
+)
+def test_a_database_that_is_only_observed_is_not_stopped(field: str, value: Any, resumed: Any) -> None:
     world, _ = with_backup()
-    edit(world, DB, paused=True)
+    edit(world, DB, **{field: value})
     pass_time(world)
     restored_in_place(world)
     pass_time(world)
     assert ready(world, BEFORE) == ("False", "Paused")
-    edit(world, DB, paused=False)
+    assert f"spec.{field}" in find_condition(status(world, BEFORE), "Ready")["message"]
+    edit(world, DB, **{field: resumed})
     pass_time(world, times=8)
     assert ready(world, BEFORE) == ("True", "Restored")
 

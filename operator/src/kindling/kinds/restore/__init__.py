@@ -109,7 +109,7 @@ class Restore(Kind):
         return decisions.decide(cr, observed, found)
 
     def must_finish(self, cr: Object) -> bool:
-        return decisions.phase_of(cr) in in_place.AT_WORK
+        return spec.read(cr).in_place and decisions.phase_of(cr) in in_place.AT_WORK
 
     def finish(self, cr: Object, observed: Observed) -> Finish:
         """Until the run is over, nothing of it goes: its server would start beside it."""

@@ -16,6 +16,7 @@ from kindling.kinds.base import Child, Observed, Problem
 from kindling.kinds.conditions import find_condition, rfc3339
 from kindling.kinds.metadata import child_metadata
 from kindling.kinds.postgresql import in_place
+from kindling.kinds.postgresql import spec as databases
 from kindling.kinds.restore import decisions
 from kindling.kinds.restore.decisions import (
     COMPLETED,
@@ -82,10 +83,11 @@ def problem(cr: Object, situation: Situation, observed: Observed) -> Problem | N
             message=f"{field} has other data (system identifier {has or 'not known yet'}) than the backups "
             f"({wants}); nothing was changed. Restore it into a new Postgresql: leave out spec.into.",
         )
-    if (situation.database.get("spec") or {}).get("paused") is True:
+    if paused := databases.paused_by(situation.database):
         return Problem(
             reason=reasons.PAUSED,
-            message=f"{field} has spec.paused true, so its server is not stopped. Set that to false.",
+            message=f"{field} is only observed ({paused}), so its server is not stopped: "
+            f"{databases.resumed(paused)}.",
             transient=True,
         )
     return None

@@ -43,7 +43,7 @@ def judged(
         pod = results.pod_of(run, observed) if results.ended(job) is None else None
         if pod is not None and (stuck := pods.pod_problem(pod, now=observed.now)) is not None:
             return False, _stuck(stuck, run, found)
-    return False, Problem(reason=reasons.RUNNING, message=_progress(cr, found), transient=True)
+    return False, Problem(reason=reasons.RUNNING, message=_progress(cr, observed, found), transient=True)
 
 
 def _after_a_failure(cr: Object, found: situation.Situation) -> str:
@@ -84,7 +84,7 @@ def _stuck(stuck: Problem, run: str, found: situation.Situation) -> Problem:
     return replace(stuck, message=f"{stuck.message} {back}")
 
 
-def _progress(cr: Object, found: situation.Situation) -> str:
+def _progress(cr: Object, observed: Observed, found: situation.Situation) -> str:
     phase, name = decisions.phase_of(cr), found.spec.database
     if found.spec.in_place and in_place.waits_for_the_stop(cr):
         return f"The server of Postgresql {name} is being stopped; wait."
@@ -100,5 +100,10 @@ def _progress(cr: Object, found: situation.Situation) -> str:
     if phase == RESTORED:
         return f"The data is restored, and Postgresql {name} is being made."
     job_name = decisions.job_name(cr, decisions.attempt_of(cr))
+    job = results.jobs(cr, observed).get(job_name)
+    if job is not None and results.ended(job) == results.FAILED:
+        return (
+            f"The Pod of run {job_name} is gone, and its result is not known; in a minute another run begins."
+        )
     where = f"`kubectl logs job/{job_name} -n {cr['metadata']['namespace']}`"
     return f"The data is being restored into volume {name}-data; {where} says how far it is."
