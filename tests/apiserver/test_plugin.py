@@ -627,6 +627,26 @@ def test_the_guides_commands_work_as_printed(admin: User, restores: Ref, line: s
     )
 
 
+def test_kubectl_completes_commands_and_names(admin: User, bin: Path) -> None:
+    """As the guide says: by a second name of the program beside it."""
+    other = bin / "kubectl_complete-kindling"
+    if not other.exists():
+        other.symlink_to("kubectl-kindling")
+    for words, found in (
+        (("res",), "restart"),
+        (("restart", ""), "shop"),
+        (("status", "memc"), "memcached/sessions"),
+    ):
+        done = subprocess.run(
+            ["kubectl", "__complete", "kindling", *words],
+            env=admin.environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert found in done.stdout.splitlines(), done.stdout + done.stderr
+
+
 def test_the_guide_has_each_command() -> None:
     lines = [*commands(), *commands(cluster=True), *commands(broker=True)]
     printed = {line.split()[2] for line in lines}

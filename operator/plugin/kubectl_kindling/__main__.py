@@ -1,8 +1,11 @@
 """The entry, also of the zip file; written so that an older Python can read it and say what it lacks."""
 
+import os
 import sys
 
 OLDEST = (3, 11)
+COMPLETES = "kubectl_complete-kindling"
+"""By this name kubectl calls the program for its completion."""
 
 
 def main():  # type: () -> int
@@ -13,6 +16,10 @@ def main():  # type: () -> int
             + "  remedy: put a newer python3 first on PATH.\n"
         )
         return 3
+    if os.path.basename(sys.argv[0]) == COMPLETES:
+        from kubectl_kindling import completion
+
+        return completion.run(sys.argv[1:])
     from kubectl_kindling.cli import run
 
     return run(sys.argv[1:])

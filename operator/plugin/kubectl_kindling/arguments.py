@@ -65,6 +65,24 @@ def parse(args: Sequence[str]) -> Command:
     return Command(**found, options=options, rest=tuple(rest))
 
 
+def commands() -> list[str]:
+    """The names of all commands."""
+    return list(_subparsers())
+
+
+def actions(command: str) -> dict[str, argparse.Action]:
+    """The options that this command takes, by each of their names; without one, those before a command."""
+    parser = _subparsers().get(command) or _parser()
+    return {name: action for action in parser._actions for name in action.option_strings}
+
+
+def _subparsers() -> dict[str, argparse.ArgumentParser]:
+    # argparse has no other way to ask what it was told.
+    (found,) = (each for each in _parser()._actions if isinstance(each, argparse._SubParsersAction))
+    parsers: dict[str, argparse.ArgumentParser] = dict(found.choices)
+    return parsers
+
+
 def _split(args: list[str]) -> tuple[list[str], list[str]]:
     """What comes before `--`, and what comes after it."""
     if "--" not in args:

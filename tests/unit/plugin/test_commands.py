@@ -40,14 +40,6 @@ WORD = "canary-of-the-binding"
 Printed = pytest.CaptureFixture[str]
 
 
-@pytest.fixture
-def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeKubectl:
-    fake = FakeKubectl(tmp_path / "fake")
-    monkeypatch.setenv("PATH", f"{fake.bin}{os.pathsep}/usr/bin")
-    monkeypatch.chdir(tmp_path)
-    return fake
-
-
 def serve(kubectl: FakeKubectl, database: Object) -> None:
     """This database, its recorded children and Events, and a Backup of it."""
     kubectl.has(EXAMPLE, "mydb", one=database)

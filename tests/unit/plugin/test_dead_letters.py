@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,13 +15,6 @@ from tests.unit.plugin.fake_kubectl import FakeKubectl
 TYPE = "pulsarconsumers.pulsar.pulsarconsumer.krvarma.com"
 MODULE = ["python3", "-m", "pulsar_consumer.dead_letters"]
 Printed = pytest.CaptureFixture[str]
-
-
-@pytest.fixture
-def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeKubectl:
-    fake = FakeKubectl(tmp_path / "fake")
-    monkeypatch.setenv("PATH", f"{fake.bin}{os.pathsep}/usr/bin")
-    return fake
 
 
 def serve(

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -50,13 +48,9 @@ REFUSED = {
 COMPARE = {"action": "Compare", "object": "server", "disruption": "Unknown", "message": "not yet; wait"}
 
 
-@pytest.fixture
-def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeKubectl:
-    fake = FakeKubectl(tmp_path / "fake")
-    monkeypatch.setenv("PATH", f"{fake.bin}{os.pathsep}/usr/bin")
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "EVERY_SECONDS", 0.01)
-    return fake
 
 
 def serve(kubectl: FakeKubectl, *items: Object, worst: str = "None", live: bool = True) -> Object:
