@@ -16,6 +16,8 @@ from xdist.scheduler import LoadScopeScheduling
 
 ALONE = "tests/cluster/"
 """Of this folder, whose stack is one per machine, everything is done by one worker, which begins with it."""
+APART = ("tests/cluster/test_backup_images",)
+"""But for these files of it, which need a container engine and no stack."""
 
 
 # A shell without job control, or nohup, starts a background command with SIGINT ignored. All our programs
@@ -52,7 +54,8 @@ class Lanes(LoadScopeScheduling):  # type: ignore[misc]
     """Hands out whole files, in the order of the collection, and one folder as if it were one file."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return ALONE if nodeid.startswith(ALONE) else nodeid.partition("::")[0]
+        alone = nodeid.startswith(ALONE) and not nodeid.startswith(APART)
+        return ALONE if alone else nodeid.partition("::")[0]
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
