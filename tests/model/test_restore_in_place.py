@@ -95,6 +95,7 @@ def test_the_server_stops_and_starts_on_the_restored_data() -> None:
     world.restart()
     pass_time(world)
     assert runs_of(world) == ["before-restore-1"]
+    assert world.writes_at_rest() == 0
 
     world.api.remove(BEFORE)
     pass_time(world)
@@ -139,6 +140,7 @@ def test_whatever_fails_it_is_restored_once(far: int, fault: Fault) -> None:
     assert runs_of(world) == ["before-restore-1"]
     assert status(world, BEFORE)["phase"] == "Completed"
     assert ready(world, DB)[0] == "True"
+    assert world.writes_at_rest() == 0
 
 
 @pytest.mark.parametrize(("far", "fault"), some(18))
@@ -153,6 +155,7 @@ def test_whatever_fails_it_is_undone_once(far: int, fault: Fault) -> None:
     assert (status(world, BEFORE)["phase"], ready(world, BEFORE)) == ("Undone", ("True", "Undone"))
     assert ready(world, DB)[0] == "True"
     assert not keeps(world)
+    assert world.writes_at_rest() == 0
 
 
 def test_undone_as_soon_as_the_data_is_there() -> None:
@@ -195,6 +198,7 @@ def test_a_run_that_fails_leaves_the_server_as_it_was(reason: str) -> None:
     assert "was changed" in find_condition(status(world, BEFORE), "Ready")["message"]
     assert ready(world, DB)[0] == "True"
     assert not keeps(world)
+    assert world.writes_at_rest() == 0
     # The next one begins once this one is gone.
     runs.failing.clear()
     world.api.put(RESTORE.type, resource(RESTORE, "second", **world.api.objects[BEFORE]["spec"]))

@@ -54,10 +54,14 @@ def decide(cr: Object, observed: Observed, situation: Situation) -> dict[str, An
 
 
 def secret(type: ResourceType, cr: Object, *, database: str) -> Child:
-    """What the Postgresql reads: the step that it is to stop for, or that its data is kept."""
+    """What the Postgresql reads: the step that it is to stop for, or that its data is kept.
+
+    Metadata alone: that is all that is known of a Secret which no kind reads, so all else would be written
+    again and again.
+    """
     metadata = child_metadata(type, cr, name=in_place.secret_name(database))
     metadata["annotations"] = {in_place.STEP: _step(cr)}
-    return Child(type=SECRET, body={"metadata": metadata, "type": "Opaque"})
+    return Child(type=SECRET, body={"metadata": metadata})
 
 
 def problem(cr: Object, situation: Situation, observed: Observed) -> Problem | None:
