@@ -99,7 +99,7 @@ def _are_stopped(type: ResourceType, cr: Object, observed: Observed) -> bool:
     found = observed.objects.get(workload_ref(cr)) or {}
     meta, said = found.get("metadata") or {}, found.get("status") or {}
     scaled_down = not found or (
-        said.get("observedGeneration", 0) >= meta.get("generation", 0) and not said.get("replicas")
+        (said.get("observedGeneration") or 0) >= (meta.get("generation") or 0) and not said.get("replicas")
     )
     return scaled_down and not pods.running_of(type, cr, observed)
 
