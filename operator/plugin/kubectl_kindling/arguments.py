@@ -77,7 +77,7 @@ def actions(command: str) -> dict[str, argparse.Action]:
 
 
 def _subparsers() -> dict[str, argparse.ArgumentParser]:
-    # argparse has no other way to ask what it was told.
+    # argparse has no public way to list them.
     (found,) = (each for each in _parser()._actions if isinstance(each, argparse._SubParsersAction))
     parsers: dict[str, argparse.ArgumentParser] = dict(found.choices)
     return parsers
