@@ -179,18 +179,24 @@ def archived(environment: Environment) -> str:
     return str(environment.get(DATABASE, NAME)["status"]["systemIdentifier"])
 
 
-def rescue(environment: Environment, store: Store, identifier: str, *, namespace: str) -> None:
-    """The Restore `rescue`, from the store alone, and its database Ready."""
-    store_secrets(environment, store, namespace=namespace)
-    target = f"s3://{BUCKET}/tests/default/{NAME}/{identifier}"
+def restore(environment: Environment, name: str, *, namespace: str = "default", **spec: Any) -> None:
+    """A Restore of this name and spec."""
     environment.apply(
         {
             "apiVersion": "database.technotuesday.io/v1",
             "kind": "Restore",
-            "metadata": {"name": "rescue", "namespace": namespace},
-            "spec": {"source": {"targetURL": target, **opens(store)}, "databaseRef": {"name": NAME}},
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": spec,
         }
     )
+
+
+def rescue(environment: Environment, store: Store, identifier: str, *, namespace: str) -> None:
+    """The Restore `rescue`, from the store alone, and its database Ready."""
+    store_secrets(environment, store, namespace=namespace)
+    target = f"s3://{BUCKET}/tests/default/{NAME}/{identifier}"
+    source = {"targetURL": target, **opens(store)}
+    restore(environment, "rescue", namespace=namespace, source=source, databaseRef={"name": NAME})
     over = ("Completed", "Failed")
     until(environment, RESTORE, "rescue", lambda is_: is_.get("phase") in over, namespace=namespace)
     environment.wait_ready(f"{DATABASE}/{NAME}", "-n", namespace, seconds=180)
@@ -301,17 +307,12 @@ def test_two_moments_are_distinguished_and_a_later_run_is_incremental(
     environment.psql(NAME, "insert into moments values ('after')")
     assert by_hand(environment, "by-hand")["type"] == "incremental"
     until(environment, BACKUP, NAME, lambda status: status.get("latestRestorableTime", "") > moment)
-    environment.apply(
-        {
-            "apiVersion": "database.technotuesday.io/v1",
-            "kind": "Restore",
-            "metadata": {"name": "before"},
-            "spec": {
-                "source": {"backupRef": {"name": NAME}},
-                "recoveryTarget": {"targetTime": moment},
-                "databaseRef": {"name": "before"},
-            },
-        }
+    restore(
+        environment,
+        "before",
+        source={"backupRef": {"name": NAME}},
+        recoveryTarget={"targetTime": moment},
+        databaseRef={"name": "before"},
     )
     until(environment, RESTORE, "before", lambda status: status.get("phase") in ("Completed", "Failed"))
     assert ready(environment, RESTORE, "before") == ("True", "Restored")
@@ -332,18 +333,13 @@ def test_a_database_goes_back_in_place_and_gets_its_data_again(
     time.sleep(0.05)
     environment.psql(NAME, "insert into steps values ('mistake')")
     archived(environment)
-    environment.apply(
-        {
-            "apiVersion": "database.technotuesday.io/v1",
-            "kind": "Restore",
-            "metadata": {"name": "back"},
-            "spec": {
-                "source": {"backupRef": {"name": NAME}},
-                "recoveryTarget": {"targetTime": moment},
-                "databaseRef": {"name": NAME},
-                "into": "InPlace",
-            },
-        }
+    restore(
+        environment,
+        "back",
+        source={"backupRef": {"name": NAME}},
+        recoveryTarget={"targetTime": moment},
+        databaseRef={"name": NAME},
+        into="InPlace",
     )
     until(environment, RESTORE, "back", lambda status: status.get("phase") in ("Completed", "Failed"))
     assert ready(environment, RESTORE, "back") == ("True", "Restored")
@@ -387,17 +383,12 @@ def test_a_namespace_that_has_nothing_gets_the_database_from_the_store_alone(
 
 
 def test_a_time_out_of_reach_is_refused_with_both_limits(environment: Environment, saved: Store) -> None:
-    environment.apply(
-        {
-            "apiVersion": "database.technotuesday.io/v1",
-            "kind": "Restore",
-            "metadata": {"name": "long-ago"},
-            "spec": {
-                "source": {"backupRef": {"name": NAME}},
-                "recoveryTarget": {"targetTime": "2001-01-01T00:00:00Z"},
-                "databaseRef": {"name": "long-ago"},
-            },
-        }
+    restore(
+        environment,
+        "long-ago",
+        source={"backupRef": {"name": NAME}},
+        recoveryTarget={"targetTime": "2001-01-01T00:00:00Z"},
+        databaseRef={"name": "long-ago"},
     )
     within(60, lambda: ready(environment, RESTORE, "long-ago") == ("False", "TargetTooEarly"))
     assert environment.kubectl("get", "pvc", "long-ago-data", "--ignore-not-found") == ""

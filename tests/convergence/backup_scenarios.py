@@ -7,7 +7,7 @@ from functools import partial
 
 from kindling.kinds.backup.runs import BACKUP as RUN
 from kindling.kinds.metadata import NAME_LABEL
-from kindling.kube.resources import CONFIG_MAP, CRON_JOB, JOB, NETWORK_POLICY, SECRET, Ref
+from kindling.kube.resources import CONFIG_MAP, CRON_JOB, JOB, NETWORK_POLICY, SECRET, Ref, ResourceType
 
 from tests.apiserver.support.apiclient import Json
 from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster, path
@@ -63,47 +63,36 @@ def _of_backups() -> Iterator[Scenario]:
 
 
 def _of_restores() -> Iterator[Scenario]:
-    create = _create_restore(_of_backup)
-    clone = (_DATABASE.type, CLONE)
-    beside = (clone, (_DATABASE.type, DATABASE), (_BACKUP.type, SOURCE))
-    for what, act, creates in (("created", create, True), ("deleted", delete, False)):
-        yield Scenario(
+    def scenario(
+        what: str,
+        act: Act,
+        *beside: tuple[ResourceType, str],
+        spec: Callable[[str], Json],
+        before: Act | None = None,
+        creates: bool = True,
+    ) -> Scenario:
+        return Scenario(
             name=f"Restore {what}",
             kind=_RESTORE,
             act=act,
-            spec=_of_backup,
-            before=_with_backup,
+            spec=spec,
+            before=before or _with_backup,
             creates=creates,
             password=FIRST,
             beside=beside,
             once=True,
         )
-    create = _create_restore(_in_place)
-    for what, act, creates in (("in place", create, True), ("undone", edit({"undo": True}), False)):
-        yield Scenario(
-            name=f"Restore {what}",
-            kind=_RESTORE,
-            act=act,
-            spec=_in_place,
-            before=_with_backup,
-            creates=creates,
-            password=FIRST,
-            beside=beside[1:],
-            once=True,
-        )
+
+    source = (_DATABASE.type, DATABASE), (_BACKUP.type, SOURCE)
+    beside = ((_DATABASE.type, CLONE), *source)
+    yield scenario("created", _create_restore(_of_backup), *beside, spec=_of_backup)
+    yield scenario("deleted", delete, *beside, spec=_of_backup, creates=False)
+    yield scenario("in place", _create_restore(_in_place), *source, spec=_in_place)
+    yield scenario("undone", edit({"undo": True}), *source, spec=_in_place, creates=False)
     for what, kind in (("a store", _DATABASE), ("a store, in the other group", _OTHER_DATABASE)):
         spec = partial(_of_store, group=kind.type.group)
-        yield Scenario(
-            name=f"Restore of {what}",
-            kind=_RESTORE,
-            act=_create_restore(spec),
-            spec=spec,
-            before=_with_keys(RIGHT),
-            creates=True,
-            password=FIRST,
-            beside=((kind.type, CLONE),),
-            once=True,
-        )
+        keys_alone, clone = _with_keys(RIGHT), (kind.type, CLONE)
+        yield scenario(f"of {what}", _create_restore(spec), clone, spec=spec, before=keys_alone)
 
 
 def _backup(namespace: str) -> Json:

@@ -65,6 +65,17 @@ def with_backup() -> tuple[World, Watched]:
     return world, runs
 
 
+def stopping() -> World:
+    """A restore in place is begun, and the server's Pod is still there."""
+    world, _ = with_backup()
+    restored_in_place(world)
+    for _ in range(3):
+        world.deliver()
+        world.work()
+    assert status(world, BEFORE)["phase"] == "Stopping"
+    return world
+
+
 def keeps(world: World) -> bool:
     """Whether the server's next start leaves the data from before where it is."""
     return KEEP_PREVIOUS in world.api.objects[CONFIG]["data"]
@@ -314,12 +325,7 @@ def test_the_servers_word_is_for_this_restore_and_this_step(
 
 
 def test_deleted_while_the_server_stops_nothing_is_restored() -> None:
-    world, _ = with_backup()
-    restored_in_place(world)
-    for _ in range(3):
-        world.deliver()
-        world.work()
-    assert status(world, BEFORE)["phase"] == "Stopping"
+    world = stopping()
     world.api.remove(BEFORE)
     pass_time(world)
     assert runs_of(world) == []
@@ -330,12 +336,7 @@ def test_deleted_while_the_server_stops_nothing_is_restored() -> None:
 
 def test_a_database_that_is_not_seen_gives_nothing_up() -> None:
     """An operator that has just started sees none yet; and one that is deleted can come back."""
-    world, _ = with_backup()
-    restored_in_place(world)
-    for _ in range(3):
-        world.deliver()
-        world.work()
-    assert status(world, BEFORE)["phase"] == "Stopping"
+    world = stopping()
     database = world.api.objects[DB]
     world.api.remove(DB)
     pass_time(world)

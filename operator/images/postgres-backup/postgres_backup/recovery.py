@@ -158,7 +158,7 @@ def _telling(directory: Path, *, of: int) -> Iterator[None]:
 
     def report() -> None:
         while not over.wait(_REPORT_SECONDS):
-            programs.progress("download", bytes=min(size(directory), of), of=of)
+            programs.progress("download", bytes=min(_size(directory), of), of=of)
 
     thread = threading.Thread(target=report, daemon=True)
     thread.start()
@@ -169,8 +169,7 @@ def _telling(directory: Path, *, of: int) -> Iterator[None]:
         thread.join()
 
 
-def size(directory: Path) -> int:
-    """The bytes of its files, as far as they are there."""
+def _size(directory: Path) -> int:
     total = 0
     for file in directory.rglob("*"):
         try:

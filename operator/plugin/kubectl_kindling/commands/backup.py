@@ -104,6 +104,11 @@ def _require(resource: Object, what: Sort) -> None:
 
 
 def job_name(backup: str, now: datetime, *, word: str = "manual") -> str:
-    """A name that no other run has, a second apart."""
-    tail = now.strftime(f"-{word}-%y%m%d%H%M%S")
-    return backup[: LONGEST_NAME - len(tail)].rstrip("-.") + tail
+    """Of a run of this Backup."""
+    return dated(backup, now, word=f"{word}-", longest=LONGEST_NAME)
+
+
+def dated(name: str, now: datetime, *, word: str = "", longest: int) -> str:
+    """A name that begins so and that no other has, a second apart."""
+    tail = now.strftime(f"-{word}%y%m%d%H%M%S")
+    return name[: longest - len(tail)].rstrip("-.") + tail

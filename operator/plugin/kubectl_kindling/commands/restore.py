@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from kubectl_kindling import facts, failures, kinds, resources
 from kubectl_kindling.arguments import Command
+from kubectl_kindling.commands.backup import dated
 from kubectl_kindling.commands.server import LIMIT, say
 from kubectl_kindling.confirmation import confirm
 from kubectl_kindling.errors import FAILED, FINE, USAGE, PluginError
@@ -100,15 +101,12 @@ def manifest(backup: Object, command: Command, *, now: datetime) -> Object:
     return {
         "apiVersion": backup["apiVersion"],
         "kind": "Restore",
-        "metadata": {"name": restore_name(source, now), "namespace": facts.namespace_of(backup)},
+        "metadata": {
+            "name": dated(source, now, longest=LONGEST_NAME),
+            "namespace": facts.namespace_of(backup),
+        },
         "spec": spec,
     }
-
-
-def restore_name(backup: str, now: datetime) -> str:
-    """A name that no other has, a second apart."""
-    tail = now.strftime("-%y%m%d%H%M%S")
-    return backup[: LONGEST_NAME - len(tail)].rstrip("-") + tail
 
 
 def _set_undo(kubectl: Kubectl, type: Type, resource: Object) -> None:

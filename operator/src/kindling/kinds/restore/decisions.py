@@ -70,7 +70,7 @@ def decide(cr: Object, observed: Observed, situation: Situation) -> dict[str, An
     attempt = attempt_of(cr)
     if has_failed(cr):
         return {"attempt": attempt + 1} if wait(cr, observed) <= 0 else {}
-    entry = ended(cr, observed, job_name(cr, attempt), action="restore")
+    entry = ended(cr, observed, job_name(cr, attempt))
     return {} if entry is None else outcome(entry, attempt)
 
 
@@ -108,7 +108,7 @@ def wait(cr: Object, observed: Observed) -> float:
     return (stopped + timedelta(seconds=pause) - observed.now).total_seconds()
 
 
-def ended(cr: Object, observed: Observed, name: str, *, action: str) -> Object | None:
+def ended(cr: Object, observed: Observed, name: str) -> Object | None:
     """What became of this Job; None while that is not known, or it is not made yet. `unsure`: whether it
     failed without a word of how far it was.
     """
@@ -118,7 +118,7 @@ def ended(cr: Object, observed: Observed, name: str, *, action: str) -> Object |
     entry = results.run(name, job, observed)
     if entry["phase"] == RUNNING:
         return None
-    said: Mapping[str, Any] = results.result(results.pod_of(name, observed), action=action) or {}
+    said: Mapping[str, Any] = results.result(results.pod_of(name, observed), action=entry["action"]) or {}
     entry["unsure"] = entry["phase"] == FAILED and str(said.get("reason") or INTERRUPTED) in NO_WORD
     if entry["phase"] == SUCCEEDED:
         entry["seconds"] = results.seconds(said)

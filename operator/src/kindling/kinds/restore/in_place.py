@@ -133,7 +133,7 @@ def waits_for_the_stop(cr: Object) -> bool:
 
 def _restoring(cr: Object, observed: Observed) -> dict[str, Any]:
     attempt = decisions.attempt_of(cr)
-    entry = decisions.ended(cr, observed, decisions.job_name(cr, attempt), action="restore")
+    entry = decisions.ended(cr, observed, decisions.job_name(cr, attempt))
     if entry is None:
         return {}
     if entry["unsure"] and attempt < MOST_ATTEMPTS:
@@ -151,7 +151,7 @@ def _undoing(cr: Object, observed: Observed, situation: Situation) -> dict[str, 
     if not status.get("undoStartedAt"):
         stopped = _stopped_for(cr, situation) == in_place.UNDOING
         return {"undoStartedAt": rfc3339(observed.now)} if stopped else {}
-    entry = decisions.ended(cr, observed, undo_name(cr), action="undo")
+    entry = decisions.ended(cr, observed, undo_name(cr))
     if entry is None or entry["phase"] == RUNNING:
         return {}
     if entry["phase"] == FAILED:
