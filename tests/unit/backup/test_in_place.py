@@ -142,6 +142,18 @@ def test_a_file_system_that_cannot_exchange_is_said(volume: Path) -> None:
     assert content(volume / "pgdata") == OLD
 
 
+def test_that_a_server_has_answered_does_not_come_with_the_backup(volume: Path) -> None:
+    """The data from before would be removed at the first start, before an answer with the new one."""
+
+    def of_one_that_answered() -> dict[str, Any]:
+        said = recovered()
+        (recovery.PARTIAL / "kindling.answered").touch()
+        return said
+
+    in_place.restore(REQUEST, of_one_that_answered)
+    assert not (volume / "pgdata/kindling.answered").exists()
+
+
 def test_the_log_is_handed_over_again(volume: Path) -> None:
     def promoted() -> dict[str, Any]:
         said = recovered()

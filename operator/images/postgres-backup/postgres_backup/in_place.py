@@ -28,6 +28,12 @@ MARK = "kindling.restore"
 the data before.
 """
 
+ANSWERED = "kindling.answered"
+"""In a data directory with which a server has taken connections, beside one that was replaced: its next start
+may remove that one. A backup has this file of the directory that it was made of, and no server has answered
+with the copy.
+"""
+
 SPARE_BYTES = 256 << 20
 """What is left free of the volume, for the log that is replayed."""
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
@@ -46,6 +52,7 @@ def restore(request: Request, recover: Callable[[], dict[str, Any]]) -> dict[str
             _check()
             said = recover()
             timelines.hand_over(recovery.PARTIAL)
+            (recovery.PARTIAL / ANSWERED).unlink(missing_ok=True)
             write(recovery.PARTIAL / MARK, f"{request.uid}\n{mark_of(PGDATA) or ''}\n")
             write(RESULT, json.dumps({"restore": request.uid, "said": said}))
             recovery.PARTIAL.rename(RESTORED)
