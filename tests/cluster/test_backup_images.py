@@ -335,7 +335,8 @@ def test_deleting_leaves_nothing_of_this_database_alone(pod: Pod, store: S3, fir
             done = other.run("delete", {})
             assert (done.status, done.reason) == (0, "Succeeded"), done.log
             assert files(folder) == []
-        assert files(kept) == before
+        # The server that is still there goes on archiving meanwhile.
+        assert set(files(kept)) >= set(before)
     finally:
         other.destroy()
 

@@ -52,6 +52,7 @@ def test_a_protected_database_outlives_its_namespaces_deletion(environment: Envi
     assert environment.get(*CLAIM)["metadata"].get("deletionTimestamp") is None
 
     environment.kubectl("patch", *database, "--type=merge", '--patch={"spec":{"deletionProtection":false}}')
-    # The operator takes the label off the claim, and the namespace goes at its next try.
-    within(120, lambda: gone(environment, "namespace", NAMESPACE))
+    # The operator takes the label off the claim, and the namespace goes when Kubernetes tries
+    # again: after up to a minute, once for the resource and the claim, and again for what they left.
+    within(240, lambda: gone(environment, "namespace", NAMESPACE))
     within(60, lambda: gone(environment, "persistentvolume", volume))

@@ -34,6 +34,23 @@ class Machine:
     checkout: Path
     extra: dict[str, str] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.free_disk(gib=100)
+
+    def free_disk(self, *, gib: int) -> None:
+        """Have its disk so much free, whatever the disk beneath it has."""
+        module = self.home / "site" / "sitecustomize.py"
+        module.parent.mkdir(exist_ok=True)
+        module.write_text(
+            textwrap.dedent(
+                f"""\
+                import shutil
+                there = shutil.disk_usage
+                shutil.disk_usage = lambda path: there(path)._replace(free={gib} * 2**30)
+                """
+            )
+        )
+
     @property
     def environment(self) -> dict[str, str]:
         return {
@@ -42,6 +59,7 @@ class Machine:
             "KINDLING_CACHE": str(self.home / "cache"),
             "KINDLING_STATE": str(self.home / "state"),
             "PIP_INDEX_URL": NOWHERE,
+            "PYTHONPATH": str(self.home / "site"),
             **self.extra,
         }
 

@@ -91,6 +91,18 @@ def test_doctor_lists_what_is_there_and_what_would_be_done(tmp_path: Path, envir
     assert "Nothing is in the way" in done.stdout
 
 
+def test_a_disk_that_is_too_small_is_refused_before_a_tool_is_built(machine: Machine) -> None:
+    machine.engine(containers={})
+    machine.free_disk(gib=2)
+    for verb in ("up", "doctor"):
+        done = machine.cli(verb)
+        assert done.returncode == 1
+        shown = done.stdout if verb == "doctor" else done.stderr
+        assert is_message(shown, what="too little disk space for")
+        assert "2.0 GiB are free" in shown
+    assert not (machine.home / "cache" / "tools").exists()
+
+
 def test_doctor_says_nothing_of_a_broker_that_the_stack_does_not_have(machine: Machine) -> None:
     machine.engine(containers={})
     settings = machine.checkout / "Pulumi.dev.yaml"
