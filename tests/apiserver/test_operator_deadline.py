@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
+from kindling.kinds.backup import results, runs
 from kindling.kinds.conditions import find_condition, rfc3339
 from kindling.kinds.pods import UNSCHEDULABLE_AFTER_SECONDS
-from kindling.kube.resources import DEPLOYMENT, POD, SERVICE, STATEFUL_SET, Ref, ResourceType
+from kindling.kinds.restore import start_deadline
+from kindling.kube.resources import DEPLOYMENT, JOB, POD, SERVICE, STATEFUL_SET, Ref, ResourceType
 
 from tests.apiserver.support.apiclient import Json
 from tests.apiserver.support.audit import wait_until
@@ -160,3 +162,38 @@ def test_a_node_that_stops_reporting_is_lost(place: Cluster) -> None:
     assert condition(place, ref, "Degraded")["status"] == "False"
     wait_degraded(place, ref, "NodeLost", seconds=DEADLINE_SECONDS + SECONDS)
     assert place.api.get(path(pod)).accepted()["spec"]["nodeName"] == NODE
+
+
+@pytest.mark.parametrize("quota", [False, True])
+def test_a_job_whose_pod_has_not_started_ends_at_once_and_leaves_no_pod(place: Cluster, quota: bool) -> None:
+    """What a Restore in place counts on before it lets a server start: no run begins after that."""
+    namespace = place.namespace("job" + "-quota" * quota)
+    if quota:
+        quotas = f"/api/v1/namespaces/{namespace}/resourcequotas"
+        place.api.create(quotas, {"metadata": {"name": "few"}, "spec": {"hard": {"pods": "0"}}}).accepted()
+        wait_until(
+            lambda: "hard" in place.api.get(f"{quotas}/few").accepted().get("status", {}),
+            seconds=SECONDS,
+            what="the quota in force",
+        )
+    container = {"name": runs.CONTAINER, "image": "none"}
+    template = {
+        "metadata": {"labels": {"run": "one"}},
+        "spec": {"nodeSelector": {"no": "node"}, "restartPolicy": "Never", "containers": [container]},
+    }
+    spec = {"backoffLimit": 0, "activeDeadlineSeconds": runs.SECONDS, "template": template}
+    job = Ref(JOB, namespace, "one")
+    place.api.create(JOB.path(namespace=namespace), {"metadata": {"name": "one"}, "spec": spec}).accepted()
+    wait_until(
+        lambda: "startTime" in ((place.get(job) or {}).get("status") or {}), seconds=SECONDS, what="its start"
+    )
+    if not quota:
+        wait_until(
+            lambda: len(place.list(POD, namespace, selector={"run": "one"})) == 1,
+            seconds=SECONDS,
+            what="its Pod",
+        )
+    place.merge(job, start_deadline.ENDED)
+    wait_until(lambda: results.ended(place.get(job) or {}) is not None, seconds=SECONDS, what="its end")
+    assert results.ended(place.get(job) or {}) == results.FAILED
+    assert place.list(POD, namespace, selector={"run": "one"}) == []

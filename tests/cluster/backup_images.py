@@ -10,15 +10,17 @@ import json
 import os
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import psycopg
+from kindling.kinds.postgresql.archiver import INIT
 
 from infra.bootstrap.toolchain import Toolchain
 from infra.components.images import operands
@@ -69,6 +71,50 @@ def certificate(folder: Path, subject: str) -> None:
     subprocess.run(words, check=True, capture_output=True, timeout=60)
 
 
+@dataclass
+class Gateway:
+    """The program of a store, which can be gone, or stand still."""
+
+    words: list[str | Path]
+    port: int
+    log: Path
+    _running: ExitStack = field(default_factory=ExitStack)
+    _process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        program = self._running.enter_context(background(self.words, log=self.log))
+        self._process = program.process
+
+        def answers() -> bool:
+            assert program.process.poll() is None, self.log.read_text()
+            with socket.socket() as probe:
+                return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+        wait_until(answers, seconds=30, what=self.log.read_text)
+
+    def stop(self) -> None:
+        self._running.close()
+
+    @contextmanager
+    def gone(self) -> Iterator[None]:
+        """Nothing listens."""
+        self.stop()
+        try:
+            yield
+        finally:
+            self.start()
+
+    @contextmanager
+    def hanging(self) -> Iterator[None]:
+        """It takes connections, and says nothing."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
+
+
 @dataclass(frozen=True)
 class S3:
     """`folder` has the bucket's objects as files."""
@@ -76,6 +122,7 @@ class S3:
     port: int
     folder: Path
     ca: Path
+    gateway: Gateway
 
     def store(self, path: str, **changes: Any) -> dict[str, Any]:
         """What store.json says."""
@@ -110,17 +157,14 @@ def s3(folder: Path) -> Iterator[S3]:
         folder / "users",
     ]
     words += ["--quiet", "posix", "--sidecar", folder / "marks", folder / "data"]
-    with background(words, log=folder / "log") as running:
-
-        def answers() -> bool:
-            assert running.process.poll() is None, (folder / "log").read_text()
-            with socket.socket() as probe:
-                return probe.connect_ex(("127.0.0.1", port)) == 0
-
-        wait_until(answers, seconds=30, what=(folder / "log").read_text)
-        made = S3(port, folder / "data" / BUCKET, folder / "tls/tls.crt")
+    gateway = Gateway(words, port, folder / "log")
+    gateway.start()
+    try:
+        made = S3(port, folder / "data" / BUCKET, folder / "tls/tls.crt", gateway)
         _reader(program, made)
         yield made
+    finally:
+        gateway.stop()
 
 
 def _reader(program: Path, server: S3) -> None:
@@ -286,13 +330,13 @@ class Pod:
         words = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         named = ["run", "--detach", "--name"]
         self.engine.run(
-            *named, f"{self.name}-server", *mounts, self.postgres, "postgres", "-D", PGDATA, *words
+            *named, f"{self.name}-server", *mounts, self.postgres, *INIT, "postgres", "-D", PGDATA, *words
         )
         server = ["pgbackrest", "--config=/etc/kindling/backup/pgbackrest.conf", "server"]
         self.engine.run(*named, f"{self.name}-archiver", *mounts, self.runner, *server)
-        wait_until(self._answers, seconds=60, what=lambda: self._logs("server"))
+        wait_until(self._answers, seconds=60, what=lambda: self.logs("server"))
 
-    def _logs(self, part: str) -> str:
+    def logs(self, part: str) -> str:
         words: list[str | Path] = [self.engine.program, "logs", f"{self.name}-{part}"]
         done = subprocess.run(
             words, capture_output=True, text=True, timeout=60, env={**os.environ, **self.engine.env_vars()}

@@ -54,6 +54,10 @@ class MemoryApi:
         """By a workload's uid the revision and template that its controller would keep to (`workloads`)."""
         self.job_message: Callable[[Object], tuple[bool, str] | None] = lambda job: None
         """Whether a Job succeeds, and its Pod's termination message; None for one that leaves no Pod."""
+        self.clock: Callable[[], str] = lambda: DELETED_AT
+        """What a new Job and the condition of its Pod bear as their time."""
+        self.unschedulable: set[str] = set()
+        """Names of Jobs whose Pods no node takes."""
 
     # What the worker calls.
 
@@ -224,6 +228,7 @@ class MemoryApi:
             "uid": f"uid-{number}",
             "generation": 1,
             "resourceVersion": str(number),
+            **({"creationTimestamp": self.clock()} if type.plural == "jobs" else {}),
         }
         self.objects[ref_of(type, body)] = body
         self.events.append(("ADDED", type, copy.deepcopy(body)))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from kindling.engine.store import key_of
 from kindling.kinds.backup.archive import ArchiveRequest
 from kindling.kinds.backup.runs import RUN_LABEL
 from kindling.kinds.base import ExternalResult, SyncResult
@@ -261,6 +263,73 @@ def test_runs_that_leave_no_word_end_and_can_be_undone() -> None:
     edit(world, BEFORE, undo=True)
     pass_time(world, times=8)
     assert status(world, BEFORE)["phase"] == "Undone"
+
+
+def test_a_run_that_does_not_start_is_ended_and_the_server_starts() -> None:
+    """At night nobody makes a node free: the database is not down until somebody does."""
+    world, runs = with_backup()
+    world.api.unschedulable.add("before-restore-1")
+    restored_in_place(world)
+    pass_time(world, times=15, seconds=30)
+    assert (status(world, BEFORE)["phase"], server(world)) == ("Restoring", None)
+    message = find_condition(status(world, BEFORE), "Ready")["message"]
+    assert "does not start within 10 minutes" in message
+    pass_time(world, times=15, seconds=30)
+    assert runs_of(world) == ["before-restore-1"]
+    assert (status(world, BEFORE)["phase"], ready(world, BEFORE)) == ("Failed", ("False", "RunNotStarted"))
+    message = find_condition(status(world, BEFORE), "Ready")["message"]
+    assert "0/1 nodes" in message
+    assert "with the data that it had" in message
+    assert ready(world, DB)[0] == "True"
+    assert keeps(world), "it may have started before it was ended"
+    assert world.writes_at_rest() == 0
+    assert runs.failing == {}
+
+
+def test_a_run_that_starts_as_it_is_being_ended_is_not_lost() -> None:
+    world, _ = with_backup()
+    world.api.unschedulable.add("before-restore-1")
+    restored_in_place(world)
+    pass_time(world, times=6, seconds=30)
+    world.now += timedelta(seconds=600)
+    while (status(world, BEFORE).get("failure") or {}).get("reason") != "RunNotStarted":
+        world.queue.add(key_of(BEFORE))
+        world.deliver()
+        world.work()
+    world.api.unschedulable.clear()
+    pass_time(world, times=8)
+    assert (status(world, BEFORE)["phase"], ready(world, BEFORE)) == ("Completed", ("True", "Restored"))
+    assert "failure" not in status(world, BEFORE)
+
+
+def test_an_undo_that_does_not_start_is_ended_and_the_server_starts() -> None:
+    world, _ = with_backup()
+    restored_in_place(world)
+    pass_time(world)
+    world.api.unschedulable.add("before-undo-1")
+    edit(world, BEFORE, undo=True)
+    pass_time(world, times=30, seconds=30)
+    assert (status(world, BEFORE)["phase"], ready(world, BEFORE)) == ("Completed", ("False", "RunNotStarted"))
+    assert "the data that was restored" in find_condition(status(world, BEFORE), "Ready")["message"]
+    assert ready(world, DB)[0] == "True"
+    assert keeps(world)
+    assert world.writes_at_rest() == 0
+
+
+@pytest.mark.parametrize("undo", [False, True])
+def test_deleted_before_its_run_has_started_the_server_starts_at_once(undo: bool) -> None:
+    world, _ = with_backup()
+    world.api.unschedulable |= {"before-undo-1"} if undo else {"before-restore-1"}
+    restored_in_place(world)
+    pass_time(world)
+    if undo:
+        edit(world, BEFORE, undo=True)
+        pass_time(world)
+    assert server(world) is None
+    world.api.remove(BEFORE)
+    pass_time(world)
+    assert BEFORE not in world.api.objects
+    assert ready(world, DB)[0] == "True"
 
 
 def test_what_cannot_be_undone_is_said_and_the_server_runs_on() -> None:

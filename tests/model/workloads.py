@@ -13,6 +13,8 @@ from kindling.kube.resources import DEPLOYMENT, POD, STATEFUL_SET, Object, Ref
 
 from tests.model.memory import MemoryApi
 
+SHORT = 60
+"""Seconds of a Job that is to end at once."""
 JOB_NAME = "batch.kubernetes.io/job-name"
 SINCE = "2026-01-01T00:00:00Z"
 
@@ -22,7 +24,10 @@ def run_pods(api: MemoryApi) -> None:
     control(api)
     for ref, job in list(api.objects.items()):
         if ref.type.plural == "jobs" and not (job.get("status") or {}).get("conditions"):
-            _finish(api, ref, job)
+            if ref.name in api.unschedulable:
+                _wait_for_a_node(api, ref, job)
+            else:
+                _finish(api, ref, job)
     for ref, pod in list(api.objects.items()):
         if ref.type == POD and pod["metadata"].get("ownerReferences") and not _is_of_a_job(pod):
             wanted, status = _running(ref, pod), pod.get("status") or {}
@@ -36,20 +41,39 @@ def _finish(api: MemoryApi, ref: Ref, job: Object) -> None:
     said = api.job_message(job)
     good = said is None or said[0]
     if said is not None:
-        template, owner = job["spec"]["template"], {"kind": "Job", "name": ref.name, "controller": True}
-        metadata = {
-            "namespace": ref.namespace,
-            "name": f"{ref.name}-pod",
-            "labels": {**template["metadata"]["labels"], JOB_NAME: ref.name},
-            "ownerReferences": [{**owner, "apiVersion": "batch/v1", "uid": job["metadata"]["uid"]}],
-        }
-        pod = Ref(POD, ref.namespace, f"{ref.name}-pod")
-        api.put(POD, {"metadata": metadata, "spec": template["spec"]})
+        template, pod = job["spec"]["template"], _pod_of_a_job(api, ref, job)
         ended = {"terminated": {"exitCode": 0 if good else 1, "message": said[1]}}
         name = template["spec"]["containers"][0]["name"]
         api.set_status(pod, {"containerStatuses": [{"name": name, "state": ended}]})
     how = "Complete" if good else "Failed"
     api.set_status(ref, {"conditions": [{"type": how, "status": "True"}], "succeeded": int(good)})
+
+
+def _pod_of_a_job(api: MemoryApi, ref: Ref, job: Object) -> Ref:
+    template, owner = job["spec"]["template"], {"kind": "Job", "name": ref.name, "controller": True}
+    metadata = {
+        "namespace": ref.namespace,
+        "name": f"{ref.name}-pod",
+        "labels": {**template["metadata"]["labels"], JOB_NAME: ref.name},
+        "ownerReferences": [{**owner, "apiVersion": "batch/v1", "uid": job["metadata"]["uid"]}],
+    }
+    pod = Ref(POD, ref.namespace, f"{ref.name}-pod")
+    if pod not in api.objects:
+        api.put(POD, {"metadata": metadata, "spec": template["spec"]})
+    return pod
+
+
+def _wait_for_a_node(api: MemoryApi, ref: Ref, job: Object) -> None:
+    """No node takes the Pod, until the Job's deadline ends it: what is in the past here, if it is short."""
+    pod = _pod_of_a_job(api, ref, job)
+    if job["spec"]["activeDeadlineSeconds"] < SHORT:
+        api.remove(pod)
+        api.set_status(ref, {"conditions": [{"type": "Failed", "status": "True"}]})
+        return
+    placed = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
+    placed["lastTransitionTime"] = api.clock()
+    if not (api.objects[pod].get("status") or {}).get("conditions"):
+        api.set_status(pod, {"phase": "Pending", "conditions": [placed]})
 
 
 def _is_of_a_job(pod: Object) -> bool:

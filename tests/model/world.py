@@ -20,7 +20,7 @@ from kindling.engine.resync import Resync
 from kindling.engine.store import Key, Store, key_of
 from kindling.engine.worker import Reconciler
 from kindling.kinds.base import ExternalResult, Kind, Observed, RequeueAfter
-from kindling.kinds.conditions import find_condition
+from kindling.kinds.conditions import find_condition, rfc3339
 from kindling.kinds.metadata import MANAGED_BY_LABEL, MANAGER, named_in
 from kindling.kinds.postgresql.login import Login
 from kindling.kinds.registry import kinds
@@ -64,6 +64,7 @@ class World:
         self.answer: ExternalResult | Callable[[Any], ExternalResult] = ExternalResult(ok=True)
         self.failures = 0
         self.now = NOW
+        self.api.clock = lambda: rfc3339(self.now)
         self.kinds_by_name = KINDS_BY_NAME
         self.noted = ""
         """What the operator noted for its next leader."""

@@ -27,7 +27,8 @@ VALUED = (
     "-f", "-k", "-o", "-n", "-l", "-c", "--namespace", "--filename", "--selector", "--container", "--stack",
 )  # fmt: skip
 TYPES = frozenset({
-    "configmap", "cronjobs", "csidrivers", "deployment", "events", "greetings", "jobs", "kindling", "lease",
+    "configmap", "cronjobs", "csidrivers", "deployment", "events", "greetings", "job", "jobs", "kindling",
+    "lease",
     "namespace", "node", "nodes", "pod", "pods", "pv", "pvc", "replicaset", "resourcequota", "secret",
     "service", "statefulset", "validatingadmissionpolicies", "volumeattachments",
 })  # fmt: skip

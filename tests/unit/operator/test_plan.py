@@ -6,8 +6,9 @@ import copy
 from dataclasses import replace
 
 import pytest
+from kindling.engine.changes import change
 from kindling.engine.compare import ALL, LAST_APPLIED_HASH
-from kindling.engine.plan import Apply, Create, Delete, RestoreData, plan
+from kindling.engine.plan import Apply, Create, Delete, RestoreData, Update, plan
 from kindling.kinds.base import Child
 from kindling.kinds.metadata import labels_of, owner_of
 from kindling.kube.resources import CONFIG_MAP, SECRET, SERVICE, Object, Ref, ResourceType
@@ -147,6 +148,20 @@ def test_what_was_created_once_and_lost_its_content_is_filled_again() -> None:
     assert planned([again], observed) == [RestoreData(wanted.ref, patch)]
     (action,) = planned([again], {})
     assert isinstance(action, Create)
+
+
+def test_what_is_created_once_gets_the_fields_that_it_is_to_have_now() -> None:
+    wanted = child("j", create_only=True)
+    observed = stored(wanted)
+    observed[wanted.ref]["spec"] = {"size": 3, "other": True}
+    version = observed[wanted.ref]["metadata"]["resourceVersion"]
+    smaller = replace(wanted, update={"spec": {"size": 1}})
+    action = Update(wanted.ref, {"metadata": {"resourceVersion": version}, "spec": {"size": 1}})
+    assert planned([smaller], observed) == [action]
+    assert change(action, observed).paths == [("spec", "size")]
+    observed[wanted.ref]["spec"]["size"] = 1
+    assert planned([smaller], observed) == []
+    assert isinstance(planned([smaller], {})[0], Create)
 
 
 def test_what_waits_holds_up_what_comes_after() -> None:

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import yaml
 from hypothesis import strategies as st
-from kindling.engine.plan import Create, Delete, Plan, RestoreData, plan
+from kindling.engine.plan import Create, Delete, Plan, RestoreData, Update, plan
 from kindling.kinds.base import Kind, Observed
 from kindling.kinds.metadata import labels_of
 from kindling.kinds.registry import kinds
@@ -126,7 +126,7 @@ def applied(kind: Kind, cr: Object, observed: Observed) -> Observed:
     for _ in range(ROUNDS):
         for action in decide(kind, cr, replace(observed, objects=dict(api.objects))).actions:
             assert not isinstance(action, Delete), action
-            if isinstance(action, RestoreData):
+            if isinstance(action, RestoreData | Update):
                 at_once(api.merge(action.ref, action.patch))
                 continue
             at_once((api.create if isinstance(action, Create) else api.apply)(action.type, action.body))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kindling.engine.compare import LAST_APPLIED_HASH, MAP_LISTS, QUANTITIES, SELECTORS, satisfies
-from kindling.engine.plan import Action, Apply, Create, Delete, Plan
+from kindling.engine.plan import Action, Apply, Create, Delete, Plan, Update
 from kindling.kinds.planned import CREATE, DELETE, RESTORE, UPDATE, Change, Path
 from kindling.kube.resources import Object, Ref, ref_of
 
@@ -41,6 +41,10 @@ def change(action: Action, observed: Mapping[Ref, Object]) -> Change:
         return Change(action=CREATE, ref=ref_of(action.type, action.body))
     if isinstance(action, Apply):
         return _apply(action, observed)
+    if isinstance(action, Update):
+        fields = {name: value for name, value in action.patch.items() if name != "metadata"}
+        paths = list(differing(fields, observed.get(action.ref)))
+        return Change(action=UPDATE, ref=action.ref, paths=paths)
     return Change(action=DELETE if isinstance(action, Delete) else RESTORE, ref=action.ref)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from kindling.engine import apply, finalizers
 from kindling.engine.changes import change
-from kindling.engine.plan import Action, Apply, Create, Delete, Plan, plan
+from kindling.engine.plan import Action, Apply, Create, Delete, Plan, Update, plan
 from kindling.engine.resource_writer import Outdated, ResourceDeleted, ResourceWriter
 from kindling.engine.warnings import rejection
 from kindling.kinds.base import Child, Problem, SyncResult
@@ -178,7 +178,7 @@ class ChildWriter(ResourceWriter):
             verb, type = "create", action.type
             written = await self.dependencies.api.create(type, action.body)
         else:
-            verb, type = "restore", action.ref.type
+            verb, type = "update" if isinstance(action, Update) else "restore", action.ref.type
             written = await self.dependencies.api.merge(action.ref, action.patch)
         self.dependencies.store.upsert(type, written)
         self._objects[ref_of(type, written)] = written

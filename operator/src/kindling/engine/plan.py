@@ -64,7 +64,15 @@ class RestoreData:
     patch: Object
 
 
-Action: TypeAlias = Apply | Create | RestoreData | Delete
+@dataclass(frozen=True)
+class Update:
+    """Merge these fields into a `create_only` child, unless it has changed since this was decided."""
+
+    ref: Ref
+    patch: Object
+
+
+Action: TypeAlias = Apply | Create | RestoreData | Update | Delete
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,8 +145,10 @@ def _action(child: Child, known: Object | None) -> Action | None:
         if known is None:
             return Create(child.type, child.body)
         meta = child.body["metadata"]
+        as_known = {"resourceVersion": known["metadata"]["resourceVersion"]}
+        if child.update is not None and not satisfies(child.update, known):
+            return Update(child.ref, {"metadata": as_known, **child.update})
         if child.restore_data:
-            as_known = {"resourceVersion": known["metadata"]["resourceVersion"]}
             return RestoreData(child.ref, {"metadata": as_known, "data": child.body["data"]})
         if satisfies(meta, known["metadata"]):
             return None

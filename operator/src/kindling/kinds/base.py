@@ -25,17 +25,19 @@ class Child:
     """One desired object, with only the fields that the operator owns.
 
     `create_only`: it is created, and its content is never updated (its labels and owner are); all others are
-    applied. `restore_data`: one of those lost its content, which is written once more. `blocked`: it cannot
-    be created yet, because it needs the uid of an earlier child; until then those after it are not created
-    either. `frozen`: once it exists, it is not changed. `ended`: its work is done, a Job's say, and the
-    status has the result; once it is gone, it is not created again. `handed_over`, beside `create_only`: it
-    is another resource's from the start, bears no owner, and is only created; the annotation MADE_BY
+    applied. `update`, beside `create_only`: the fields that one that exists is to have, whatever it was
+    created with. `restore_data`: one of those lost its content, which is written once more. `blocked`: it
+    cannot be created yet, because it needs the uid of an earlier child; until then those after it are not
+    created either. `frozen`: once it exists, it is not changed. `ended`: its work is done, a Job's say, and
+    the status has the result; once it is gone, it is not created again. `handed_over`, beside `create_only`:
+    it is another resource's from the start, bears no owner, and is only created; the annotation MADE_BY
     distinguishes it from one that was there before.
     """
 
     type: ResourceType
     body: Object
     create_only: bool = False
+    update: Object | None = None
     restore_data: bool = False
     blocked: bool = False
     frozen: bool = False

@@ -566,6 +566,12 @@ VERIFICATION_STALE = _reason(
 RUN_FAILED = _reason(
     "RunFailed", _BACKUP, "a run failed, for a cause that no other reason names", "see its Pod's log"
 )
+RUN_NOT_STARTED = _reason(
+    "RunNotStarted",
+    _BACKUP,
+    "the Pod of a restore in place did not start within ten minutes; its server runs again",
+    "fix what the message names, delete the Restore, and create it again",
+)
 ARCHIVING = _reason("Archiving", _BACKUP, "of Archiving=True: the server's log reaches the store")
 BACKUP_NOT_FOUND = _reason(
     "BackupNotFound",

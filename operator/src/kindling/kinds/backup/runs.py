@@ -123,13 +123,20 @@ def cron_job(
 
 
 def job(
-    type: ResourceType, cr: Object, *, action: str, name: str, template: Object, ended: bool = False
+    type: ResourceType,
+    cr: Object,
+    *,
+    action: str,
+    name: str,
+    template: Object,
+    ended: bool = False,
+    update: Object | None = None,
 ) -> Child:
-    """Its template cannot be changed: it is created, and never applied."""
+    """Its template cannot be changed: it is created, and never applied. `update` is what of it can be."""
     metadata = child_metadata(type, cr, name=name)
     metadata["labels"] = {**metadata["labels"], RUN_LABEL: action}
     body = {"metadata": metadata, "spec": _job_spec(template)}
-    return Child(type=JOB, body=body, create_only=True, ended=ended)
+    return Child(type=JOB, body=body, create_only=True, ended=ended, update=update)
 
 
 def _job_spec(template: Object) -> Object:

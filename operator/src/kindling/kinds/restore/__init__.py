@@ -39,7 +39,7 @@ from kindling.kinds.network import policy
 from kindling.kinds.postgresql import in_place as databases_in_place
 from kindling.kinds.postgresql import spec as databases
 from kindling.kinds.postgresql import version, volume
-from kindling.kinds.restore import decisions, in_place, situation, spec, words
+from kindling.kinds.restore import decisions, in_place, situation, spec, start_deadline, words
 from kindling.kinds.restore.decisions import (
     COMPLETED,
     GAVE_UP,
@@ -112,9 +112,21 @@ class Restore(Kind):
         return spec.read(cr).in_place and decisions.phase_of(cr) in in_place.AT_WORK
 
     def finish(self, cr: Object, observed: Observed) -> Finish:
-        """Until the run is over, nothing of it goes: its server would start beside it."""
+        """Until the run is over, nothing of it goes: its server would start beside it. One that has not
+        started is ended.
+        """
         report = self.status(cr, observed, SyncResult(in_sync=True))
-        return Finish(done=not in_place.is_at_work(cr, observed), report=report)
+        if not in_place.is_at_work(cr, observed):
+            return Finish(done=True, report=report)
+        name, read, phase = in_place.run_name(cr), spec.read(cr), decisions.phase_of(cr)
+        children = []
+        if name is not None and phase is not None and not start_deadline.has_started(name, observed):
+            children = [
+                replace(child, update=start_deadline.ENDED)
+                for child in self._in_place(cr, observed, read, phase)
+                if child.ref.type == JOB and child.ref.name == name
+            ]
+        return Finish(done=False, report=report, children=children)
 
     def desired(self, cr: Object, observed: Observed) -> list[Child]:
         read, phase = spec.read(cr), decisions.phase_of(cr)
@@ -257,7 +269,11 @@ class Restore(Kind):
             data={"persistentVolumeClaim": {"claimName": f"{read.database}-data"}},
             resources=resources,
         )
-        return runs.job(self.type, cr, action=action, name=name, template=template, ended=ended)
+        over = read.in_place and name == in_place.run_name(cr) and start_deadline.is_over(cr)
+        update = start_deadline.ENDED if over else None
+        return runs.job(
+            self.type, cr, action=action, name=name, template=template, ended=ended, update=update
+        )
 
 
 def _situation(cr: Object, observed: Observed) -> situation.Situation:

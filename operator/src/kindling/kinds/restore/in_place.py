@@ -11,13 +11,13 @@ from typing import Any
 
 from kindling.kinds import reasons
 from kindling.kinds.backup import results
-from kindling.kinds.backup.results import FAILED, RUNNING, SUCCEEDED
+from kindling.kinds.backup.results import FAILED, SUCCEEDED
 from kindling.kinds.base import Child, Observed, Problem
 from kindling.kinds.conditions import find_condition, rfc3339
 from kindling.kinds.metadata import child_metadata
 from kindling.kinds.postgresql import in_place
 from kindling.kinds.postgresql import spec as databases
-from kindling.kinds.restore import decisions
+from kindling.kinds.restore import decisions, start_deadline
 from kindling.kinds.restore.decisions import (
     COMPLETED,
     GAVE_UP,
@@ -110,17 +110,27 @@ def undo_name(cr: Object) -> str:
     return f"{cr['metadata']['name']}-undo-1"
 
 
+def run_name(cr: Object) -> str | None:
+    """The Job that it is at, in the phases that have one."""
+    phase = decisions.phase_of(cr)
+    if phase == RESTORING:
+        return decisions.job_name(cr, decisions.attempt_of(cr))
+    return undo_name(cr) if phase == UNDOING else None
+
+
 def is_at_work(cr: Object, observed: Observed) -> bool:
     """Whether a run may be changing the volume: a deleted resource waits for its end."""
-    names = {RESTORING: decisions.job_name(cr, decisions.attempt_of(cr)), UNDOING: undo_name(cr)}
-    job = results.jobs(cr, observed).get(names.get(decisions.phase_of(cr) or "", ""))
+    job = results.jobs(cr, observed).get(run_name(cr) or "")
     return job is not None and results.ended(job) is None
 
 
 def is_unsure(cr: Object) -> bool:
-    """Whether it was given up without a result: the data may be in place."""
+    """Whether it was given up without a result: the data may be in place. A run that did not start in time
+    may still have done so before it was ended.
+    """
     failure = (cr.get("status") or {}).get("failure") or {}
-    return decisions.phase_of(cr) == GAVE_UP and failure.get("reason") == reasons.RUN_FAILED
+    no_result = failure.get("reason") in (reasons.RUN_FAILED, reasons.RUN_NOT_STARTED)
+    return decisions.phase_of(cr) == GAVE_UP and no_result
 
 
 def waits_for_the_stop(cr: Object) -> bool:
@@ -133,9 +143,12 @@ def waits_for_the_stop(cr: Object) -> bool:
 
 def _restoring(cr: Object, observed: Observed) -> dict[str, Any]:
     attempt = decisions.attempt_of(cr)
-    entry = decisions.ended(cr, observed, decisions.job_name(cr, attempt))
+    name = decisions.job_name(cr, attempt)
+    entry = decisions.ended(cr, observed, name)
     if entry is None:
-        return {}
+        return start_deadline.decide(cr, observed, name)
+    if entry["unsure"] and start_deadline.is_over(cr):
+        return {"phase": GAVE_UP, "stoppedAt": entry["stoppedAt"]}
     if entry["unsure"] and attempt < MOST_ATTEMPTS:
         return {"attempt": attempt + 1}
     found = decisions.outcome(entry, attempt)
@@ -152,8 +165,10 @@ def _undoing(cr: Object, observed: Observed, situation: Situation) -> dict[str, 
         stopped = _stopped_for(cr, situation) == in_place.UNDOING
         return {"undoStartedAt": rfc3339(observed.now)} if stopped else {}
     entry = decisions.ended(cr, observed, undo_name(cr))
-    if entry is None or entry["phase"] == RUNNING:
-        return {}
+    if entry is None:
+        return start_deadline.decide(cr, observed, undo_name(cr))
+    if entry["unsure"] and start_deadline.is_over(cr):
+        return {"phase": COMPLETED}
     if entry["phase"] == FAILED:
         failure = {name: entry[name] for name in ("reason", "message")}
         known = {"attempt": decisions.attempt_of(cr), "at": entry["stoppedAt"]}

@@ -7,7 +7,7 @@ from dataclasses import replace
 from kindling.kinds import pods, reasons
 from kindling.kinds.backup import results
 from kindling.kinds.base import Observed, Problem, SyncResult
-from kindling.kinds.restore import decisions, in_place, situation
+from kindling.kinds.restore import decisions, in_place, situation, start_deadline
 from kindling.kinds.restore.decisions import COMPLETED, GAVE_UP, RESTORED, RESTORING, UNDOING, UNDONE
 from kindling.kube.resources import Object
 
@@ -34,6 +34,9 @@ def judged(
     if phase in (COMPLETED, UNDONE):
         reason = reasons.RESTORED if phase == COMPLETED else reasons.UNDONE
         return sync.in_sync, Problem(reason=reason, message=_done(cr, found), transient=True)
+    if failure is not None and phase in (RESTORING, UNDOING) and start_deadline.is_over(cr):
+        message = f"{failure['message']} It is being ended; then the server starts again."
+        return False, Problem(reason=failure["reason"], message=message)
     if phase == RESTORING and failure is not None and failure["attempt"] == status.get("attempt"):
         message = f"{failure['message']} It is retried by itself."
         return False, Problem(reason=failure["reason"], message=message)
@@ -50,6 +53,8 @@ def _after_a_failure(cr: Object, found: situation.Situation) -> str:
     name = found.spec.database
     if found.spec.in_place:
         again = "It is not retried: delete this Restore, then create another one."
+        if (cr.get("status") or {})["failure"]["reason"] == reasons.RUN_NOT_STARTED:
+            return f"The server of Postgresql {name} starts again, with the data that it had. {again}"
         if in_place.is_unsure(cr):
             return (
                 f"The server of Postgresql {name} starts again, with the data that it had, unless the run "
@@ -80,7 +85,11 @@ def _stuck(stuck: Problem, run: str, found: situation.Situation) -> Problem:
     if not found.spec.in_place:
         return stuck
     name = found.spec.database
-    back = f"Postgresql {name} is stopped meanwhile: to start it, delete this Restore and Job {run}."
+    back = (
+        f"Postgresql {name} is stopped meanwhile: if run {run} does not start within "
+        f"{start_deadline.SECONDS / 60:.0f} minutes, it is ended, and the server starts again; at once if "
+        "you delete this Restore."
+    )
     return replace(stuck, message=f"{stuck.message} {back}")
 
 
