@@ -86,7 +86,7 @@ def resources(running_cluster: Cluster, namespace: str, replica: object) -> dict
     refs = {crd: ref_to(kind, namespace, f"drift-{n}") for n, (crd, kind) in enumerate(MAKERS.items())}
     for crd, ref in refs.items():
         running_cluster.create(MAKERS[crd], namespace, ref.name, SPECS[crd])
-    running_cluster.wait_settled(*refs.values())
+    running_cluster.wait_settled(*refs.values(), seconds=120)
     return refs
 
 

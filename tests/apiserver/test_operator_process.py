@@ -24,7 +24,8 @@ from tests.convergence.proxy import Proxy, proxy
 
 KIND = POSTGRESQL_EXAMPLE
 ALL = KIND.collection.replace("/namespaces/default", "")
-SECONDS = 20.0
+SECONDS = 60.0
+"""A new operator first goes over all that other tests have left in this cluster."""
 
 
 def wait(until: Callable[[], object], *, seconds: float = SECONDS, what: str = "") -> float:

@@ -606,7 +606,12 @@ def restores(running_cluster: Cluster, namespace: str, resources: dict[str, Ref]
     status = {"status": {"phase": "Completed", "attempt": 1}}
     running_cluster.api.merge(f"{path(ref)}/status", status).accepted()
     yield ref
-    running_cluster.api.delete(RESTORE_KIND.type.path(namespace=namespace)).accepted()
+    collection = RESTORE_KIND.type.path(namespace=namespace)
+    running_cluster.api.delete(collection).accepted()
+    # Those that had begun have a finalizer, and the next test makes one of the same name.
+    wait_until(
+        lambda: not running_cluster.api.get(collection).accepted()["items"], seconds=60, what="they are gone"
+    )
 
 
 @pytest.mark.parametrize("line", commands(), ids=str)
