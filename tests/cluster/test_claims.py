@@ -258,9 +258,10 @@ def test_a_consumer_whose_broker_is_asked_what_waits(make: Make) -> None:
         serverAddress=BROKER,
         adminURL=ADMIN,
         deletionPolicy="Unsubscribe",
+        autoscaling={"min": 1, "max": 3, "targetBacklog": 100},
         topic=f"claims-{os.urandom(3).hex()}",
         subscriptionName="claims",
-        replicas=1,
+        replicas=0,
     )
     environment.wait_ready(f"{CONSUMER}/{name}")
     within(

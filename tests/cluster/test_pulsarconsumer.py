@@ -593,6 +593,71 @@ def test_what_waits_for_the_subscription_is_in_the_status_and_no_admin_api_leave
     assert [c["status"] for c in status["conditions"] if c["type"] == "Ready"] == ["True"]
 
 
+def scaled(environment: Environment, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = environment.get(f"{KIND}/{name}").get("status", {}).get("autoscaling", {})
+    return found
+
+
+def ask_at_once(environment: Environment, name: str) -> None:
+    """Another spelling is another question, so no minute is waited for."""
+    url = environment.get(f"{KIND}/{name}")["spec"]["adminURL"]
+    edit(environment, name, adminURL=url[:-1] if url.endswith("/") else f"{url}/")
+
+
+def test_the_backlog_starts_consumers_and_they_go_once_nothing_waits(
+    environment: Environment, make: Make
+) -> None:
+    """A topic that nobody has made, too: the first consumer makes the subscription."""
+    scaling = {"max": 3, "targetBacklog": 10, "stabilizationWindowSeconds": 3}
+    name = make(adminURL=ADMIN, replicas=0, autoscaling=scaling)
+    within(60, lambda: "printers" in stats(environment, name).get("subscriptions", {}))
+    within(60, lambda: scaled(environment, name).get("replicas") == 0)
+    wait_ready(environment, name, reason="ScaledToZero")
+    within(60, lambda: not environment.get("pods", "-l", f"app.kubernetes.io/instance={name}")["items"])
+    produce(environment, topic=name, count=25)
+    ask_at_once(environment, name)
+    within(20, lambda: scaled(environment, name).get("replicas") == 3)
+    within(60, lambda: subscriptions(environment, name) == {"printers": 3})
+    assert environment.get(f"{KIND}/{name}")["status"]["replicas"] == 3
+    within(60, lambda: stats(environment, name)["subscriptions"]["printers"]["msgBacklog"] == 0)
+    ask_at_once(environment, name)
+    within(60, lambda: scaled(environment, name).get("replicas") == 0)
+    wait_ready(environment, name, reason="ScaledToZero")
+    assert "lowerSince" not in scaled(environment, name)
+
+
+@pytest.mark.thorough
+def test_from_zero_to_100000_messages_and_back_to_zero(environment: Environment, make: Make) -> None:
+    """By the minute's own questions: the time and the consumers are printed."""
+    scaling = {"max": 5, "targetBacklog": 20_000, "stabilizationWindowSeconds": 60}
+    name = make(adminURL=ADMIN, replicas=0, autoscaling=scaling)
+    within(120, lambda: "printers" in stats(environment, name).get("subscriptions", {}))
+    within(240, lambda: scaled(environment, name).get("replicas") == 0)
+    began = time.monotonic()
+    produce(environment, topic=name, count=100_000)
+    produced = time.monotonic()
+    most, drained = 0, 0.0
+    changes: list[tuple[int, int]] = []
+    while True:
+        assert time.monotonic() - produced < 900
+        now = scaled(environment, name)["replicas"]
+        waiting = stats(environment, name)["subscriptions"]["printers"]["msgBacklog"]
+        if not changes or changes[-1][1] != now:
+            changes.append((round(time.monotonic() - began), now))
+        most = max(most, now)
+        drained = drained or (0.0 if waiting or not most else time.monotonic())
+        if drained and now == 0:
+            break
+        time.sleep(2)
+    print(f"produced after {produced - began:.0f} s, drained after {drained - began:.0f} s: {changes}")
+    assert most > 1
+    # Up, down, and no flapping: at most one step down to another number.
+    numbers = [number for _, number in changes]
+    top = numbers.index(most)
+    assert numbers[: top + 1] == sorted(numbers[: top + 1])
+    assert numbers[top:] == sorted(numbers[top:], reverse=True)
+
+
 def subscriptions(environment: Environment, topic: str, *, partitioned: bool = False) -> dict[str, int]:
     """By the broker's own word, with how many consumers each has."""
     found = stats(environment, topic, partitioned=partitioned)["subscriptions"]

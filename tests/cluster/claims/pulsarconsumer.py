@@ -42,7 +42,7 @@ def gather(environment: Environment, resource: dict[str, Any]) -> Evidence:
         if (ip := consumer["address"].lstrip("/").rpartition(":")[0]) in mine
     ]
     connected = sorted({name for name in names if name.startswith(f"{meta['name']}-deployment-")})
-    wanted = spec.get("replicas", 1)
+    wanted = _wanted(spec, subscription)
     return Evidence(
         conditions={
             "Ready": str(len(connected) == wanted),
@@ -53,6 +53,31 @@ def gather(environment: Environment, resource: dict[str, Any]) -> Evidence:
         },
         facts={"connected": connected, "subscription": subscription, "topic": topic, "wanted": wanted},
     )
+
+
+def _wanted(spec: dict[str, Any], subscription: dict[str, Any]) -> int:
+    """How many consumers there are to be, of a subscription at rest."""
+    scaling = spec.get("autoscaling")
+    if scaling is None:
+        return int(spec.get("replicas", 1))
+    waiting = -(-int(subscription["msgBacklog"]) // int(scaling["targetBacklog"]))
+    return min(int(scaling["max"]), max(int(scaling.get("min", 0)), waiting))
+
+
+def _scaled(name: str) -> Claim:
+    """Of a subscription at rest: as many as wait, and nothing asks for fewer."""
+
+    def claim(reported: Reported) -> None:
+        spec, said = reported.resource["spec"], reported.status.get("autoscaling", {})
+        asked = "autoscaling" in spec and not name.startswith("lower")
+        assert (name in said) == asked
+        if asked and name == "replicas":
+            assert said[name] == len(reported.facts["connected"]) == reported.facts["wanted"]
+        elif asked:
+            made = datetime.fromisoformat(reported.resource["metadata"]["creationTimestamp"])
+            assert made <= datetime.fromisoformat(said[name]) <= datetime.now(UTC) + timedelta(seconds=2)
+
+    return claim
 
 
 def _moving(subscription: dict[str, Any]) -> str:
@@ -203,6 +228,10 @@ CLAIMS = KindClaims(
         **{f"status.backlog.{name}": _backlog(name) for name in BACKLOG},
         **{f"status.backlog.{name}": _time(name) for name in ("lastChangedTime", "since")},
         "column Backlog": _backlog_column,
+        **{
+            f"status.autoscaling.{name}": _scaled(name)
+            for name in ("replicas", "lastScaleTime", "lowerSince", "lowerReplicas")
+        },
         **{
             f"column {name.capitalize()}": _column(name)
             for name in ("server", "topic", "subscription", "replicas")

@@ -131,7 +131,8 @@ def unsubscribe(answers: dict[str, tuple[int, Any]], **fields: Any) -> tuple[Ext
 def test_it_says_what_the_broker_says_of_this_subscription_alone() -> None:
     answer, admin = ask({STATS: (200, stats(consumers=2, acknowledged=5))}, token="canary-token")
     assert answer == ExternalResult(
-        ok=True, facts={"quiet": False, "messages": 125, "unacknowledged": 9, "consumers": 2}
+        ok=True,
+        facts={"quiet": False, "messages": 125, "unacknowledged": 9, "consumers": 2, "partitions": 0},
     )
     [(path, headers)] = admin.asked
     assert "getPreciseBacklog=true" in path
@@ -144,8 +145,8 @@ def test_without_a_token_none_is_sent() -> None:
 
 
 def test_a_partitioned_topic_is_asked_for_its_sum() -> None:
-    answer, admin = ask({SUM: (200, stats(backlog=3))})
-    assert answer.facts["messages"] == 3
+    answer, admin = ask({SUM: (200, {**stats(backlog=3), "metadata": {"partitions": 4}})})
+    assert (answer.facts["messages"], answer.facts["partitions"]) == (3, 4)
     assert [path.partition("?")[0] for path, _ in admin.asked] == [STATS, SUM]
 
 

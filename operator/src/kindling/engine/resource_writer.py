@@ -83,7 +83,7 @@ class ResourceWriter:
         """Write what `durable_state` decides, before anything that depends on it."""
         known = self.cr.get("status") or {}
         wanted = self.kind.durable_state(self.cr, self._observed())
-        changed = {name: value for name, value in wanted.items() if known.get(name) != value}
+        changed = merge_patch(known={name: known.get(name) for name in wanted}, wanted=dict(wanted))
         if changed:
             patch = {"metadata": finalizers.precondition(self.cr), "status": changed}
             await self._patch(patch, subresource="status")

@@ -178,7 +178,7 @@ def _facts(data: Mapping[str, Any]) -> dict[str, Any]:
         facts["status"] = data["status"]
     if isinstance(data.get("body"), str):
         facts["body"] = data["body"][:LONGEST_BODY]
-    for name in (*COUNTERS, *backlog.FIGURES):
+    for name in (*COUNTERS, *backlog.FIGURES, backlog.PARTITIONS):
         if isinstance(data.get(name), int) and 0 <= data[name] <= MOST:
             facts[name] = int(data[name])
     used = data.get(USED)

@@ -18,6 +18,7 @@ from kindling.kinds.pulsarconsumer.backlog import (
     CONSUMERS,
     MESSAGES,
     MOST,
+    PARTITIONS,
     QUIET,
     UNACKNOWLEDGED,
     BacklogRequest,
@@ -237,8 +238,15 @@ def _facts(stats: Any, request: BacklogRequest, *, now: float) -> dict[str, Any]
         MESSAGES: _number(subscription["msgBacklog"]),
         UNACKNOWLEDGED: _number(subscription["unackedMessages"]),
         CONSUMERS: len(consumers),
+        PARTITIONS: _partitions(stats),
         QUIET: bool(consumers) and max(acknowledged / 1000, connected) <= now - request.quiet_seconds,
     }
+
+
+def _partitions(stats: Any) -> int:
+    """0 where the answer names none, as that of a topic without them."""
+    found = stats.get("metadata") if isinstance(stats, dict) else None
+    return _number(found.get("partitions")) if isinstance(found, dict) else 0
 
 
 def _number(value: Any) -> int:

@@ -2,7 +2,7 @@
 
 This file connects the modules of the package: `spec` reads the resource, `workload` builds the
 Deployment, `handler` brings users' code or service into it, `ambassador` the local broker, `backlog`
-asks the broker, `deletion` unsubscribes, `status` reports.
+asks the broker, `autoscaling` follows what it says, `deletion` unsubscribes, `status` reports.
 """
 
 from __future__ import annotations
@@ -24,7 +24,15 @@ from kindling.kinds.base import (
     WatchedObject,
 )
 from kindling.kinds.network import policy
-from kindling.kinds.pulsarconsumer import backlog, deletion, handler, spec, status, workload
+from kindling.kinds.pulsarconsumer import (
+    autoscaling,
+    backlog,
+    deletion,
+    handler,
+    spec,
+    status,
+    workload,
+)
 from kindling.kube.resources import (
     CONFIG_MAP,
     DEPLOYMENT,
@@ -46,7 +54,7 @@ class PulsarConsumer(Kind):
     children = (NETWORK_POLICY, DEPLOYMENT, POD)
     watches = (SECRET, CONFIG_MAP)
     metrics = backlog.METRICS
-    durable = deletion.DURABLE
+    durable = (*deletion.DURABLE, autoscaling.FIELD)
     finalizer = deletion.FINALIZER
 
     def __init__(self, *, image: str, local_broker: str = "", pull_secrets: Sequence[str] = ()) -> None:
@@ -79,7 +87,7 @@ class PulsarConsumer(Kind):
         return self._children(cr, observed, self._read(cr))
 
     def durable_state(self, cr: Object, observed: Observed) -> Mapping[str, Any]:
-        return deletion.record(cr)
+        return {**deletion.record(cr), **autoscaling.decide(cr, observed)}
 
     def must_finish(self, cr: Object) -> bool:
         return deletion.is_wanted(cr)
@@ -98,7 +106,8 @@ class PulsarConsumer(Kind):
         )
 
     def _read(self, cr: Object) -> spec.Spec:
-        return spec.read(cr, default_image=self._image, pull_secrets=self._pull_secrets)
+        read = spec.read(cr, default_image=self._image, pull_secrets=self._pull_secrets)
+        return replace(read, replicas=autoscaling.replicas(cr))
 
     def _children(self, cr: Object, observed: Observed, wanted: spec.Spec) -> list[Child]:
         return [

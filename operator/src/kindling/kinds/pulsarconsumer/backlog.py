@@ -24,6 +24,8 @@ MEMBER = "backlog"
 CONDITION = "BacklogMoving"
 FIGURES = MESSAGES, UNACKNOWLEDGED, CONSUMERS = "messages", "unacknowledged", "consumers"
 """Of status.backlog; the facts of an answer have the same names."""
+PARTITIONS = "partitions"
+"""Of an answer: how many the topic has, 0 for a topic without."""
 QUIET = "quiet"
 """Of an answer: consumers were connected for `quiet_seconds`, and none of them acknowledged anything."""
 MOST = 2**53 - 1
@@ -49,7 +51,7 @@ class SubscriptionRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class BacklogRequest(SubscriptionRequest):
-    """What waits. The facts of a result are FIGURES, each a number of 0 to MOST, and QUIET."""
+    """What waits. The facts of a result are FIGURES and PARTITIONS, each a number of 0 to MOST, and QUIET."""
 
     quiet_seconds: int = STUCK_SECONDS
 
@@ -166,9 +168,12 @@ def _said(
     figures["since"] = since
     wait = f"messages wait for subscription {(cr.get('spec') or {}).get('subscriptionName')!r}"
     if not consumers:
+        some = "set spec.replicas to have some, or see"
+        if (cr.get("spec") or {}).get("autoscaling"):
+            some = "spec.autoscaling starts some; if it does not, see"
         words = (
-            f"Some {wait}, and no consumer is connected: set spec.replicas to have some, or see the "
-            "condition Ready. The broker keeps them meanwhile."
+            f"Some {wait}, and no consumer is connected: {some} the condition Ready. The broker keeps them "
+            "meanwhile."
         )
         return Backlog(figures=figures, condition=_condition(cr, False, reasons.NO_CONSUMERS, words))
     quiet_seconds = _quiet_seconds(cr)

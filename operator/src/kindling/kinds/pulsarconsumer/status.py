@@ -16,7 +16,7 @@ from kindling.kinds.base import (
 )
 from kindling.kinds.conditions import standard_conditions
 from kindling.kinds.metadata import selector_text
-from kindling.kinds.pulsarconsumer import ambassador, backlog
+from kindling.kinds.pulsarconsumer import ambassador, autoscaling, backlog
 from kindling.kinds.pulsarconsumer.spec import server_of
 from kindling.kinds.pulsarconsumer.workload import CONTAINER, workload_name, workload_ref
 from kindling.kinds.rollout import refused, rollout
@@ -62,10 +62,7 @@ def report(
 
     if ready and not progress.wanted:
         reason = reasons.SCALED_TO_ZERO
-        message = (
-            f"No consumer is wanted, and the broker keeps every message for subscription "
-            f"{spec.get('subscriptionName')!r} meanwhile: set spec.replicas to have some."
-        )
+        message = _none_wanted(cr)
     elif ready:
         reason, message = reasons.CONNECTED, "All consumers are connected to the broker."
     elif fault is not None:
@@ -112,7 +109,22 @@ def report(
     if fault is not None and fault.reason in _FOR_AN_EDIT and progress.updated == progress.total:
         return StatusReport(status=status, result=Terminal(fault.reason))
     result = _outcome(type, cr, observed, sync, fault, ready=ready)
-    return StatusReport(status=status, result=pods.sooner(result, waiting.check_after))
+    for seconds in (waiting.check_after, autoscaling.check_after(cr, observed)):
+        result = pods.sooner(result, seconds)
+    return StatusReport(status=status, result=result)
+
+
+def _none_wanted(cr: Object) -> str:
+    name = (cr.get("spec") or {}).get("subscriptionName")
+    if autoscaling.read(cr) is not None:
+        return (
+            f"No message waits for subscription {name!r}, so no consumer is wanted: spec.autoscaling starts "
+            "some within about a minute of the first message."
+        )
+    return (
+        f"No consumer is wanted, and the broker keeps every message for subscription {name!r} meanwhile: "
+        "set spec.replicas to have some."
+    )
 
 
 def warnings(type: ResourceType, cr: Object, observed: Observed, *, local_broker: str) -> list[Ref]:
@@ -127,7 +139,7 @@ def pod_progress(type: ResourceType, cr: Object, observed: Observed) -> progress
     return progressing.PodProgress(
         workload=workload_ref(cr),
         observed_by_controller=False,  # what keeps it from making Pods, it says itself
-        wanted=int((cr.get("spec") or {}).get("replicas") or 0),
+        wanted=autoscaling.replicas(cr),
         pods=pods.pods_of(type, cr, observed),
     )
 
