@@ -69,7 +69,8 @@ def _is_kept_or_refused(api: Api, kind: Kind, data: st.DataObject) -> None:
             "is less than spec.storage.size", "would get the token of spec.auth in clear",
             "leads to the operator's own Pod", "which deletes the subscription",
             "is for a restore in place", "needs a Backup of the Postgresql",
-            "is for a Postgresql that is made",
+            "is for a Postgresql that is made", "follows what the broker's admin API says",
+            "is more than spec.autoscaling.max",
         )  # fmt: skip
         assert [cause for cause in causes if not any(words in cause["message"] for words in said)] == []
     else:

@@ -599,9 +599,9 @@ def scaled(environment: Environment, name: str) -> dict[str, Any]:
 
 
 def ask_at_once(environment: Environment, name: str) -> None:
-    """Another spelling is another question, so no minute is waited for."""
-    url = environment.get(f"{KIND}/{name}")["spec"]["adminURL"]
-    edit(environment, name, adminURL=url[:-1] if url.endswith("/") else f"{url}/")
+    """Another name of the broker is another question, so no minute is waited for."""
+    known = environment.get(f"{KIND}/{name}")["spec"]["adminURL"]
+    edit(environment, name, adminURL=ADMIN.replace(".svc", ".svc.cluster.local") if known == ADMIN else ADMIN)
 
 
 def test_the_backlog_starts_consumers_and_they_go_once_nothing_waits(
