@@ -78,10 +78,13 @@ def test_it_begins_with_the_specs_number_within_the_bounds() -> None:
 
 def test_from_zero_to_a_backlog_and_back_to_zero() -> None:
     broker = Broker()
+    broker.reason = "AdminUnreachable"
     world = made(broker, replicas=0)
     assert consumers(world) == 0
-    message = find_condition(world.status(KIND, "c"), "Ready")["message"]
-    assert "spec.autoscaling" in message
+    assert "is not known" in find_condition(world.status(KIND, "c"), "Ready")["message"]
+    broker.reason = ""
+    assert consumers(world) == 0
+    assert "No message waits" in find_condition(world.status(KIND, "c"), "Ready")["message"]
     broker.messages = 1
     assert consumers(world, after=60) == 1
     broker.messages = 950

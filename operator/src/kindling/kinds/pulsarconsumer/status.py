@@ -62,7 +62,7 @@ def report(
 
     if ready and not progress.wanted:
         reason = reasons.SCALED_TO_ZERO
-        message = _none_wanted(cr)
+        message = _none_wanted(cr, backlog.read(cr, observed))
     elif ready:
         reason, message = reasons.CONNECTED, "All consumers are connected to the broker."
     elif fault is not None:
@@ -114,13 +114,16 @@ def report(
     return StatusReport(status=status, result=result)
 
 
-def _none_wanted(cr: Object) -> str:
+def _none_wanted(cr: Object, waiting: backlog.Backlog) -> str:
     name = (cr.get("spec") or {}).get("subscriptionName")
     if autoscaling.read(cr) is not None:
-        return (
-            f"No message waits for subscription {name!r}, so no consumer is wanted: spec.autoscaling starts "
-            "some within about a minute of the first message."
-        )
+        starts = "spec.autoscaling starts some within about a minute of the first message"
+        if waiting.figures is None:
+            return (
+                f"No consumer runs, and what waits for subscription {name!r} is not known: see the condition "
+                f"BacklogMoving. Once it is, {starts}."
+            )
+        return f"No message waits for subscription {name!r}, so no consumer is wanted: {starts}."
     return (
         f"No consumer is wanted, and the broker keeps every message for subscription {name!r} meanwhile: "
         "set spec.replicas to have some."
