@@ -73,7 +73,7 @@ def waiting(pod: Pod) -> int:
     return int(pod.sql(query))
 
 
-@pytest.mark.parametrize("how", ["gone", "hanging"])
+@pytest.mark.parametrize("how", [pytest.param("gone", marks=pytest.mark.thorough), "hanging"])
 def test_no_transaction_fails_while_the_store_is_away_and_it_catches_up(
     pod: Pod, store: S3, how: str, thorough: bool
 ) -> None:
@@ -99,7 +99,7 @@ def test_no_transaction_fails_while_the_store_is_away_and_it_catches_up(
     assert proof.reason == "Succeeded", proof.log
 
 
-@pytest.mark.parametrize("how", ["gone", "hanging"])
+@pytest.mark.parametrize("how", ["gone", pytest.param("hanging", marks=pytest.mark.thorough)])
 def test_a_server_stops_and_starts_while_the_store_is_away(pod: Pod, store: S3, how: str) -> None:
     with away(store, how):
         pod.sql("INSERT INTO ledger VALUES (9, 1)")
