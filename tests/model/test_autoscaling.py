@@ -140,6 +140,25 @@ def test_while_nothing_is_known_there_are_as_many_as_before(reason: str) -> None
     assert world.writes_at_rest() == 0
 
 
+def test_a_window_in_which_nothing_was_known_begins_again() -> None:
+    broker = Broker(messages=500)
+    world = made(broker)
+    assert consumers(world) == 5
+    broker.messages = 0
+    assert consumers(world, after=60) == 5
+    broker.reason = "AdminUnreachable"
+    assert consumers(world, after=60) == 5
+    assert "lowerSince" not in world.status(KIND, "c")["autoscaling"]
+    broker.reason = ""
+    assert consumers(world, after=WINDOW) == 5
+    world.restart()
+    world.settle()
+    assert "lowerSince" in world.status(KIND, "c")["autoscaling"], (
+        "kept by an operator that knows nothing yet"
+    )
+    assert consumers(world, after=WINDOW) == 0
+
+
 @pytest.mark.parametrize("reason", ["SubscriptionNotFound", "TopicNotFound"])
 def test_a_first_consumer_makes_the_subscription(reason: str) -> None:
     """Without it no message would ever wait."""

@@ -103,7 +103,9 @@ def _decided(
     answer = observed.result(backlog.MEMBER, asked[backlog.MEMBER].cache_key) if asked else None
     wanted = _wanted(cr, given, answer)
     if wanted is None:
-        return {**scaled, **_lower(known)} if scaled["replicas"] == known.get("replicas") else scaled
+        # The window is one in which fewer were asked for all the time; a new operator has not asked yet.
+        same = answer is None and scaled["replicas"] == known.get("replicas")
+        return {**scaled, **_lower(known)} if same else scaled
     if wanted > current:
         stuck = (backlog.read(cr, observed).condition or {}).get("reason") == reasons.BACKLOG_STUCK
         return scaled if stuck else {"replicas": wanted, "lastScaleTime": rfc3339(observed.now)}
