@@ -286,6 +286,24 @@ def test_a_run_that_does_not_start_is_ended_and_the_server_starts() -> None:
     assert runs.failing == {}
 
 
+@pytest.mark.parametrize(("far", "fault"), some(20))
+def test_whatever_fails_a_run_that_does_not_start_is_given_up_once(far: int, fault: Fault) -> None:
+    """`Watched` sees to it that it never runs beside the server, should it start after all."""
+    world, _ = with_backup()
+    world.api.unschedulable.add("before-restore-1")
+    world.faulty.writes.extend([*[None] * far, fault])
+    restored_in_place(world)
+    pass_time(world, times=14, seconds=60)
+    assert runs_of(world) == ["before-restore-1"]
+    assert (status(world, BEFORE)["phase"], ready(world, BEFORE)) == ("Failed", ("False", "RunNotStarted"))
+    assert ready(world, DB)[0] == "True"
+    world.api.unschedulable.clear()
+    world.restart()
+    pass_time(world)
+    assert (status(world, BEFORE)["phase"], ready(world, DB)[0]) == ("Failed", "True")
+    assert world.writes_at_rest() == 0
+
+
 def test_a_run_that_starts_as_it_is_being_ended_is_not_lost() -> None:
     world, _ = with_backup()
     world.api.unschedulable.add("before-restore-1")
