@@ -25,10 +25,14 @@ def finalizing(environment: Environment) -> dict[str, Any]:
     return {item["type"]: item for item in found}
 
 
+def is_labelled(environment: Environment) -> bool:
+    return LABEL in environment.get(*CLAIM)["metadata"]["labels"]
+
+
 def is_let_go(environment: Environment) -> bool:
     """Whether the namespace is gone.
 
-    It may be tried again before the operator has taken the label off the claim. Then the resource is deleted
+    Its deletion may be retried before the operator has taken the label off the claim. Then the resource is deleted
     first, and with it whoever would: the label is removed by hand, as the API server's message says.
     """
     resource = ("postgresqls.database.technotuesday.io", "kept", "-n", NAMESPACE)
@@ -56,6 +60,12 @@ def test_a_protected_database_outlives_its_namespaces_deletion(environment: Envi
         with pytest.raises(AssertionError, match=r"(it|of its resource) to false"):
             environment.kubectl("delete", *words, "--wait=false")
 
+    # The operator puts the label on the claim, and takes it off.
+    for protected in (False, True):
+        patch = json.dumps({"spec": {"deletionProtection": protected}})
+        environment.kubectl("patch", *database, "--type=merge", f"--patch={patch}")
+        within(30, lambda now=protected: is_labelled(environment) == now)  # type: ignore[misc]
+
     environment.kubectl("label", "namespace", NAMESPACE, f"{LABEL}=true")
     with pytest.raises(AssertionError, match=f"kubectl label namespaces {NAMESPACE} {LABEL}-"):
         environment.kubectl("delete", "namespace", NAMESPACE, "--wait=false")
@@ -66,7 +76,7 @@ def test_a_protected_database_outlives_its_namespaces_deletion(environment: Envi
     assert environment.get(*CLAIM)["metadata"].get("deletionTimestamp") is None
 
     environment.kubectl("patch", *database, "--type=merge", '--patch={"spec":{"deletionProtection":false}}')
-    # The operator takes the label off the claim, and the namespace goes when Kubernetes tries
-    # again: after up to a minute, once for the resource and the claim, and again for what they left.
+    # The namespace goes when Kubernetes retries: after up to a minute, once for the resource and the
+    # claim, and again for what they left.
     within(240, lambda: is_let_go(environment))
     within(60, lambda: gone(environment, "persistentvolume", volume))

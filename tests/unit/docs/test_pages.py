@@ -28,9 +28,8 @@ VALUED = (
 )  # fmt: skip
 TYPES = frozenset({
     "configmap", "cronjobs", "csidrivers", "deployment", "events", "greetings", "job", "jobs", "kindling",
-    "lease",
-    "namespace", "node", "nodes", "pod", "pods", "pv", "pvc", "replicaset", "resourcequota", "secret",
-    "service", "statefulset", "validatingadmissionpolicies", "volumeattachments",
+    "lease", "namespace", "node", "nodes", "pod", "pods", "pv", "pvc", "replicaset", "resourcequota",
+    "secret", "service", "statefulset", "validatingadmissionpolicies", "volumeattachments",
 })  # fmt: skip
 
 
