@@ -61,15 +61,21 @@ def wait_degraded(place: Cluster, ref: Ref, reason: str, *, seconds: float) -> f
     return (datetime.fromisoformat(until) - datetime.fromisoformat(since)).total_seconds()
 
 
-def test_a_pod_that_a_quota_refuses_is_missing_in_the_quotas_words(place: Cluster) -> None:
-    namespace = place.namespace("refused")
-    quota = f"/api/v1/namespaces/{namespace}/resourcequotas"
-    place.api.create(quota, {"metadata": {"name": "few"}, "spec": {"hard": {"pods": "0"}}}).accepted()
+def refuse_pods(place: Cluster, namespace: str) -> str:
+    """A quota that admits no Pod, in force; returns its path."""
+    quotas = f"/api/v1/namespaces/{namespace}/resourcequotas"
+    place.api.create(quotas, {"metadata": {"name": "few"}, "spec": {"hard": {"pods": "0"}}}).accepted()
     wait_until(
-        lambda: "hard" in place.api.get(f"{quota}/few").accepted().get("status", {}),
+        lambda: "hard" in place.api.get(f"{quotas}/few").accepted().get("status", {}),
         seconds=SECONDS,
         what="the quota in force",
     )
+    return f"{quotas}/few"
+
+
+def test_a_pod_that_a_quota_refuses_is_missing_in_the_quotas_words(place: Cluster) -> None:
+    namespace = place.namespace("refused")
+    quota = refuse_pods(place, namespace)
     ref = ref_to(KIND, namespace, "db")
     place.create(KIND, namespace, "db", {"progressDeadlineSeconds": DEADLINE_SECONDS})
     found = place.wait_ready_reason(ref, "PodMissing", seconds=UNSCHEDULABLE_AFTER_SECONDS + LATE_SECONDS)
@@ -80,7 +86,7 @@ def test_a_pod_that_a_quota_refuses_is_missing_in_the_quotas_words(place: Cluste
     mark = place.audit.mark()
     place.audit.wait_quiet()
     assert [request for request in place.audit.writes(mark, namespace=namespace) if request.status] == []
-    place.api.delete(f"{quota}/few").accepted()
+    place.api.delete(quota).accepted()
     # Its controller has by now grown slow to try again; touched, it tries at once.
     place.merge(Ref(STATEFUL_SET, namespace, "db"), {"metadata": {"labels": {"touched": "yes"}}})
     wait_until(
@@ -169,13 +175,7 @@ def test_a_job_whose_pod_has_not_started_ends_at_once_and_leaves_no_pod(place: C
     """What a Restore in place counts on before it lets a server start: no run begins after that."""
     namespace = place.namespace("job" + "-quota" * quota)
     if quota:
-        quotas = f"/api/v1/namespaces/{namespace}/resourcequotas"
-        place.api.create(quotas, {"metadata": {"name": "few"}, "spec": {"hard": {"pods": "0"}}}).accepted()
-        wait_until(
-            lambda: "hard" in place.api.get(f"{quotas}/few").accepted().get("status", {}),
-            seconds=SECONDS,
-            what="the quota in force",
-        )
+        refuse_pods(place, namespace)
     container = {"name": runs.CONTAINER, "image": "none"}
     template = {
         "metadata": {"labels": {"run": "one"}},

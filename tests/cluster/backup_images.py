@@ -37,6 +37,8 @@ BUCKET, ACCESS, SECRET = "backups", "canary-access", "canary-secret-key"
 PASSPHRASE = "canary-passphrase"
 READER, READER_SECRET = "reader", "canary-reader-key"
 RUN_SECONDS = 120
+INCREMENTAL = {"type": "incremental", "uid": "11111111-2222-3333-4444-555555555555", "target": "ns/db"}
+"""What a backup run is asked for; the first is full all the same."""
 
 
 def free_port() -> int:
@@ -136,6 +138,13 @@ class S3:
             "path": path,
             **changes,
         }
+
+
+def new_pod(store: S3, scratch: Path) -> Pod:
+    """One of this store, of which nothing is made yet."""
+    engine = ContainerEngine.detect()
+    runner = built(engine, "postgres-backup")
+    return Pod(engine, postgres=built(engine, "postgres"), runner=runner, store=store, scratch=scratch)
 
 
 @contextmanager

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from infra.drivers.engine import ContainerEngine
 from tests.cluster.backup_images import (
     BUCKET,
     DATA,
@@ -22,8 +21,8 @@ from tests.cluster.backup_images import (
     S3,
     Ended,
     Pod,
-    built,
     client,
+    new_pod,
     s3,
 )
 
@@ -41,14 +40,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
 @pytest.fixture(scope="module")
 def pod(store: S3, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pod]:
     """A server with rows, whose first full backup is made."""
-    engine = ContainerEngine.detect()
-    made = Pod(
-        engine,
-        postgres=built(engine, "postgres"),
-        runner=built(engine, "postgres-backup"),
-        store=store,
-        scratch=tmp_path_factory.mktemp("pod"),
-    )
+    made = new_pod(store, tmp_path_factory.mktemp("pod"))
     try:
         made.create()
         made.start()

@@ -13,16 +13,13 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
+from kindling.kinds.postgresql.spec import LEAST_SHUTDOWN_SECONDS
 
-from infra.drivers.engine import ContainerEngine
 from tests.apiserver.support.audit import wait_until
-from tests.cluster.backup_images import PGDATA, S3, SOCKETS, Pod, built, s3
+from tests.cluster.backup_images import INCREMENTAL, PGDATA, S3, SOCKETS, Pod, new_pod, s3
 
 CLIENTS = 4
 INSERT = "\\set n :n + 1\nINSERT INTO ledger (client, n) VALUES (:client_id, :n);\n"
-REQUEST = {"type": "incremental", "uid": "11111111-2222-3333-4444-555555555555", "target": "ns/db"}
-STOP_SECONDS = 60
-"""The least that a server has to stop in, as its StatefulSet has it."""
 
 
 @pytest.fixture(scope="module")
@@ -33,14 +30,12 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
 
 @pytest.fixture
 def pod(store: S3, tmp_path: Path) -> Iterator[Pod]:
-    engine = ContainerEngine.detect()
-    runner = built(engine, "postgres-backup")
-    made = Pod(engine, postgres=built(engine, "postgres"), runner=runner, store=store, scratch=tmp_path)
+    made = new_pod(store, tmp_path)
     try:
         made.create()
         made.start()
         made.sql("CREATE TABLE ledger (client int, n int, PRIMARY KEY (client, n))")
-        assert made.run("backup", REQUEST).reason == "Succeeded"
+        assert made.run("backup", INCREMENTAL).reason == "Succeeded"
         yield made
     finally:
         print(made.logs("server")[-6000:])
@@ -52,7 +47,7 @@ def away(store: S3, how: str) -> AbstractContextManager[None]:
 
 
 def load(pod: Pod, *, seconds: int) -> subprocess.Popen[str]:
-    """PostgreSQL's load generator in the server's container; it ends with the first error."""
+    """PostgreSQL's load generator, by the server's socket; a client ends with its first error."""
     (pod.scratch / "insert.sql").write_text(INSERT)
     words = ["run", "--rm", "--network=host", "--volume", f"{pod.scratch / 'insert.sql'}:/insert.sql:ro"]
     words += ["--volume", f"{pod.name}-sockets:{SOCKETS}", pod.postgres]
@@ -106,12 +101,12 @@ def test_a_server_stops_and_starts_while_the_store_is_away(pod: Pod, store: S3, 
         pod.sql("SELECT pg_switch_wal()")
         pod.sql("INSERT INTO ledger VALUES (9, 2)")
         began = time.monotonic()
-        pod.engine.run("stop", "--time", str(STOP_SECONDS), f"{pod.name}-server")
+        pod.engine.run("stop", "--time", str(LEAST_SHUTDOWN_SECONDS), f"{pod.name}-server")
         took = time.monotonic() - began
         mounts = ("--volume", f"{pod.name}-data:/data:ro")
         state = pod.engine.run("run", "--rm", *mounts, pod.postgres, "pg_controldata", "/data/pgdata")
         assert "shut down\n" in state, state
-        assert took < STOP_SECONDS, f"it took {took:.0f} s to stop"
+        assert took < LEAST_SHUTDOWN_SECONDS, f"it took {took:.0f} s to stop"
         pod.stop()
         pod.start()
         assert pod.sql("SELECT count(*) FROM ledger") == 2

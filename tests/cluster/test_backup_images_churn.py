@@ -11,16 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from infra.drivers.engine import ContainerEngine
-from tests.cluster.backup_images import S3, Pod, built, s3
+from tests.cluster.backup_images import INCREMENTAL, S3, Pod, new_pod, s3
 
 ROUNDS = 8
-REQUEST = {
-    "type": "incremental",
-    "uid": "11111111-2222-3333-4444-555555555555",
-    "target": "ns/db",
-    "fullEverySeconds": 604800,
-}
+REQUEST = {**INCREMENTAL, "fullEverySeconds": 604800}
 
 
 @pytest.fixture(scope="module")
@@ -31,9 +25,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
 
 @pytest.fixture
 def pod(store: S3, tmp_path: Path) -> Iterator[Pod]:
-    engine = ContainerEngine.detect()
-    runner = built(engine, "postgres-backup")
-    made = Pod(engine, postgres=built(engine, "postgres"), runner=runner, store=store, scratch=tmp_path)
+    made = new_pod(store, tmp_path)
     try:
         made.create()
         made.start()

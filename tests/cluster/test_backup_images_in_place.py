@@ -11,10 +11,8 @@ from typing import Any
 
 import pytest
 
-from infra.drivers.engine import ContainerEngine
-from tests.cluster.backup_images import DATA, S3, Ended, Pod, built, s3
+from tests.cluster.backup_images import DATA, INCREMENTAL, S3, Ended, Pod, new_pod, s3
 
-INCREMENTAL = {"type": "incremental", "uid": "11111111-2222-3333-4444-555555555555", "target": "ns/db"}
 ROWS = "SELECT array_agg(id ORDER BY id) FROM note"
 
 
@@ -22,12 +20,6 @@ ROWS = "SELECT array_agg(id ORDER BY id) FROM note"
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
     with s3(tmp_path_factory.mktemp("store")) as made:
         yield made
-
-
-def new_pod(store: S3, scratch: Path) -> Pod:
-    engine = ContainerEngine.detect()
-    runner = built(engine, "postgres-backup")
-    return Pod(engine, postgres=built(engine, "postgres"), runner=runner, store=store, scratch=scratch)
 
 
 @pytest.fixture

@@ -99,8 +99,7 @@ def _decided(
     scaled = {"replicas": current, "lastScaleTime": known.get("lastScaleTime") or rfc3339(observed.now)}
     if known.get("replicas", current) != current:  # other bounds
         scaled["lastScaleTime"] = rfc3339(observed.now)
-    asked = backlog.probes(cr, observed)
-    answer = observed.result(backlog.MEMBER, asked[backlog.MEMBER].cache_key) if asked else None
+    answer = backlog.answer(cr, observed)
     wanted = _wanted(cr, given, answer)
     if wanted is None:
         # The window is one in which fewer were asked for all the time; a new operator has not asked yet.

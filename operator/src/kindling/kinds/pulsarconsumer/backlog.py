@@ -112,6 +112,12 @@ def probes(cr: Object, observed: Observed) -> dict[str, Probe]:
     return {MEMBER: Probe(cache_key=said, request=request, background=True)}
 
 
+def answer(cr: Object, observed: Observed) -> ExternalResult | None:
+    """The broker's answer to what would be asked now; None if it has none."""
+    asked = probes(cr, observed).get(MEMBER)
+    return observed.result(MEMBER, asked.cache_key) if asked is not None else None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Backlog:
     """`figures` is status.backlog; `condition` is None before the first answer. `check_after`: seconds until
@@ -129,15 +135,14 @@ def read(cr: Object, observed: Observed) -> Backlog:
     Nothing stays where another subscription is meant now, or where nobody can be asked: that would be of
     another thing, or of another time.
     """
-    asked = probes(cr, observed)
-    if not asked:
+    if not probes(cr, observed):
         return Backlog()
     spec, status = cr.get("spec") or {}, cr.get("status") or {}
     wanted = {"topic": spec.get("topic"), "subscription": spec.get("subscriptionName")}
     known: Object | None = status.get("backlog")
     if known is not None and any(known.get(name) != value for name, value in wanted.items()):
         known = None
-    result = observed.result(MEMBER, asked[MEMBER].cache_key)
+    result = answer(cr, observed)
     if result is None:
         before = find_condition(status, CONDITION)
         kept = {name: value for name, value in before.items() if name != "lastTransitionTime"}

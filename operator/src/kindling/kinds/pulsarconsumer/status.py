@@ -60,9 +60,10 @@ def report(
         fault = _fault(cr, deployment, found, observed, local_broker=local_broker)
         fault = fault or progressing.blocker(cr, pod_progress(type, cr, observed), observed)
 
+    waiting = backlog.read(cr, observed)
     if ready and not progress.wanted:
         reason = reasons.SCALED_TO_ZERO
-        message = _none_wanted(cr, backlog.read(cr, observed))
+        message = _none_wanted(cr, waiting)
     elif ready:
         reason, message = reasons.CONNECTED, "All consumers are connected to the broker."
     elif fault is not None:
@@ -74,7 +75,6 @@ def report(
             "(`kubectl describe`)."
         )
     generation = int(meta.get("generation", 0))
-    waiting = backlog.read(cr, observed)
     status: Object = {
         "selector": selector_text(type, cr),
         "observedGeneration": generation,

@@ -118,14 +118,14 @@ class Restore(Kind):
         report = self.status(cr, observed, SyncResult(in_sync=True))
         if not in_place.is_at_work(cr, observed):
             return Finish(done=True, report=report)
-        name, read, phase = in_place.run_name(cr), spec.read(cr), decisions.phase_of(cr)
-        children = []
-        if name is not None and phase is not None and not start_deadline.has_started(name, observed):
-            children = [
-                replace(child, update=start_deadline.ENDED)
-                for child in self._in_place(cr, observed, read, phase)
-                if child.ref.type == JOB and child.ref.name == name
-            ]
+        name, phase = in_place.run_name(cr) or "", decisions.phase_of(cr) or ""
+        if start_deadline.has_started(name, observed):
+            return Finish(done=False, report=report)
+        children = [
+            replace(child, update=start_deadline.ENDED)
+            for child in self._in_place(cr, observed, spec.read(cr), phase)
+            if child.ref.type == JOB and child.ref.name == name
+        ]
         return Finish(done=False, report=report, children=children)
 
     def desired(self, cr: Object, observed: Observed) -> list[Child]:
