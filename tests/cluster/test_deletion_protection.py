@@ -32,8 +32,8 @@ def is_labelled(environment: Environment) -> bool:
 def is_let_go(environment: Environment) -> bool:
     """Whether the namespace is gone.
 
-    Its deletion may be retried before the operator has taken the label off the claim. Then the resource is deleted
-    first, and with it whoever would: the label is removed by hand, as the API server's message says.
+    Its deletion may be retried before the operator has taken the label off the claim. Then the resource goes
+    first, and nobody would: the label is removed by hand, as the API server's message says.
     """
     resource = ("postgresqls.database.technotuesday.io", "kept", "-n", NAMESPACE)
     if gone(environment, *resource) and not gone(environment, *CLAIM):
