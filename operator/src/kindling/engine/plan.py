@@ -145,11 +145,10 @@ def _action(child: Child, known: Object | None) -> Action | None:
         if known is None:
             return Create(child.type, child.body)
         meta = child.body["metadata"]
-        as_known = {"resourceVersion": known["metadata"]["resourceVersion"]}
         if child.update is not None and not satisfies(child.update, known):
-            return Update(child.ref, {"metadata": as_known, **child.update})
+            return Update(child.ref, _for_this_version(known, child.update))
         if child.restore_data:
-            return RestoreData(child.ref, {"metadata": as_known, "data": child.body["data"]})
+            return RestoreData(child.ref, _for_this_version(known, {"data": child.body["data"]}))
         if satisfies(meta, known["metadata"]):
             return None
         # With the uid it had, so that this can never bring forth an empty object of that name.
@@ -169,6 +168,10 @@ def _action(child: Child, known: Object | None) -> Action | None:
         drift=last == hash_ and child.type != SECRET,
         removes_fields=removes_fields,
     )
+
+
+def _for_this_version(known: Object, patch: Object) -> Object:
+    return {"metadata": {"resourceVersion": known["metadata"]["resourceVersion"]}, **patch}
 
 
 def _with_hash(body: Object, hash_: str) -> Object:
