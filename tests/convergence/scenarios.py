@@ -50,6 +50,16 @@ def _unsubscribed(namespace: str) -> Json:
     return {**MINIMAL_SPECS[PULSAR_CONSUMER.id], "replicas": 2, **policy}
 
 
+def _of_none(namespace: str) -> Json:
+    return {**MINIMAL_SPECS[PULSAR_CONSUMER.id], "replicas": 0}
+
+
+def _autoscale(cluster: Cluster, ref: Ref) -> None:
+    """The broker has no such topic: one consumer is wanted, which makes it."""
+    scaling = {"max": 3, "targetBacklog": 10}
+    cluster.merge(ref, {"spec": {"adminURL": admin_api.url(), "autoscaling": scaling}})
+
+
 def _change_code(cluster: Cluster, ref: Ref) -> None:
     cluster.merge(Ref(CONFIG_MAP, ref.namespace, WORD), {"data": {"orders.py": SECOND}})
 
@@ -159,6 +169,7 @@ def _scenarios() -> Iterator[Scenario]:
         if crd == PULSAR_CONSUMER.id:
             yield scenario("code changed", _change_code, before=_code(FIRST), spec=_of_code)
             yield scenario("deleted with its subscription", delete, spec=_unsubscribed)
+            yield scenario("autoscaled", _autoscale, spec=_of_none)
         if crd == MY_CUSTOM_RESOURCE.id:
             yield scenario("friend comes", _friend_comes)
             yield scenario("friend goes", _friend_goes, before=_friend_comes)
