@@ -68,6 +68,8 @@ SAID = Rule(
     ("create", "list"),
 )
 
+POSTGRESQL_GROUPS = ("database.technotuesday.io", "database.db.example.com")
+
 NEEDS: Mapping[str, tuple[Rule, ...]] = {
     "Backup": (
         Rule(
@@ -79,10 +81,7 @@ NEEDS: Mapping[str, tuple[Rule, ...]] = {
         CRON_JOBS,
         JOBS,
         PODS,
-        *(
-            Rule("see what is backed up", group, ("postgresqls",), READ)
-            for group in ("database.technotuesday.io", "database.db.example.com")
-        ),
+        *(Rule("see what is backed up", group, ("postgresqls",), READ) for group in POSTGRESQL_GROUPS),
     ),
     "Memcached": (
         DEPLOYMENTS,
@@ -95,6 +94,10 @@ NEEDS: Mapping[str, tuple[Rule, ...]] = {
     ),
     "MyCustomResource": (PODS,),
     "Postgresql": (
+        *(
+            Rule("keep one until its claim is not protected any more", group, ("postgresqls",), ("patch",))
+            for group in POSTGRESQL_GROUPS
+        ),
         STATEFUL_SETS,
         SERVICES,
         SECRETS,
@@ -129,7 +132,7 @@ NEEDS: Mapping[str, tuple[Rule, ...]] = {
         Rule("see what is restored", "database.technotuesday.io", ("backups",), READ),
         *(
             Rule("make what it is restored into", group, ("postgresqls",), (*READ, "create"))
-            for group in ("database.technotuesday.io", "database.db.example.com")
+            for group in POSTGRESQL_GROUPS
         ),
     ),
 }
@@ -144,9 +147,8 @@ def cluster_rules(kinds: Sequence[str] = ()) -> tuple[Rule, ...]:
     definitions = manifests.definitions(kinds)
     needed: dict[tuple[str, tuple[str, ...]], Rule] = {}
     for rule in (rule for crd in definitions for rule in _needs(crd)):
-        known = needed.setdefault((rule.group, rule.resources), rule)
-        if set(known.verbs) < set(rule.verbs):
-            needed[rule.group, rule.resources] = rule
+        known = needed.get((rule.group, rule.resources))
+        needed[rule.group, rule.resources] = rule if known is None else _both(known, rule)
     needed.setdefault((EVENTS.group, EVENTS.resources), EVENTS)
     seen = [
         Rule(
@@ -181,6 +183,16 @@ OWN_NAMESPACE_RULES: tuple[Rule, ...] = (
 VIEW, EDIT, ADMIN = USER_ROLES = ("view", "edit", "admin")
 """Kubernetes' own roles for users, to which `kindling-view`, `-edit` and `-admin` add the kinds."""
 _CHANGE = ("create", "update", "patch", "delete")
+
+
+def _both(one: Rule, other: Rule) -> Rule:
+    """What two kinds need of the same resources; the one that needs more has the reason."""
+    if set(other.verbs) <= set(one.verbs):
+        return one
+    if set(one.verbs) < set(other.verbs):
+        return other
+    verbs = tuple(dict.fromkeys((*one.verbs, *other.verbs)))
+    return replace(one, why=f"{one.why}; {other.why}", verbs=verbs)
 
 
 def user_rules(role: str, kinds: Sequence[str] = ()) -> tuple[Rule, ...]:

@@ -1,18 +1,20 @@
-"""A resource with something to finish on the real API server: a Backup that deletes what it stored, and a
-PulsarConsumer that unsubscribes.
+"""A resource with something to finish on the real API server: a Backup that deletes what it stored, a
+PulsarConsumer that unsubscribes, and a Postgresql that was protected.
 """
 
 from __future__ import annotations
 
 from kindling.kinds.backup.deletion import FINALIZER
+from kindling.kinds.postgresql import protection
+from kindling.kinds.postgresql.volume import PROTECTION_LABEL
 from kindling.kinds.pulsarconsumer import deletion
-from kindling.kube.resources import DEPLOYMENT, JOB, POD, SECRET, Ref
+from kindling.kube.resources import DEPLOYMENT, JOB, POD, SECRET, VOLUME_CLAIM, Ref
 
 from tests.apiserver.conftest import Replica
 from tests.apiserver.support.apiclient import Json
 from tests.apiserver.support.audit import wait_until
 from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster, path
-from tests.apiserver.support.kinds import BACKUP, MINIMAL_SPECS, PULSAR_CONSUMER
+from tests.apiserver.support.kinds import BACKUP, MINIMAL_SPECS, POSTGRESQL, PULSAR_CONSUMER
 
 KIND, CONSUMER = KINDS_BY_NAME[BACKUP.id], KINDS_BY_NAME[PULSAR_CONSUMER.id]
 KEYS = {"accessKeyId": "key", "secretAccessKey": "secret"}
@@ -103,3 +105,27 @@ def test_a_consumer_keeps_no_namespace_that_is_deleted(running_cluster: Cluster,
     namespace = running_cluster.namespace("unsubscribe-never")
     consumed(running_cluster, namespace)
     delete_namespace(running_cluster, replica, namespace)
+
+
+def protected(cluster: Cluster, namespace: str) -> tuple[Ref, Ref]:
+    """A database whose claim is protected, and the claim."""
+    kind = KINDS_BY_NAME[POSTGRESQL.id]
+    cluster.create(kind, namespace, "shop", {**MINIMAL_SPECS[POSTGRESQL.id], "deletionProtection": True})
+    made, claim = Ref(kind.type, namespace, "shop"), Ref(VOLUME_CLAIM, namespace, "shop-data")
+    wait_until(lambda: is_labelled(cluster, claim), seconds=SECONDS, what="a protected claim")
+    assert (cluster.get(made) or {})["metadata"]["finalizers"] == [protection.FINALIZER]
+    return made, claim
+
+
+def is_labelled(cluster: Cluster, claim: Ref) -> bool:
+    return PROTECTION_LABEL in ((cluster.get(claim) or {}).get("metadata") or {}).get("labels", {})
+
+
+def test_a_claim_is_protected_no_longer_than_its_resource(running_cluster: Cluster, replica: Replica) -> None:
+    """Deleted in the same moment as the field became false: the operator may see both at once."""
+    made, claim = protected(running_cluster, running_cluster.namespace("protected"))
+    running_cluster.merge(made, {"spec": {"deletionProtection": False}})
+    running_cluster.delete(made)
+    wait_until(lambda: running_cluster.get(made) is None, seconds=SECONDS, what=replica.process.log)
+    assert running_cluster.get(claim) is not None
+    assert not is_labelled(running_cluster, claim)

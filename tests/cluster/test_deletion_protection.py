@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from typing import Any
 
@@ -27,19 +26,6 @@ def finalizing(environment: Environment) -> dict[str, Any]:
 
 def is_labelled(environment: Environment) -> bool:
     return LABEL in environment.get(*CLAIM)["metadata"]["labels"]
-
-
-def is_let_go(environment: Environment) -> bool:
-    """Whether the namespace is gone.
-
-    Its deletion may be retried before the operator has taken the label off the claim. Then the resource goes
-    first, and nobody would: the label is removed by hand, as the API server's message says.
-    """
-    resource = ("postgresqls.database.technotuesday.io", "kept", "-n", NAMESPACE)
-    if gone(environment, *resource) and not gone(environment, *CLAIM):
-        with contextlib.suppress(AssertionError):  # it may go meanwhile
-            environment.kubectl("label", *CLAIM, f"{LABEL}-")
-    return gone(environment, "namespace", NAMESPACE)
 
 
 def test_a_protected_database_outlives_its_namespaces_deletion(environment: Environment) -> None:
@@ -77,6 +63,6 @@ def test_a_protected_database_outlives_its_namespaces_deletion(environment: Envi
 
     environment.kubectl("patch", *database, "--type=merge", '--patch={"spec":{"deletionProtection":false}}')
     # The namespace goes when Kubernetes retries: after up to a minute, once for the resource and the
-    # claim, and again for what they left.
-    within(240, lambda: is_let_go(environment))
+    # claim, and again for what they left. Its retry may come before the operator has seen the edit.
+    within(240, lambda: gone(environment, "namespace", NAMESPACE))
     within(60, lambda: gone(environment, "persistentvolume", volume))

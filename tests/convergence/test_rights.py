@@ -45,6 +45,8 @@ MOST, TOO_MUCH = {"cpu": "100"}, {"cpu": "200"}
 OWN: dict[str, dict[str, object]] = {
     MEMCACHED.id: {"size": 2, "binding": "ConfigMap"},
     PULSAR_CONSUMER.id: {"adminURL": "http://nobody.invalid:8080", "deletionPolicy": "Unsubscribe"},
+    POSTGRESQL.id: {"deletionProtection": True},
+    POSTGRESQL_EXAMPLE.id: {"deletionProtection": True},
 }
 REFUSAL = "maximum cpu usage per Container is 100"
 ENVIRONMENT = {"RES_OPTIONS": "timeout:1 attempts:1"}
@@ -159,7 +161,7 @@ class Scenario:
     def end(self) -> None:
         """All but the namespace: in one that ends, nothing may be made, and that is refused in like words."""
         for crd, ref in self._all():
-            if crd == PULSAR_CONSUMER.id:
+            if KINDS_BY_NAME[crd].finalizer:
                 self._cluster.merge(ref, {"metadata": {"finalizers": None}})  # no operator runs any more
             self._cluster.delete(ref)
 

@@ -23,6 +23,8 @@ from tests.apiserver.support.kinds import (
     CRD_COLLECTION,
     MEMCACHED,
     MINIMAL_SPECS,
+    POSTGRESQL,
+    POSTGRESQL_EXAMPLE,
     PULSAR_CONSUMER,
     WITH_A_STORE,
 )
@@ -43,6 +45,8 @@ ADDED: dict[str, Json] = {
         "adminURL": "http://nobody.invalid:8080",
         "deletionPolicy": "Unsubscribe",
     },
+    POSTGRESQL.id: {"deletionProtection": True},
+    POSTGRESQL_EXAMPLE.id: {"deletionProtection": True},
 }
 CHANGED: dict[str, Json] = {MEMCACHED.id: {"size": 1, "binding": None}}
 

@@ -49,12 +49,13 @@ def test_the_operator_and_the_definitions_know_the_same_kinds() -> None:
 def test_the_rights_of_a_kind_cover_its_children_and_watches(kind: str) -> None:
     kinds_by_name = [served for served in KINDS_BY_NAME.values() if served.type.kind == kind]
     assert kinds_by_name
+    themselves = {(served.type.group, served.type.plural) for served in kinds_by_name}
     for served in kinds_by_name:
         wanted = {(type.group, type.plural) for type in (*served.children, *served.watches)}
         if served.__class__.warnings is not Kind.warnings:  # the Events of a Pod in trouble
             wanted.add((EVENT.group, EVENT.plural))
         if served.finalizer:  # which is written into the resource itself
-            wanted.add((served.type.group, served.type.plural))
+            wanted |= themselves
         granted = {(rule.group, *rule.resources) for rule in rbac.NEEDS[kind]}
         assert granted == wanted
         made = {(type.group, type.plural) for type in served.children if type != POD}

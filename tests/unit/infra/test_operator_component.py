@@ -301,8 +301,8 @@ RESTORED = ("database.technotuesday.io", "database.db.example.com")
 
 
 def test_only_children_and_events_can_be_written() -> None:
-    """No Pods, nodes, roles; of the resources themselves the status, and of a Backup and a PulsarConsumer the
-    finalizer; a Restore creates a Postgresql.
+    """No Pods, nodes, roles; of the resources themselves the status, and the finalizer of those that have
+    one; a Restore creates a Postgresql.
     """
     writable = {
         (rule.group, resource)
@@ -334,7 +334,7 @@ def test_only_children_and_events_can_be_written() -> None:
         if rule.group in RESTORED and "postgresqls" in rule.resources
         for verb in rule.verbs
     }
-    assert on_resources == {*rbac.READ, "create"}
+    assert on_resources == {*rbac.READ, "create", "patch"}
     deletable = {rule.resources for rule in rbac.cluster_rules() if "delete" in rule.verbs}
     ends = {("jobs",), ("cronjobs",)}
     assert deletable == {("poddisruptionbudgets",), ("configmaps",), *ends}, "all else goes with its owner"

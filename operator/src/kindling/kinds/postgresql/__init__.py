@@ -5,9 +5,10 @@ resource, `defaults` what follows from volume and memory; `volume`, `secrets`, `
 `workload` each build one child, `archiver` what a Backup adds to them (`initdb` and `started` are what the
 Pod does first, `restart` when it is replaced for its parameters, `updates` when for a later operator's sake);
 `tls` has the server's certificate, `reload` has a running server read it, and its rules of login, again;
-`identity` knows whose data it is, `deletion` that it is about to go; `login` is what is asked and wanted of
-the server, `objects` what of its `roles` and `databases`, `usage` what its data takes, `growth` when the
-volume grows for that; `hibernation` and `in_place` have the server stopped; `status` reports.
+`identity` knows whose data it is, `deletion` that it is about to go, `protection` that it must not; `login`
+is what is asked and wanted of the server, `objects` what of its `roles` and `databases`, `usage` what its
+data takes, `growth` when the volume grows for that; `hibernation` and `in_place` have the server stopped;
+`status` reports.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-
 from kindling.kinds.base import (
     Child,
     ExternalAction,
+    Finish,
     Kind,
     Observed,
     Probe,
@@ -43,6 +44,7 @@ from kindling.kinds.postgresql import (
     parameters,
     password,
     planned,
+    protection,
     reload,
     restart,
     roles,
@@ -81,6 +83,7 @@ class Postgresql(Kind):
 
     children = (VOLUME_CLAIM, SECRET, CONFIG_MAP, SERVICE, NETWORK_POLICY, STATEFUL_SET, POD)
     watches = (SECRET,)
+    finalizer = protection.FINALIZER
     metrics = (
         ResourceMetric(
             "kindling_postgresql_certificate_expiration_timestamp_seconds",
@@ -172,18 +175,6 @@ class Postgresql(Kind):
             # The server gets it first: until it accepts the login, applications go on with what they have.
             logs_in = secrets.bound(cr, observed) or logs_in
         identifier, frozen = identity.to_record(cr, observed), deletion.is_deleting(cr, observed)
-        size = growth.size(cr, observed)
-        grown = growth.note(cr, observed, asked=size)
-        claim = volume.build(
-            self.type,
-            cr,
-            wanted,
-            observed,
-            version=version.version_to_record(cr, observed),
-            identifier=identifier,
-            size=size,
-            notes={growth.GROWN: grown} if grown else None,
-        )
         material, authority = tls.decide(cr, observed, life=self._certificate_life)
         ca = tls.trusted(
             cr,
@@ -202,7 +193,7 @@ class Postgresql(Kind):
             operator_namespace=self._operator_namespace,
         )
         return [
-            *(() if wanted.ephemeral else (replace(claim, frozen=frozen),)),
+            *(() if wanted.ephemeral else (replace(self._claim(cr, observed), frozen=frozen),)),
             secrets.superuser(self.type, cr, observed),
             *tls.children(self.type, cr, observed, material=material, authority=authority),
             secrets.binding(self.type, cr, user=logs_in[0], password=logs_in[1], ca=ca),
@@ -219,6 +210,32 @@ class Postgresql(Kind):
             network if admitted is None else archiver.network(network, admitted),
             replace(self._workload(cr, observed, wanted), frozen=frozen),
         ]
+
+    def _claim(self, cr: Object, observed: Observed) -> Child:
+        size = growth.size(cr, observed)
+        grown = growth.note(cr, observed, asked=size)
+        return volume.build(
+            self.type,
+            cr,
+            self._read(cr),
+            observed,
+            version=version.version_to_record(cr, observed),
+            identifier=identity.to_record(cr, observed),
+            size=size,
+            notes={growth.GROWN: grown} if grown else None,
+        )
+
+    def must_finish(self, cr: Object) -> bool:
+        return protection.must_finish(cr)
+
+    def finish(self, cr: Object, observed: Observed) -> Finish:
+        remains = protection.is_to_end(cr, observed)
+        problem = protection.problem(cr) if remains else None
+        return Finish(
+            done=not remains,
+            report=self.status(cr, observed, SyncResult(in_sync=False, problem=problem)),
+            children=[self._claim(cr, observed)] if remains else [],
+        )
 
     def disruptions(self, cr: Object, observed: Observed) -> Sequence[str] | None:
         if updates.policy(cr) != updates.AUTO:

@@ -70,7 +70,7 @@ def read(cr: Object, *, default_image: str, pull_secrets: Sequence[str] = ()) ->
         resources=resources_of(cr),
         parameters=parameters.read(cr),
         retain=spec.get("deletionPolicy") != "Delete",
-        protected=spec.get("deletionProtection") is True,
+        protected=is_protected(cr),
         shutdown_seconds=int(spec.get("shutdownSeconds") or shutdown_seconds(cr)),
     )
 
@@ -117,6 +117,10 @@ def access_mode_of(cr: Object) -> str:
 def is_ephemeral(cr: Object) -> bool:
     """Whether the data lives and dies with the Pod."""
     return ((cr.get("spec") or {}).get("storage") or {}).get("ephemeral") is True
+
+
+def is_protected(cr: Object) -> bool:
+    return (cr.get("spec") or {}).get("deletionProtection") is True
 
 
 def is_paused(cr: Object) -> bool:
