@@ -152,6 +152,30 @@ BAD: list[tuple[Json, list[str]]] = [
         ["spec.hibernateWindow.schedule", "0 1 * *"],
     ),
     ({"hibernateWindow": {"schedule": "0 1 * * *"}}, ["spec.hibernateWindow.duration", "Required"]),
+    ({"credentials": {}}, ["spec.credentials.rotation", "Required"]),
+    ({"credentials": {"rotation": True}}, ["spec.credentials.rotation", "boolean", "object"]),
+    ({"credentials": {"rotation": {"schedule": "daily"}}}, ["spec.credentials.rotation.schedule", "daily"]),
+    ({"credentials": {"rotation": {"overlap": "1d"}}}, ["spec.credentials.rotation.overlap", "1d"]),
+    (
+        {"credentials": {"rotation": {"timeZone": "Europe/Berlin"}}},
+        ["spec.credentials.rotation.timeZone", "set spec.credentials.rotation.schedule too"],
+    ),
+    (
+        {"credentials": {"rotation": {}}, "password": "given"},
+        ["spec.credentials.rotation makes passwords", "leave out either"],
+    ),
+    (
+        {"credentials": {"rotation": {}}, "passwordSecretRef": {"name": "mine"}},
+        ["spec.credentials.rotation makes passwords", "spec.passwordSecretRef"],
+    ),
+    (
+        {"credentials": {"rotation": {}}, "defaultUser": "u" * 62},
+        ["spec.defaultUser 'uuu", "at most 61", "leave rotation out"],
+    ),
+    (
+        {"credentials": {"rotation": {}}, "defaultUser": "app", "roles": [{"name": "app_b"}]},
+        ["spec.roles has 'app_a' or 'app_b'", "use another name"],
+    ),
     ({"deletionProtection": "yes"}, ["spec.deletionProtection", "string", "boolean"]),
     ({"paused": "yes"}, ["spec.paused", "string", "boolean"]),
     ({"mode": "plan"}, ["spec.mode", '"plan"', '"Apply", "Plan"']),

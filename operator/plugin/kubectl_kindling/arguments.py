@@ -158,6 +158,8 @@ def _parser() -> argparse.ArgumentParser:
     add_yes(sub)
     sub = add("wake", "Start the server of a hibernated Postgresql again (spec.hibernate)")
     sub.add_argument("target", metavar="NAME")
+    sub = add("rotate", "Have the applications of a Postgresql go on to another login and password")
+    sub.add_argument("target", metavar="NAME")
     sub = add("backup", "Start a run of a Backup now, beside its schedule")
     sub.add_argument("target", metavar="NAME")
 

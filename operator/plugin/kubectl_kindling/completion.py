@@ -21,6 +21,7 @@ ANY = "KIND/NAME"
 TARGETS = {
     "status": ANY, "logs": ANY, "plan": ANY, "report": ANY,
     "psql": "Postgresql", "restart": "Postgresql", "hibernate": "Postgresql", "wake": "Postgresql",
+    "rotate": "Postgresql",
     "backup": "Backup", "drill": "Backup", "restore": "Backup", "undo": "Restore",
     "dead-letters": "PulsarConsumer", "redrive": "PulsarConsumer",
 }  # fmt: skip

@@ -9,7 +9,9 @@ from typing import Any
 
 from kubectl_kindling.kubectl import Object
 
-SKIPPED = frozenset({"conditions", "observedGeneration", "selector", "attempts", "database", "plan"})
+SKIPPED = frozenset(
+    {"conditions", "observedGeneration", "selector", "attempts", "database", "plan", "rotation"}
+)
 """Fields of a status that are shown elsewhere, or are the operator's own notes."""
 LISTED = frozenset({"roles", "databases", "runs"})
 """Lists of the status that the screen has a table for."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import base64
 import json
 import re
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kindling.engine.quantity import quantity
+from kindling.kinds.postgresql.credentials import Record
 
 from tests.cluster.claims.contract import COMMON, GUIDES, Claim, Evidence, KindClaims, Reported
 from tests.cluster.claims.served import certificate_of
@@ -293,6 +294,56 @@ def _used(reported: Reported) -> None:
         assert abs(hours * said["growthBytesPerHour"] - left) <= said["growthBytesPerHour"] / 3600 + 1
 
 
+def _credentials(reported: Reported) -> None:
+    """The binding's user is who logs in by it; the login before may still, and these are its sessions."""
+    said: dict[str, Any] = reported.status.get("credentials") or {}
+    record: dict[str, Any] = reported.status.get("rotation") or {}
+    assert bool(said) == bool(record) == ("credentials" in reported.resource["spec"])
+    if not said:
+        return
+    environment, meta = reported.environment, reported.resource["metadata"]
+    data = environment.get("secret", f"{meta['name']}-binding", "-n", meta["namespace"])["data"]
+    assert said["login"] == record["login"] == base64.b64decode(data["username"]).decode()
+    assert environment.psql(meta["name"], "select session_user") == said["login"]
+    ask = reported.facts["inside"]
+    previous = said.get("previous") or {}
+    assert previous.get("login") == record.get("previous")
+    logins = [reported.facts["answer"]["owner"] + suffix for suffix in ("", "_a", "_b")]
+    names = ", ".join(f"'{name}'" for name in logins)
+    enabled = ask("postgres", f"select rolname from pg_roles where rolcanlogin and rolname in ({names})")
+    assert set(enabled.split()) == {said["login"], *filter(None, [previous.get("login")])}
+    query = (
+        "select coalesce(host(client_addr), 'local'), application_name, count(*) from pg_stat_activity "
+        f"where usename = '{previous.get('login')}' group by 1, 2"
+    )
+    found = {tuple(line.split("|")) for line in ask("postgres", query).splitlines() if line}
+    sessions = previous.get("sessions") or []
+    assert {(one["address"], one["application"], str(one["count"])) for one in sessions} == found
+    assert ("message" in previous) <= bool(found)
+    at, now = datetime.fromisoformat(record["at"]), datetime.now(UTC)
+    assert datetime.fromisoformat(meta["creationTimestamp"]) <= at <= now
+    assert ("rotatedAt" in said) == (record["number"] > 0)
+    assert said.get("rotatedAt", record["at"]) == record["at"]
+    wanted = reported.resource["spec"]["credentials"]["rotation"]
+    assert ("nextRotation" in said) == ("schedule" in wanted)
+    if "nextRotation" in said:
+        assert datetime.fromisoformat(said["nextRotation"]) > now
+    if "validUntil" in previous:
+        hours, _, minutes = wanted["overlap"].rstrip("m").rpartition("h")
+        overlap = timedelta(hours=int(hours or 0), minutes=int(minutes or 0))
+        since = datetime.fromisoformat(record["since"])
+        assert at <= since <= now
+        assert datetime.fromisoformat(previous["validUntil"]) == since + overlap
+    asked = (meta.get("annotations") or {}).get("kindling.dev/rotate", "")
+    assert record.get("request", "") == asked
+
+
+def _rotated_metric(reported: Reported) -> None:
+    said = (reported.status.get("credentials") or {}).get("rotatedAt")
+    name = "kindling_postgresql_credentials_rotated_timestamp_seconds"
+    assert reported.metrics.get(name) == (datetime.fromisoformat(said).timestamp() if said else None)
+
+
 def _volume_metrics(reported: Reported) -> None:
     """The same as the status, which is compared with the server."""
     said: dict[str, Any] = reported.status.get("storage") or {}
@@ -325,12 +376,16 @@ _OF_ITEMS = {
 _OF_A_PLAN = ("action", "object", "fields[]", "disruption", "message", "seconds")
 _OF_THE_DATA = ("usedBytes", "measuredAt", "growthBytesPerHour", "growthSince", "fullAt")
 _OF_A_VOLUME = ("capacity_bytes", "used_bytes", "full_timestamp_seconds")
+_OF_A_LOGIN = ("login", "rotatedAt", "nextRotation")
+_OF_SESSIONS = tuple(f"sessions[].{name}" for name in ("address", "application", "count"))
+_OF_THE_LOGIN_BEFORE = ("login", "validUntil", "message", *_OF_SESSIONS)
 _REFERENCE = ("apiVersion", "kind", "namespace", "name", "uid", "resourceVersion", "fieldPath")
 
 CLAIMS = KindClaims(
     gather=gather,
     metrics={
         "kindling_postgresql_certificate_expiration_timestamp_seconds": _end_metric,
+        "kindling_postgresql_credentials_rotated_timestamp_seconds": _rotated_metric,
         **{f"kindling_postgresql_volume_{name}": _volume_metrics for name in _OF_A_VOLUME},
     },
     claims={
@@ -345,6 +400,9 @@ CLAIMS = KindClaims(
         **{f"status.inPlaceRestore.{name}": _in_place for name in ("name", "uid", "stoppedFor")},
         "status.storage.capacity": _capacity,
         **{f"status.storage.{name}": _used for name in _OF_THE_DATA},
+        **{f"status.credentials.{name}": _credentials for name in _OF_A_LOGIN},
+        **{f"status.credentials.previous.{name}": _credentials for name in _OF_THE_LOGIN_BEFORE},
+        **{f"status.rotation.{name}": _credentials for name in Record._fields},
         "status.plan.disruption": _plan,
         **{f"status.plan.items[].{field}": _plan for field in _OF_A_PLAN},
         "status.binding.name": _binding,

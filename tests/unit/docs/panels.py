@@ -195,9 +195,23 @@ _DATABASES = (
         title="Until a volume is full",
         queries=((f"{_volume('full_timestamp_seconds')} - time()", NAME),),
         unit="s",
-        width=24,
+        width=12,
         rare=True,
         help="If its data grows on as in the last hours; nothing without growth.",
+    ),
+    Panel(
+        title="Age of a rotated login",
+        queries=(
+            (
+                "time() - max by (namespace, name) "
+                f"(kindling_postgresql_credentials_rotated_timestamp_seconds{CHOSEN})",
+                NAME,
+            ),
+        ),
+        unit="s",
+        width=12,
+        rare=True,
+        help="Since the last rotation of spec.credentials.rotation; nothing before the first.",
     ),
 )
 _CONSUMERS = (

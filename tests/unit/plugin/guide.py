@@ -8,7 +8,7 @@ from infra.paths import REPOSITORY
 
 GUIDE = REPOSITORY / "docs/guides/kubectl-plugin.md"
 START = "kubectl kindling "
-IN_A_CLUSTER = frozenset({"logs", "psql"})
+IN_A_CLUSTER = frozenset({"logs", "psql", "rotate"})
 """What needs a server that answers."""
 AT_A_BROKER = frozenset({"dead-letters", "redrive"})
 """What needs a consumer with dead letters."""

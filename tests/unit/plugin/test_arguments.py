@@ -23,6 +23,7 @@ OPTIONS = ("--context=c", "--namespace=n", "--kubeconfig=k")
         ("psql mydb -- -n --", Command("psql", "mydb", rest=("-n", "--"))),
         ("restart mydb --yes", Command("restart", "mydb", yes=True)),
         ("hibernate mydb", Command("hibernate", "mydb")),
+        ("rotate mydb", Command("rotate", "mydb")),
         ("wake mydb", Command("wake", "mydb")),
         ("backup nightly", Command("backup", "nightly")),
         ("drill nightly", Command("drill", "nightly")),

@@ -21,6 +21,19 @@ MOST_OPENINGS = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """Times by the clock of a zone, in cron's five fields."""
+
+    text: str
+    zone: ZoneInfo
+
+    def after(self, moment: datetime) -> datetime:
+        """The next time after that, in UTC."""
+        found: datetime = next(CronSim(self.text, moment.astimezone(self.zone)))
+        return found.astimezone(UTC)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Window:
     """Opens at each time of the schedule, by the clock of that zone, for so long."""
 
@@ -51,8 +64,31 @@ def read(given: Object, *, field: str) -> Window:
 
     :raises ValueError: with the part, its value and the remedy, as a sentence.
     """
-    schedule, text = str(given.get("schedule") or ""), str(given.get("duration") or "")
-    name = str(given.get("timeZone") or "UTC")
+    schedule, text = read_schedule(given, field=field), str(given.get("duration") or "")
+    duration = read_duration(text)
+    if duration is None or not timedelta() < duration <= LONGEST:
+        raise ValueError(f"{field}.duration {text!r} is not 1m to 168h: write hours and minutes, `1h30m`.")
+    return Window(schedule=schedule.text, duration=duration, zone=schedule.zone)
+
+
+def read_duration(text: str) -> timedelta | None:
+    """Hours and minutes, `1h30m`; None for what is no duration."""
+    match = DURATION.fullmatch(text)
+    hours, minutes = match.groups() if match and text else (None, None)
+    if hours is None and minutes is None:
+        return None
+    try:
+        return timedelta(hours=int(hours or 0), minutes=int(minutes or 0))
+    except OverflowError:
+        return None
+
+
+def read_schedule(given: Object, *, field: str) -> Schedule:
+    """`schedule` and `timeZone` of the spec's field of that name, UTC where it names no time zone.
+
+    :raises ValueError: with the part, its value and the remedy, as a sentence.
+    """
+    schedule, name = str(given.get("schedule") or ""), str(given.get("timeZone") or "UTC")
     try:
         if len(schedule.split()) != 5:
             raise CronSimError("five fields are needed")
@@ -63,14 +99,6 @@ def read(given: Object, *, field: str) -> Window:
             f"{field}.schedule {schedule!r} is no schedule ({error}): "
             "write minute, hour, day of month, month and day of week, `0 3 * * 0` for Sundays at three."
         ) from None
-    match = DURATION.fullmatch(text)
-    hours, minutes = match.groups() if match else (None, None)
-    try:
-        duration = timedelta(hours=int(hours or 0), minutes=int(minutes or 0))
-    except OverflowError:
-        duration = timedelta.max
-    if not timedelta() < duration <= LONGEST:
-        raise ValueError(f"{field}.duration {text!r} is not 1m to 168h: write hours and minutes, `1h30m`.")
     try:
         zone = ZoneInfo(name)
     except (ValueError, OSError, KeyError):
@@ -78,4 +106,4 @@ def read(given: Object, *, field: str) -> Window:
             f"{field}.timeZone {name!r} is not known: use a name of the tz database, Europe/Berlin for one, "
             "or leave it out for UTC."
         ) from None
-    return Window(schedule=schedule, duration=duration, zone=zone)
+    return Schedule(text=schedule, zone=zone)

@@ -16,6 +16,13 @@ from kindling.kinds.http import LONGEST_BODY, HttpRequest
 from kindling.kinds.memcached.stats import COUNTERS, MOST, StatsRequest
 from kindling.kinds.postgresql import identity
 from kindling.kinds.postgresql.login import Login
+from kindling.kinds.postgresql.logins import (
+    ENABLED,
+    LONGEST_APPLICATION,
+    MOST_SESSIONS,
+    SESSIONS,
+    LoginsRequest,
+)
 from kindling.kinds.postgresql.objects import LONGEST_MESSAGE, Objects
 from kindling.kinds.postgresql.reload import Reload
 from kindling.kinds.postgresql.usage import MOST as MOST_BYTES
@@ -68,6 +75,7 @@ AnyRequest: TypeAlias = (
     | Objects
     | Reload
     | HttpRequest
+    | LoginsRequest
     | StatsRequest
     | ArchiveRequest
     | BacklogRequest
@@ -78,6 +86,7 @@ _BY_PROTOCOL: Mapping[str, type[AnyRequest]] = {
     "archive": ArchiveRequest,
     "backlog": BacklogRequest,
     "http": HttpRequest,
+    "logins": LoginsRequest,
     "memcached": StatsRequest,
     "objects": Objects,
     "postgres": Login,
@@ -135,7 +144,7 @@ def job(line: bytes) -> Job:
     """:raises ValueError: (KeyError, TypeError) for what is no job."""
     values = orjson.loads(line)
     protocol, request = values.pop("protocol"), values.pop("request")
-    if protocol == "objects":
+    if protocol in ("logins", "objects"):
         request = {
             name: tuple(value) if isinstance(value, list) else value for name, value in request.items()
         }
@@ -187,6 +196,10 @@ def _facts(data: Mapping[str, Any]) -> dict[str, Any]:
     archive = data.get("archive")
     if isinstance(archive, dict):
         facts["archive"] = _archive(archive)
+    enabled, sessions = data.get(ENABLED), data.get(SESSIONS)
+    if isinstance(enabled, list) and isinstance(sessions, list):
+        facts[ENABLED] = [str(name)[:_LONGEST_NAME] for name in enabled[:_MOST_NAMES]]
+        facts[SESSIONS] = [_session(item) for item in sessions[:MOST_SESSIONS] if isinstance(item, dict)]
     names = data.get("pending_restart")
     if isinstance(names, list):
         facts["pending_restart"] = [str(name)[:_LONGEST_NAME] for name in names[:_MOST_NAMES]]
@@ -219,6 +232,16 @@ def _certificate(found: Any) -> dict[str, str] | None:
         return None
     good = _FINGERPRINT.fullmatch(texts["fingerprint"]) and _TIME.fullmatch(texts["not_after"])
     return texts if good else None
+
+
+def _session(found: Mapping[str, Any]) -> dict[str, Any]:
+    count = found.get("count")
+    return {
+        "login": str(found.get("login"))[:_LONGEST_NAME],
+        "address": str(found.get("address"))[:_MOST_NAMES],
+        "application": str(found.get("application") or "")[:LONGEST_APPLICATION],
+        "count": min(count, MOST) if isinstance(count, int) and count > 0 else 1,
+    }
 
 
 def _archive(found: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from kindling.kinds.base import ExternalResult
 from kindling.kinds.postgresql import identity
 from kindling.kinds.postgresql.login import Login
 from kindling.kinds.postgresql.spec import MODE, resumed
-from kindling.prober import parameters, tls
+from kindling.prober import logins, parameters, tls
 from kindling.prober.results import (
     disk_full,
     failed,
@@ -91,6 +91,8 @@ def sync(address: Address, login: Login, *, provision_first: bool = False) -> Ex
         return other_data(login, str(error))
     except _SuperuserRejected:
         return superuser_rejected(login, facts=facts)
+    except logins.NotOurs as error:
+        return ExternalResult(ok=False, reason=reasons.NAME_CONFLICT, message=f"{error}.", facts=facts)
     except UnsafeAuthentication:
         return unsafe(login)
     except UntrustedCertificate as error:
@@ -140,7 +142,9 @@ def _check_once(address: Address, login: Login) -> ExternalResult:
             facts["login"] = bool(fetchval(connection, OWNS))
             _note_version(connection, facts)
             if not facts["login"]:
-                raise LoginRejected("", f"database {login.user!r} is not owned by {login.user!r} any more")
+                raise LoginRejected(
+                    "", f"database {login.database!r} is not owned by {login.database!r} any more"
+                )
             if login.provision and not fetchval(connection, "SELECT pg_is_in_recovery()"):
                 _flush(connection)
             return ExternalResult(ok=True, facts=facts)
@@ -271,14 +275,21 @@ def _compare(connection: Session, login: Login, facts: dict[str, Any]) -> None:
 
 
 def _provision(connection: Session, login: Login) -> None:
-    role, secret = identifier(login.user), verifier(login.password)
-    exists = fetchval(connection, "SELECT 1 FROM pg_roles WHERE rolname = %s", login.user)
-    verb = "ALTER" if exists else "CREATE"
-    execute(connection, f"{verb} ROLE {role} LOGIN PASSWORD '{secret}' VALID UNTIL 'infinity'")
-    exists = fetchval(connection, "SELECT 1 FROM pg_database WHERE datname = %s", login.user)
+    database, secret = identifier(login.database), verifier(login.password)
+    exists = fetchval(connection, "SELECT 1 FROM pg_roles WHERE rolname = %s", login.database)
+    if login.owner:
+        if not exists:
+            execute(connection, f"CREATE ROLE {database} NOLOGIN")
+        logins.provision(connection, login, secret)
+    else:
+        verb = "ALTER" if exists else "CREATE"
+        execute(connection, f"{verb} ROLE {database} LOGIN PASSWORD '{secret}' VALID UNTIL 'infinity'")
+    exists = fetchval(connection, "SELECT 1 FROM pg_database WHERE datname = %s", login.database)
     execute(
         connection,
-        f"ALTER DATABASE {role} OWNER TO {role}" if exists else f"CREATE DATABASE {role} OWNER {role}",
+        f"ALTER DATABASE {database} OWNER TO {database}"
+        if exists
+        else f"CREATE DATABASE {database} OWNER {database}",
     )
 
 
@@ -326,7 +337,7 @@ def _as_user(address: Address, login: Login) -> AbstractContextManager[Session]:
         address,
         user=login.user,
         password=login.password,
-        database=login.user,
+        database=login.database,
         trust=trust_of(login),
     )
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from kindling.kinds.backup.archive import ArchiveRequest
 from kindling.kinds.certificates import make_authority, read, stamp
 from kindling.kinds.postgresql.login import Login
+from kindling.kinds.postgresql.logins import LoginsRequest
 from kindling.kinds.postgresql.objects import Objects
 from kindling.kinds.postgresql.reload import Reload
 from kindling.kinds.postgresql.usage import UsageRequest
@@ -38,7 +39,9 @@ class Trust(NamedTuple):
     bound: bool = False
 
 
-def trust_of(request: Login | Objects | Reload | ArchiveRequest | UsageRequest) -> Trust | None:
+def trust_of(
+    request: Login | Objects | Reload | ArchiveRequest | UsageRequest | LoginsRequest,
+) -> Trust | None:
     """None where the server has no TLS."""
     return None if request.ca is None else Trust(request.host, request.ca)
 

@@ -17,12 +17,24 @@ from contextlib import suppress
 from kindling.kinds.backup.archive import ArchiveRequest
 from kindling.kinds.http import HttpRequest
 from kindling.kinds.memcached.stats import StatsRequest
+from kindling.kinds.postgresql.logins import LoginsRequest
 from kindling.kinds.postgresql.objects import Objects
 from kindling.kinds.postgresql.reload import Reload
 from kindling.kinds.postgresql.usage import UsageRequest
 from kindling.kinds.pulsarconsumer.backlog import BacklogRequest
 from kindling.kinds.pulsarconsumer.deletion import UnsubscribeRequest
-from kindling.prober import archive, http, memcached, objects, postgres, pulsar, reload, sessions, usage
+from kindling.prober import (
+    archive,
+    http,
+    logins,
+    memcached,
+    objects,
+    postgres,
+    pulsar,
+    reload,
+    sessions,
+    usage,
+)
 from kindling.prober.jobs import LONGEST_LINE, Job, job, written
 from kindling.prober.results import broken_off
 
@@ -133,6 +145,8 @@ def _result(given: Job) -> bytes:
             return written(pulsar.unsubscribe(address, given.request))
         if isinstance(given.request, UsageRequest):
             return written(usage.ask(address, given.request))
+        if isinstance(given.request, LoginsRequest):
+            return written(logins.ask(address, given.request))
         if isinstance(given.request, Objects):
             return written(objects.sync(address, given.request))
         if isinstance(given.request, Reload):

@@ -7,7 +7,8 @@ Pod does first, `restart` when it is replaced for its parameters, `updates` when
 `tls` has the server's certificate, `reload` has a running server read it, and its rules of login, again;
 `identity` knows whose data it is, `deletion` that it is about to go, `protection` that it must not; `login`
 is what is asked and wanted of the server, `objects` what of its `roles` and `databases`, `usage` what its
-data takes, `growth` when the volume grows for that; `hibernation` and `in_place` have the server stopped;
+data takes, `growth` when the volume grows for that; `credentials` is who logs in, `rotation` when that
+changes, `logins` who used it before; `hibernation` and `in_place` have the server stopped;
 `status` reports.
 """
 
@@ -16,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
+
 from kindling.kinds.base import (
     Child,
     ExternalAction,
@@ -33,6 +36,7 @@ from kindling.kinds.network import policy
 from kindling.kinds.postgresql import (
     archiver,
     config,
+    credentials,
     databases,
     deletion,
     growth,
@@ -40,6 +44,7 @@ from kindling.kinds.postgresql import (
     identity,
     in_place,
     login,
+    logins,
     objects,
     parameters,
     password,
@@ -48,6 +53,7 @@ from kindling.kinds.postgresql import (
     reload,
     restart,
     roles,
+    rotation,
     secrets,
     service,
     spec,
@@ -84,12 +90,19 @@ class Postgresql(Kind):
     children = (VOLUME_CLAIM, SECRET, CONFIG_MAP, SERVICE, NETWORK_POLICY, STATEFUL_SET, POD)
     watches = (SECRET,)
     finalizer = protection.FINALIZER
+    durable = (credentials.FIELD,)
     metrics = (
         ResourceMetric(
             "kindling_postgresql_certificate_expiration_timestamp_seconds",
             "when the certificate ends that the server serves (`tls.notAfter`); no series without TLS",
             "nearer than a quarter of `KINDLING_CERTIFICATE_SECONDS`: the certificate is not renewed",
             status_time("tls", "notAfter"),
+        ),
+        ResourceMetric(
+            "kindling_postgresql_credentials_rotated_timestamp_seconds",
+            "when the last rotation of the login began (`credentials.rotatedAt`); no series before the first",
+            "older than the schedule's interval: a rotation waits for sessions of the login before",
+            status_time("credentials", "rotatedAt"),
         ),
         ResourceMetric(
             "kindling_postgresql_volume_capacity_bytes",
@@ -155,6 +168,7 @@ class Postgresql(Kind):
             or version.validate(cr, observed)
             or volume.validate(cr, observed)
             or growth.validate(cr)
+            or rotation.validate(cr)
             or password.validate(cr, observed)
             or tls.validate(cr, observed)
         )
@@ -170,7 +184,7 @@ class Postgresql(Kind):
 
     def desired(self, cr: Object, observed: Observed) -> list[Child]:
         wanted = self._read(cr)
-        logs_in = spec.user_of(cr), password.password_of(cr, observed) or observed.password("binding")
+        logs_in = credentials.login_of(cr), password.password_of(cr, observed) or observed.password("binding")
         if not login.lets_in(login.last_result(cr, observed)):
             # The server gets it first: until it accepts the login, applications go on with what they have.
             logs_in = secrets.bound(cr, observed) or logs_in
@@ -196,7 +210,9 @@ class Postgresql(Kind):
             *(() if wanted.ephemeral else (replace(self._claim(cr, observed), frozen=frozen),)),
             secrets.superuser(self.type, cr, observed),
             *tls.children(self.type, cr, observed, material=material, authority=authority),
-            secrets.binding(self.type, cr, user=logs_in[0], password=logs_in[1], ca=ca),
+            secrets.binding(
+                self.type, cr, user=logs_in[0], password=logs_in[1], database=spec.user_of(cr), ca=ca
+            ),
             *roles.children(self.type, cr, observed, applied=self._applied_roles(cr, observed), ca=ca),
             config.build(
                 self.type,
@@ -237,6 +253,9 @@ class Postgresql(Kind):
             children=[self._claim(cr, observed)] if remains else [],
         )
 
+    def durable_state(self, cr: Object, observed: Observed) -> Mapping[str, Any]:
+        return rotation.decide(cr, observed)
+
     def disruptions(self, cr: Object, observed: Observed) -> Sequence[str] | None:
         if updates.policy(cr) != updates.AUTO:
             return None
@@ -268,13 +287,14 @@ class Postgresql(Kind):
     def probes(self, cr: Object, observed: Observed) -> Mapping[str, Probe]:
         server = self._login(cr, observed)
         found = login.probes(server, observed) | reload.probes(reload.desired(cr, observed, server), observed)
-        found |= usage.probes(cr, server, observed)
+        found |= usage.probes(cr, server, observed) | logins.probes(cr, server, observed)
         return found | objects.probes(self._objects(cr, observed), observed)
 
     def external_actions(self, cr: Object, observed: Observed) -> Sequence[ExternalAction]:
         server = self._login(cr, observed)
         first = login.external_actions(server, observed)
         then = objects.external_actions(self._objects(cr, observed), observed)
+        then += logins.external_actions(cr, server, observed, over=rotation.is_over(cr, observed.now))
         files = reload.external_actions(reload.desired(cr, observed, server), server, cr, observed)
         if login.is_untrusted(login.last_result(cr, observed)):
             return [*files, *first, *then]  # until it serves another certificate, nobody logs in

@@ -15,7 +15,7 @@ from typing import Any
 from kindling.kinds import reasons
 from kindling.kinds.base import ExternalAction, ExternalResult, Observed, Probe
 from kindling.kinds.pods import pod_ready
-from kindling.kinds.postgresql import archiver, defaults, parameters, secrets, tls
+from kindling.kinds.postgresql import archiver, credentials, defaults, parameters, secrets, tls
 from kindling.kinds.postgresql.observation import current_pod, find_pod
 from kindling.kinds.postgresql.password import password_of
 from kindling.kinds.postgresql.service import PORT, host_of
@@ -30,7 +30,8 @@ _KEY = random.token_bytes(32)
 
 @dataclass(frozen=True, kw_only=True)
 class Login:
-    """Log in as `user` to the database of that name; if that fails, make both so, as `superuser`.
+    """Log in as `user` to the database of that name; if that fails, make both so, as `superuser`. With
+    `owner`, the database is that role's, and the user becomes it by logging in.
 
     Then see that the server runs with `parameters`, with `defaults` where they need no restart, and with
     no others of ours. Data of another system identifier than `identifier` is left as it is. Without
@@ -46,6 +47,7 @@ class Login:
     pod: str
     user: str
     password: str = field(repr=False)
+    owner: str = ""
     superuser: str
     superuser_password: str | None = field(repr=False)
     parameters: Mapping[str, str] = field(default_factory=dict)
@@ -57,6 +59,11 @@ class Login:
     paused_by: str = PAUSED
     check: bool = False
     cache_key: Hashable
+
+    @property
+    def database(self) -> str:
+        """The database of the default user, which bears its name."""
+        return self.owner or self.user
 
     def health_check(self) -> Login:
         """The same login, without what only provisioning needs."""
@@ -97,7 +104,7 @@ def desired(cr: Object, observed: Observed, *, identifier: str | None = None) ->
         return None
     meta = cr["metadata"]
     superuser = observed.secret(namespace=meta["namespace"], name=secrets.superuser_name(cr))
-    user = user_of(cr)
+    user, owner = credentials.login_of(cr), user_of(cr)
     derived = defaults.of(cr, observed)
     archives = archiver.parameters(archiver.find(cr, observed))
     follows = (*derived.items(), *archives.items())
@@ -120,6 +127,7 @@ def desired(cr: Object, observed: Observed, *, identifier: str | None = None) ->
         pod=pod["metadata"]["name"],
         user=user,
         password=password,
+        owner="" if user == owner else owner,
         superuser=SUPERUSER,
         superuser_password=superuser.get("password") or None,
         parameters={**parameters.read(cr), **archives},

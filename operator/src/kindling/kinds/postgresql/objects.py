@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 
 from kindling.kinds import reasons
 from kindling.kinds.base import ExternalAction, ExternalResult, Observed, Probe, Problem
-from kindling.kinds.postgresql import databases, login, roles
+from kindling.kinds.postgresql import credentials, databases, login, roles
 from kindling.kinds.postgresql.login import Login
 from kindling.kinds.postgresql.observation import find_pod, is_stopped
-from kindling.kinds.postgresql.spec import PAUSED, paused_by, resumed, user_of
+from kindling.kinds.postgresql.spec import PAUSED, paused_by, resumed
 from kindling.kube.resources import SECRET, Object, Ref
 
 OBJECTS = "objects"
@@ -81,7 +81,7 @@ def desired(cr: Object, observed: Observed, server: Login | None) -> Objects | N
         superuser=server.superuser,
         superuser_password=server.superuser_password,
         identifier=server.identifier,
-        default_user=server.user,
+        default_user=server.database,
         ca=server.ca,
         roles=tuple(
             {
@@ -141,7 +141,7 @@ def dropped_of(cr: Object, what: str) -> list[str]:
         for name, item in _known(cr, what).items()
         if item.get("reclaimPolicy") == "Delete"
         and name not in present
-        and name != user_of(cr)
+        and name not in credentials.logins(cr)
         and not roles.reserved(name)
     ]
     return left[:MOST_DROPPED]

@@ -9,7 +9,9 @@ from typing import NamedTuple
 
 from kindling.kinds import reasons
 from kindling.kinds.base import Observed, Problem
+from kindling.kinds.postgresql import credentials
 from kindling.kinds.postgresql.secrets import binding_name
+from kindling.kinds.postgresql.spec import user_of
 from kindling.kube.resources import SECRET, Object, Ref
 
 DEFAULT_KEY = "password"
@@ -34,12 +36,16 @@ def is_plain(cr: Object) -> bool:
 
 
 def password_of(cr: Object, observed: Observed) -> str | None:
-    """The spec's, else that of the Secret referred to, else the one in the binding (made once), else None."""
+    """The spec's, else that of the Secret referred to, else that of the last rotation, else the one in the
+    binding (made once), else None.
+    """
     if is_plain(cr):
         return str(cr["spec"]["password"])
     namespace, named = cr["metadata"]["namespace"], reference(cr)
     if named is not None:
         return observed.secret(namespace=namespace, name=named.name).get(named.key) or None
+    if credentials.login_of(cr) != user_of(cr):
+        return credentials.made_password(cr, observed)
     return observed.secret(namespace=namespace, name=binding_name(cr)).get("password") or None
 
 

@@ -14,6 +14,7 @@ from kindling.kinds.base import ExternalResult, Observed, SyncResult
 from kindling.kinds.planned import CREATE, DELETE, UPDATE, Change, Disruption, Item
 from kindling.kinds.postgresql import (
     causes,
+    credentials,
     growth,
     login,
     objects,
@@ -25,7 +26,7 @@ from kindling.kinds.postgresql import (
     volume,
 )
 from kindling.kinds.postgresql.hibernation import is_to_stop
-from kindling.kinds.postgresql.spec import MODE, is_ephemeral, is_planned, plan_for, user_of
+from kindling.kinds.postgresql.spec import MODE, is_ephemeral, is_planned, plan_for
 from kindling.kube.resources import SECRET, STATEFUL_SET, VOLUME_CLAIM, Object, Ref
 
 CHANGED = "is created or changed; sessions stay"
@@ -207,7 +208,10 @@ def _login(cr: Object, observed: Observed, answer: ExternalResult) -> list[Item]
             message="the default user's password is set; sessions stay",
         )
     ]
-    if secrets.bound(cr, observed) not in (None, (user_of(cr), password.password_of(cr, observed))):
+    if secrets.bound(cr, observed) not in (
+        None,
+        (credentials.login_of(cr), password.password_of(cr, observed)),
+    ):
         ref = Ref(SECRET, cr["metadata"]["namespace"], secrets.binding_name(cr))
         found.append(
             Item(action=UPDATE, object=planned.named(ref), fields=fields, message="is updated after that")

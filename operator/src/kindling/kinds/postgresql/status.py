@@ -33,6 +33,7 @@ from kindling.kinds.postgresql import (
     planned,
     reload,
     restart_time,
+    rotation,
     secrets,
     tls,
     usage,
@@ -130,6 +131,7 @@ def report(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult)
     status |= _tls(cr, observed, state)
     status |= usage.status(cr, observed)
     status |= in_place.status(cr, observed, stopped=state.stopped)
+    status |= rotation.status(cr, observed)
     result = _outcome(cr, observed, sync, state)
     return StatusReport(status=status, result=pods.sooner(result, hibernation.seconds_left(cr, observed.now)))
 
@@ -359,7 +361,8 @@ def _outcome(cr: Object, observed: Observed, sync: SyncResult, state: _State) ->
         asked = [usage.seconds_left(cr, observed)] if usage.is_asked(cr, observed) else []
         opens = state.update.opens if state.update is not None else None
         window = [(opens - observed.now).total_seconds()] if opens else []
-        return pods.requeue_at_deadline([*window, *unread, *tls.deadlines(cr, observed), *asked])
+        rotated = [left] if (left := rotation.seconds_left(cr, observed)) is not None else []
+        return pods.requeue_at_deadline([*window, *unread, *tls.deadlines(cr, observed), *asked, *rotated])
     if state.stopped or (state.fault is not None and state.fault.reason == reasons.VOLUME_DELETING):
         return Done()
     if unread:

@@ -1,0 +1,45 @@
+"""`rotate`: applications of a Postgresql go on to another login, as `spec.credentials.rotation` has it."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+from kubectl_kindling import facts, kinds, resources
+from kubectl_kindling.arguments import Command
+from kubectl_kindling.commands.server import KIND, LIMIT, say
+from kubectl_kindling.errors import FAILED, FINE, PluginError
+from kubectl_kindling.kubectl import Kubectl
+
+REQUEST = "kindling.dev/rotate"
+
+
+def run(command: Command, kubectl: Kubectl) -> int:
+    """Sets the annotation to the time of day: another value than before, whatever that was."""
+    type, resource = resources.find_of_kind(kubectl, kinds.served(kubectl), KIND, command.target)
+    name, namespace = facts.name_of(resource), facts.namespace_of(resource)
+    if ((resource.get("spec") or {}).get("credentials") or {}).get("rotation") is None:
+        raise PluginError(
+            f"{KIND} {name} has no rotation of its login; nothing was changed",
+            why="spec.credentials.rotation is not set",
+            remedy="set it, to {} for rotations by this command alone, and leave out spec.password and "
+            "spec.passwordSecretRef.",
+            status=FAILED,
+        )
+    moment = datetime.now(UTC).isoformat(timespec="microseconds")
+    patch = {"metadata": {"annotations": {REQUEST: moment}}}
+    where = f"--namespace={namespace}"
+    kubectl.text("patch", type.full, name, where, "--type=merge", f"--patch={json.dumps(patch)}", LIMIT)
+    previous = (facts.status_of(resource).get("credentials") or {}).get("previous")
+    if previous:
+        say(
+            f"A rotation is requested. It begins once {previous.get('login')}, the login before the present "
+            f"one, is disabled: `kubectl kindling status {type.full}/{name}` names who uses it."
+        )
+        return FINE
+    say(
+        f"A rotation is requested. Secret {name}-binding has another login in a moment, and the present one "
+        "stays valid for the time of spec.credentials.rotation.overlap: "
+        f"`kubectl kindling status {type.full}/{name}` shows how far it is."
+    )
+    return FINE

@@ -1,0 +1,219 @@
+"""When applications go on to another login: by `spec.credentials.rotation.schedule`, or by an annotation.
+
+What is decided is on record in the status (`credentials.Record`) before anything follows from it: the
+server gets the new login, the binding has it once the server lets it in, and the login before it is disabled
+once `overlap` has passed and no session uses it (`logins`). Until then there is no other rotation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from kindling.kinds import reasons, window
+from kindling.kinds.base import Observed, Problem
+from kindling.kinds.conditions import find_condition, rfc3339
+from kindling.kinds.postgresql import credentials, logins, secrets
+from kindling.kinds.postgresql.credentials import FIELD, LONGEST_USER, Record
+from kindling.kinds.postgresql.password import password_of
+from kindling.kinds.postgresql.spec import is_paused, user_of
+from kindling.kube.resources import Object
+
+PATH = "spec.credentials.rotation"
+REQUEST = "kindling.dev/rotate"
+"""The annotation each new value of which asks for a rotation."""
+DEFAULT_OVERLAP, LONGEST_OVERLAP = timedelta(hours=24), timedelta(days=30)
+LONGEST_REQUEST = 256
+"""Characters of the annotation's value that count."""
+SOON = 0.2
+"""Seconds until the next step of a rotation, which nothing but the operator's own look brings."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rotation:
+    """What the spec asks for; without a `schedule`, only the annotation starts one."""
+
+    schedule: window.Schedule | None
+    overlap: timedelta
+
+
+def read(cr: Object) -> Rotation | None:
+    """:raises ValueError: with field, value and remedy, where it is none."""
+    given = ((cr.get("spec") or {}).get("credentials") or {}).get("rotation")
+    if given is None:
+        return None
+    schedule = window.read_schedule(given, field=PATH) if given.get("schedule") else None
+    text = given.get("overlap")
+    overlap = DEFAULT_OVERLAP if text is None else window.read_duration(str(text))
+    if overlap is None or overlap > LONGEST_OVERLAP:
+        raise ValueError(f"{PATH}.overlap {text!r} is not 0m to 720h: write hours and minutes, `1h30m`.")
+    return Rotation(schedule=schedule, overlap=overlap)
+
+
+def validate(cr: Object) -> Problem | None:
+    try:
+        given = read(cr)
+    except ValueError as error:
+        return Problem(reason=reasons.INVALID_SPEC, message=str(error))
+    user, message = user_of(cr), None
+    if given is None:
+        return None
+    listed = {str(role.get("name")) for role in (cr.get("spec") or {}).get("roles") or ()}
+    if taken := sorted(listed & set(credentials.logins(cr)[1:])):
+        message = f"spec.roles[{taken[0]}] has the name of a login that {PATH} makes: use another."
+    elif credentials.is_given(cr):
+        message = (
+            f"{PATH} makes passwords, and the spec gives one: leave out spec.password and "
+            f"spec.passwordSecretRef, or {PATH}."
+        )
+    elif len(user.encode()) > LONGEST_USER:
+        message = (
+            f"spec.defaultUser {user!r} has more than {LONGEST_USER} bytes, and the logins of {PATH} have "
+            "longer names: create this resource with a shorter one, or leave that out."
+        )
+    return Problem(reason=reasons.INVALID_SPEC, message=message) if message else None
+
+
+def decide(cr: Object, observed: Observed) -> Mapping[str, Any]:
+    """The new value of FIELD, where it changes."""
+    if "deletionTimestamp" in cr["metadata"]:
+        return {}
+    known = credentials.record(cr)
+    decided = _decided(cr, observed, known)
+    return {} if decided is None or decided == known else {FIELD: decided.written()}
+
+
+def _decided(cr: Object, observed: Observed, known: Record | None) -> Record | None:
+    given, now = _read(cr), rfc3339(observed.now)
+    if known is None:
+        if given is None or credentials.is_given(cr):
+            return None
+        # One that was there before the resource served anybody asks for nothing.
+        request = "" if (cr.get("status") or {}).get("binding") else _request(cr)
+        return Record(number=0, login=user_of(cr), at=now, request=request)
+    if known.login != credentials.login_of(cr):  # a password was given
+        return known._replace(login=user_of(cr), at=now, previous=known.login, since=None)
+    if known.previous is not None:
+        if known.since is None:
+            return known._replace(since=now) if _is_bound(cr, observed) else known
+        return known._replace(previous=None, since=None) if is_disabled(cr, observed, known) else known
+    if given is None or credentials.is_given(cr) or not _is_ready(cr) or not is_due(cr, observed.now):
+        return known
+    free = [name for name in credentials.logins(cr)[1:] if name != known.login]
+    return Record(number=known.number + 1, login=free[0], at=now, request=_request(cr), previous=known.login)
+
+
+def is_due(cr: Object, now: datetime) -> bool:
+    known, given = credentials.record(cr), _read(cr)
+    if known is None or given is None:
+        return False
+    if _request(cr) not in ("", known.request):
+        return True
+    following = next_time(cr)
+    return following is not None and following <= now
+
+
+def next_time(cr: Object) -> datetime | None:
+    """The first time of the schedule after the last rotation, or after the schedule was there."""
+    known, given = credentials.record(cr), _read(cr)
+    if known is None or given is None or given.schedule is None:
+        return None
+    return given.schedule.after(datetime.fromisoformat(known.at))
+
+
+def overlap_ends(cr: Object, known: Record) -> datetime | None:
+    """None while the binding does not have the new login."""
+    given = _read(cr)
+    overlap = DEFAULT_OVERLAP if given is None else given.overlap
+    return None if known.since is None else datetime.fromisoformat(known.since) + overlap
+
+
+def is_over(cr: Object, now: datetime) -> bool:
+    """Whether the login before the present one needs to be valid no longer, but for who uses it."""
+    known = credentials.record(cr)
+    if known is None or known.previous is None:
+        return True
+    ends = overlap_ends(cr, known)
+    return ends is not None and ends <= now
+
+
+def is_disabled(cr: Object, observed: Observed, known: Record) -> bool:
+    answer = logins.last_result(cr, observed)
+    enabled = answer is None or known.previous in answer.facts[logins.ENABLED]
+    return is_over(cr, observed.now) and not enabled
+
+
+def seconds_left(cr: Object, observed: Observed) -> float | None:
+    """Until there is something to decide, or to ask, again."""
+    known = credentials.record(cr)
+    if known is None:
+        return SOON if decide(cr, observed) else None
+    if decide(cr, observed):
+        return SOON
+    moments = [next_time(cr), overlap_ends(cr, known) if known.previous is not None else None]
+    times = [(moment - observed.now).total_seconds() for moment in moments if moment is not None]
+    asked = logins.seconds_left(cr, observed)
+    # One that has passed waits for something else.
+    ahead = [max(SOON, seconds) for seconds in times if seconds > 0] + ([] if asked is None else [asked])
+    return min(ahead, default=None)
+
+
+def status(cr: Object, observed: Observed) -> Object:
+    """`status.credentials`: what the binding has, since when, and who still uses the login before that."""
+    known, bound = credentials.record(cr), secrets.bound(cr, observed)
+    if known is None or bound is None:
+        return {}
+    found: Object = {"login": bound[0]}
+    if known.number:
+        found["rotatedAt"] = known.at
+    if (following := next_time(cr)) is not None:
+        found["nextRotation"] = rfc3339(following)
+    if known.previous is not None:
+        found["previous"] = _previous(cr, observed, known)
+    return {"credentials": found}
+
+
+def _previous(cr: Object, observed: Observed, known: Record) -> Object:
+    ends, sessions = overlap_ends(cr, known), logins.sessions(cr, observed, str(known.previous))
+    found: Object = {"login": known.previous}
+    if ends is not None:
+        found["validUntil"] = rfc3339(ends)
+    if sessions is None:
+        was = ((cr.get("status") or {}).get("credentials") or {}).get("previous") or {}
+        sessions = was.get("sessions") if was.get("login") == known.previous else None
+    if sessions:
+        found["sessions"] = sessions
+    if sessions and is_over(cr, observed.now):
+        due = " A rotation is due, and waits for that." if is_due(cr, observed.now) else ""
+        where = sessions[0]["address"]
+        found["message"] = (
+            f"{known.previous} is disabled once no session uses it: have those applications read Secret "
+            f"{secrets.binding_name(cr)} again, and connect again. `kubectl get pods -A "
+            f"--field-selector=status.podIP={where} -o wide` names the Pod of an address.{due}"
+        )
+    return found
+
+
+def _is_bound(cr: Object, observed: Observed) -> bool:
+    wanted = credentials.login_of(cr), password_of(cr, observed)
+    return secrets.bound(cr, observed) == wanted
+
+
+def _is_ready(cr: Object) -> bool:
+    ready = find_condition(cr.get("status") or {}, "Ready").get("status") == "True"
+    return ready and not is_paused(cr)
+
+
+def _request(cr: Object) -> str:
+    annotations = cr["metadata"].get("annotations") or {}
+    return str(annotations.get(REQUEST) or "")[:LONGEST_REQUEST]
+
+
+def _read(cr: Object) -> Rotation | None:
+    """None as well where the spec is refused for it."""
+    try:
+        return read(cr)
+    except ValueError:
+        return None

@@ -1,0 +1,126 @@
+"""The two logins of a default user on a running server: made, looked at, disabled.
+
+What is asked for, and when, is in `kinds.postgresql.logins`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import psycopg
+
+from kindling.kinds import reasons
+from kindling.kinds.base import ExternalResult
+from kindling.kinds.postgresql import identity
+from kindling.kinds.postgresql.login import Login
+from kindling.kinds.postgresql.logins import ENABLED, MOST_SESSIONS, SESSIONS, LoginsRequest
+from kindling.prober.items import NOTE, State
+from kindling.prober.sessions import (
+    Address,
+    LoginRejected,
+    Session,
+    UnsafeAuthentication,
+    UntrustedCertificate,
+    execute,
+    fetch,
+    fetchval,
+    identifier,
+    literal,
+    session,
+)
+from kindling.prober.tls import trust_of
+
+FAILURES = (OSError, MemoryError, LookupError, TypeError, ValueError, LoginRejected, psycopg.Error)
+WHOSE = "SELECT system_identifier::text FROM pg_control_system()"
+_COMMENT = "SELECT shobj_description(oid, 'pg_authid') FROM pg_roles WHERE rolname = %s"
+# A role by hand, of a name of ours, has no such comment.
+_LOOK = f"""
+SELECT json_build_object(
+  'enabled', (
+    SELECT coalesce(json_agg(rolname), '[]') FROM pg_roles
+    WHERE rolname::text IN (SELECT json_array_elements_text(%s::json)) AND rolcanlogin AND (
+      rolname = %s OR starts_with(shobj_description(oid, 'pg_authid'), {literal(NOTE)}))),
+  'sessions', (
+    SELECT coalesce(json_agg(s), '[]') FROM (
+      SELECT login, address, application, count FROM (
+        SELECT usename AS login, coalesce(host(client_addr), 'local') AS address,
+          application_name AS application, count(*) AS count,
+          row_number() OVER (PARTITION BY usename ORDER BY count(*) DESC) AS place
+        FROM pg_stat_activity
+        WHERE usename::text IN (SELECT json_array_elements_text(%s::json)) AND usename <> %s
+        GROUP BY usename, client_addr, application_name) grouped
+      WHERE place <= {MOST_SESSIONS // 2} ORDER BY login, count DESC, address, application) s)
+)"""
+
+
+class NotOurs(Exception):
+    """A role of this name is there, and the operator has not made it."""
+
+
+class _OtherData(Exception):
+    """The server has data of another system identifier."""
+
+
+def provision(connection: Session, login: Login, secret: str) -> None:
+    """Make the login, with that verifier; it becomes the owner of the database whenever it logs in.
+
+    :raises NotOurs: where a role of its name is there that the operator has not made.
+    """
+    name, owner = identifier(login.user), identifier(login.owner)
+    found = fetch(connection, _COMMENT, login.user)
+    state = _state(connection)
+    if found and state.note(found[0][0]) is None:
+        raise NotOurs(
+            f"role {login.user!r} exists, and the operator has not made it: rename it, or hand it over with "
+            f"COMMENT ON ROLE {name} IS {state.noted()}"
+        )
+    execute(
+        connection,
+        f"{'ALTER' if found else 'CREATE'} ROLE {name} LOGIN PASSWORD '{secret}' VALID UNTIL 'infinity'; "
+        f"GRANT {owner} TO {name}; ALTER ROLE {name} SET role = {literal(login.owner)}; "
+        f"COMMENT ON ROLE {name} IS {state.noted()}",
+    )
+
+
+def ask(address: Address, request: LoginsRequest) -> ExternalResult:
+    """Disable what is to be, as far as nobody uses it, and look. Never raises for what a server answers."""
+    try:
+        with session(
+            address,
+            user=request.user,
+            password=request.password,
+            database="template1",
+            trust=trust_of(request),
+            quiet=True,
+        ) as connection:
+            found = str(fetchval(connection, WHOSE))
+            if request.identifier not in (None, found):
+                raise _OtherData
+            facts = _look(connection, request)
+            used = {str(item["login"]) for item in facts[SESSIONS]}
+            idle = [name for name in request.disable if name in facts[ENABLED] and name not in used]
+            if idle:
+                # Without a password as well: whoever enables it again gives it one.
+                execute(
+                    connection,
+                    "; ".join(f"ALTER ROLE {identifier(name)} NOLOGIN PASSWORD NULL" for name in idle),
+                )
+                facts = _look(connection, request)
+    except (UnsafeAuthentication, UntrustedCertificate, TimeoutError, _OtherData, *FAILURES) as error:
+        return ExternalResult(ok=False, reason=reasons.NOT_RESPONDING, message=type(error).__name__)
+    return ExternalResult(ok=True, facts=facts)
+
+
+def _look(connection: Session, request: LoginsRequest) -> dict[str, Any]:
+    names = json.dumps(request.logins)
+    found: Mapping[str, Any] = fetchval(connection, _LOOK, names, request.owner, names, request.login)
+    return {ENABLED: list(found["enabled"]), SESSIONS: list(found["sessions"])}
+
+
+def _state(connection: Session) -> State:
+    mine = str(fetchval(connection, WHOSE))
+    if identity.FORM.fullmatch(mine) is None:
+        raise ValueError("the server has no system identifier")
+    return State(identifier=mine, roles={}, databases={}, powerful=frozenset())
