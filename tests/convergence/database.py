@@ -134,7 +134,7 @@ def drop(files: Files, *users: str) -> None:
     for user in users:
         for name in (user, f"{user}.more"):
             _execute(files, f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
-        _execute(files, f'DROP ROLE IF EXISTS "{user}"')
+        _execute(files, f'DROP ROLE IF EXISTS "{user}", "{user}_a", "{user}_b"')
 
 
 def set_superuser_password(files: Files, password: str) -> None:

@@ -90,6 +90,15 @@ def _of_a_secret(namespace: str) -> Json:
     return {**spec, "passwordSecretRef": {"name": WORD}}
 
 
+def _of_rotation(namespace: str) -> Json:
+    spec = {key: value for key, value in _postgresql(namespace).items() if key != "password"}
+    return {**spec, "credentials": {"rotation": {}}}
+
+
+def _rotate(cluster: Cluster, ref: Ref) -> None:
+    cluster.merge(ref, {"metadata": {"annotations": {"kindling.dev/rotate": "once"}}})
+
+
 def _add_database(cluster: Cluster, ref: Ref) -> None:
     """One of its own name, since all share a server."""
     database = {"name": f"{ref.namespace}.more", "schemas": [{"name": "sales"}]}
@@ -166,6 +175,7 @@ def _scenarios() -> Iterator[Scenario]:
                 spec=_of_a_secret,
             )
             yield scenario("database added", _add_database, password=FIRST)
+            yield scenario("rotated", _rotate, spec=_of_rotation)
         if crd == PULSAR_CONSUMER.id:
             yield scenario("code changed", _change_code, before=_code(FIRST), spec=_of_code)
             yield scenario("deleted with its subscription", delete, spec=_unsubscribed)

@@ -80,6 +80,34 @@ def test_what_a_login_makes_is_the_default_users(server: Files) -> None:
     ).ok
 
 
+def test_what_is_set_for_the_default_user_is_set_for_its_logins(server: Files) -> None:
+    assert sync(login(server)).ok
+    for statement in (
+        "ALTER ROLE ada CONNECTION LIMIT 7",
+        'ALTER ROLE ada SET search_path = sales, "$user", public',
+        "ALTER ROLE ada SET statement_timeout = '17s'",
+        "ALTER ROLE ada SET my.word = 'it''s \\ so'",
+        "ALTER ROLE ada IN DATABASE ada SET work_mem = '7MB'",
+        "ALTER ROLE ada IN DATABASE postgres SET work_mem = '9MB'",
+    ):
+        as_superuser(server, statement)
+    for _ in range(2):
+        assert rotated(server, "ada_a", FIRST).ok
+        with connected(server, "ada_a", FIRST, "shop") as session:
+            for name, value in (
+                ("search_path", 'sales, "$user", public'),
+                ("statement_timeout", "17s"),
+                ("my.word", "it's \\ so"),
+                ("work_mem", "7MB"),
+                ("role", "ada"),
+                ("maintenance_work_mem", "64MB"),
+            ):
+                assert said(session, f"SHOW {name}") == value
+        assert as_superuser(server, "SELECT rolconnlimit FROM pg_roles WHERE rolname = 'ada_a'") == 7
+        as_superuser(server, "ALTER ROLE ada_a IN DATABASE ada SET maintenance_work_mem = '1MB'")
+        as_superuser(server, "ALTER ROLE ada_a NOLOGIN PASSWORD NULL")
+
+
 def test_without_its_default_user_that_is_made_as_well_and_may_not_log_in(server: Files) -> None:
     """Data that was lost with its Pod, as it may be where it is ephemeral."""
     assert rotated(server, "ada_a", FIRST).ok

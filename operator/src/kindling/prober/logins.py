@@ -35,6 +35,15 @@ from kindling.prober.tls import trust_of
 FAILURES = (OSError, MemoryError, LookupError, TypeError, ValueError, LoginRejected, psycopg.Error)
 WHOSE = "SELECT system_identifier::text FROM pg_control_system()"
 _COMMENT = "SELECT shobj_description(oid, 'pg_authid') FROM pg_roles WHERE rolname = %s"
+_LIMIT = "SELECT rolconnlimit FROM pg_roles WHERE rolname = %s"
+_SETTINGS = """
+SELECT d.datname, c.setting FROM pg_db_role_setting s
+JOIN pg_roles r ON r.oid = s.setrole
+LEFT JOIN pg_database d ON d.oid = s.setdatabase
+CROSS JOIN unnest(s.setconfig) AS c(setting)
+WHERE r.rolname = %s AND c.setting !~ '^(role|session_authorization)='
+  AND (s.setdatabase = 0 OR d.oid IS NOT NULL)
+ORDER BY 1 NULLS FIRST, 2"""
 # A role by hand, of a name of ours, has no such comment.
 _LOOK = f"""
 SELECT json_build_object(
@@ -76,12 +85,33 @@ def provision(connection: Session, login: Login, secret: str) -> None:
             f"role {login.user!r} exists, and the operator has not made it: rename it, or hand it over with "
             f"COMMENT ON ROLE {name} IS {state.noted()}"
         )
-    execute(
-        connection,
-        f"{'ALTER' if found else 'CREATE'} ROLE {name} LOGIN PASSWORD '{secret}' VALID UNTIL 'infinity'; "
-        f"GRANT {owner} TO {name}; ALTER ROLE {name} SET role = {literal(login.owner)}; "
+    limit, settings = fetchval(connection, _LIMIT, login.owner), fetch(connection, _SETTINGS, login.owner)
+    left = {database for database, _ in fetch(connection, _SETTINGS, login.user) if database}
+    statements = [
+        f"{'ALTER' if found else 'CREATE'} ROLE {name} LOGIN PASSWORD '{secret}' VALID UNTIL 'infinity' "
+        f"CONNECTION LIMIT {int(limit)}",
+        f"GRANT {owner} TO {name}",
+        f"ALTER ROLE {name} RESET ALL",
+        *(f"ALTER ROLE {name} IN DATABASE {identifier(database)} RESET ALL" for database in sorted(left)),
+        *(statement for setting in settings for statement in _as_the_owner(name, *setting)),
+        f"ALTER ROLE {name} SET role = {literal(login.owner)}",
         f"COMMENT ON ROLE {name} IS {state.noted()}",
-    )
+    ]
+    # One transaction: a login is never half of what it is to be.
+    execute(connection, "; ".join(statements))
+
+
+def _as_the_owner(name: str, database: str | None, setting: str) -> list[str]:
+    """What was set for the owner with ALTER ROLE … SET is in force for this login too.
+
+    By way of the session, whose value PostgreSQL itself quotes: that of a list cannot be one string.
+    """
+    word, _, value = setting.partition("=")
+    where = f" IN DATABASE {identifier(database)}" if database else ""
+    return [
+        f"SELECT set_config({literal(word)}, {literal(value)}, true)",
+        f"ALTER ROLE {name}{where} SET {'.'.join(map(identifier, word.split('.')))} FROM CURRENT",
+    ]
 
 
 def ask(address: Address, request: LoginsRequest) -> ExternalResult:
