@@ -150,6 +150,19 @@ def run_foreground(
 
 
 @contextmanager
+def running(
+    argv: Sequence[str | Path], *, env: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    """A program beside us for as long as it lasts, its output and error in pipes that the caller reads.
+
+    Raises `ProgramError` for a missing program. It is ended at the end, whatever happened.
+    """
+    args = [str(word) for word in argv]
+    with _started(args, env=env, cwd=None, wants_input=False, inherits=()) as process:
+        yield process
+
+
+@contextmanager
 def _started(
     args: list[str],
     *,

@@ -42,6 +42,14 @@ examples:
   python3 -m infra exec pulumi stack output
   python3 -m infra exec --stack test kind get nodes
 """
+_HANDLER = """\
+Runs the handler in FILE with the runner that a PulsarConsumer has, at the broker of the stack, and starts it
+again with each change of a Python file beside it. Its subscription is its own.
+"""
+_HANDLER_NOTES = """\
+example:
+  python3 -m infra handler orders.py --topic orders
+"""
 _RELEASE = """\
 Makes FOLDER with all that is needed to install the operator without this checkout, of the components that
 `up` deploys. The same commit, version and images make the same bytes.
@@ -61,6 +69,7 @@ class Command:
     `release` is the commit of an earlier one for `promote`, empty for what SOURCE runs. `release` makes the
     folder `output` of `version` and of `images`, each [NAME=]REFERENCE; `url` is where its files will be,
     and the private key in `signing_key` signs them.
+    `handler` runs FILE[:NAME] on `topic` with `subscription`, at `server` if that is not the stack's broker.
     `argv` is what was typed.
     """
 
@@ -82,6 +91,11 @@ class Command:
     allow_dirty: bool = False
     url: str = ""
     signing_key: Path | None = None
+    handler: str = ""
+    topic: str = ""
+    subscription: str = ""
+    server: str = ""
+    earliest: bool = False
     argv: tuple[str, ...] = field(default=(), compare=False)
 
     @property
@@ -135,6 +149,22 @@ def _parser() -> argparse.ArgumentParser:
     sub = add_for_stack("destroy", "Remove the stack (cluster, images, context, state) with its data")
     sub.add_argument("--yes", action="store_true", help="do not ask: for pipelines")
     add_for_stack("dev", "Run the operator from this checkout in place of the cluster's, until Ctrl-C")
+    sub = add(
+        "handler",
+        "Run a message handler from its file on this machine, with reload, until Ctrl-C",
+        _HANDLER,
+        epilog=_HANDLER_NOTES,
+    )
+    sub.add_argument("handler", metavar="FILE[:NAME]", help="NAME is a function or class; default: handle")
+    sub.add_argument("--topic", required=True, metavar="TOPIC", help="whose messages it handles")
+    sub.add_argument("--subscription", default="laptop", metavar="NAME", help="default: laptop")
+    sub.add_argument(
+        "--earliest", action="store_true", help="a new subscription begins with the oldest message"
+    )
+    sub.add_argument(
+        "--server", default="", metavar="ADDRESS", help="pulsar://HOST:PORT; default: the stack's"
+    )
+    sub.add_argument("--stack", default=STACK, metavar="STACK", help=f"default: {STACK}")
     add_for_stack("doctor", "Show what is installed and what `up` would do; changes nothing")
 
     sub = add(

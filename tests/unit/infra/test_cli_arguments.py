@@ -60,6 +60,10 @@ def cli(*arguments: str) -> subprocess.CompletedProcess[str]:
             Command("exec", stack="test", tool="pulumi", rest=("stack", "--help")),
         ),
         (
+            ["handler", "orders.py", "--topic", "orders"],
+            Command("handler", handler="orders.py", topic="orders", subscription="laptop"),
+        ),
+        (
             ["exec", "pulumi", "up", "--stack", "other"],
             Command("exec", tool="pulumi", rest=("up", "--stack", "other")),
         ),
@@ -84,6 +88,8 @@ def test_arguments_become_a_command(given: list[str], command: Command) -> None:
         (["promote", "prod"], "TARGET"),
         (["checkout", "prod"], "FOLDER"),
         (["release", "--version", "1.2.3", "--output", "o"], "--images"),
+        (["handler", "orders.py"], "--topic"),
+        (["handler", "--topic", "orders"], "FILE[:NAME]"),
     ],
 )
 def test_usage_errors_are_named_and_end_with_2(given: list[str], named: str) -> None:
@@ -102,7 +108,19 @@ def test_help_goes_to_standard_output(given: list[str]) -> None:
 
 def test_help_names_every_command() -> None:
     shown = cli("--help").stdout
-    names = ("up", "preview", "refresh", "destroy", "dev", "doctor", "exec", "renew", "release", "test")
+    names = (
+        "up",
+        "preview",
+        "refresh",
+        "destroy",
+        "dev",
+        "handler",
+        "doctor",
+        "exec",
+        "renew",
+        "release",
+        "test",
+    )
     assert all(name in shown for name in names)
 
 
