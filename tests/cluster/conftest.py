@@ -11,6 +11,8 @@ from collections.abc import Iterator
 import pytest
 
 from infra import paths
+from tests.cluster.consumers import make as make
+from tests.cluster.consumers import put as put
 from tests.cluster.stack import STACK, Environment
 
 

@@ -21,9 +21,9 @@ from infra.cli.commands import release
 from infra.distribution import plugin
 from infra.paths import REPOSITORY
 from infra.settings import read
+from tests.cluster.consumers import BROKER, produce
+from tests.cluster.consumers import KIND as CONSUMER
 from tests.cluster.stack import STACK, Environment, within
-from tests.cluster.test_pulsarconsumer import BROKER, produce
-from tests.cluster.test_pulsarconsumer import KIND as CONSUMER
 from tests.unit.plugin.guide import commands
 from tests.unit.plugin.terminals import on_a_terminal
 
