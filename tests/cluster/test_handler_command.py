@@ -8,9 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.cluster.consumers import produce
 from tests.cluster.stack import ROOT, STACK, Environment, within
 from tests.cluster.test_dev import wait_logged
-from tests.cluster.test_pulsarconsumer import produce
 
 SECONDS = 180.0
 HANDLER = """
