@@ -175,17 +175,17 @@ def pod(name: str, *, image: str) -> dict[str, Any]:
 def _port(output: Any) -> int:
     """What kubectl says it forwards. The rest of what it says is read too, or it would wait for us."""
     found: list[int] = []
-    told = threading.Event()
+    said = threading.Event()
 
     def read() -> None:
         for line in output:
             if (match := _FORWARDING.search(line)) is not None:
                 found.append(int(match[1]))
-                told.set()
-        told.set()
+                said.set()
+        said.set()
 
     threading.Thread(target=read, daemon=True).start()
-    told.wait(FORWARD_SECONDS)
+    said.wait(FORWARD_SECONDS)
     if not found:
         raise KindlingError(
             "no port of this machine leads to the proxy",

@@ -13,9 +13,9 @@ import psycopg
 from kindling.kinds import reasons
 from kindling.kinds.backup.archive import SETTINGS, ArchiveRequest
 from kindling.kinds.base import ExternalResult
-from kindling.prober.postgres import FAILURES
 from kindling.prober.sessions import (
     CONNECT_SECONDS,
+    FAILURES,
     Address,
     LoginRejected,
     UnsafeAuthentication,

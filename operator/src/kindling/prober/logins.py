@@ -9,8 +9,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import psycopg
-
 from kindling.kinds import reasons
 from kindling.kinds.base import ExternalResult
 from kindling.kinds.postgresql import identity
@@ -18,8 +16,9 @@ from kindling.kinds.postgresql.login import Login
 from kindling.kinds.postgresql.logins import ENABLED, MOST_SESSIONS, SESSIONS, LoginsRequest
 from kindling.prober.items import NOTE, State
 from kindling.prober.sessions import (
+    FAILURES,
+    WHOSE,
     Address,
-    LoginRejected,
     Session,
     UnsafeAuthentication,
     UntrustedCertificate,
@@ -32,8 +31,6 @@ from kindling.prober.sessions import (
 )
 from kindling.prober.tls import trust_of
 
-FAILURES = (OSError, MemoryError, LookupError, TypeError, ValueError, LoginRejected, psycopg.Error)
-WHOSE = "SELECT system_identifier::text FROM pg_control_system()"
 _COMMENT = "SELECT shobj_description(oid, 'pg_authid') FROM pg_roles WHERE rolname = %s"
 _LIMIT = "SELECT rolconnlimit FROM pg_roles WHERE rolname = %s"
 _SETTINGS = """

@@ -33,6 +33,7 @@ from kindling.prober.results import (
 )
 from kindling.prober.sessions import (
     CONNECT_SECONDS,
+    FAILURES,
     Address,
     LoginRejected,
     Session,
@@ -43,7 +44,6 @@ from kindling.prober.sessions import (
 )
 from kindling.prober.tls import trust_of
 
-FAILURES = (OSError, MemoryError, LookupError, TypeError, ValueError, LoginRejected, psycopg.Error)
 _REJECTED = ("28P01", "28000")
 
 _READ = """

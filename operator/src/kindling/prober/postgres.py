@@ -33,6 +33,8 @@ from kindling.prober.results import (
 from kindling.prober.scram import verifier
 from kindling.prober.sessions import (
     CONNECT_SECONDS,
+    FAILURES,
+    WHOSE,
     Address,
     LoginRejected,
     Session,
@@ -52,10 +54,7 @@ OWNS = "SELECT pg_get_userbyid(datdba) = current_user FROM pg_database WHERE dat
 WRONG_PASSWORD, NOT_ADMITTED, NO_RIGHT = "28P01", "28000", "42501"
 PROVISIONABLE = frozenset({WRONG_PASSWORD, NOT_ADMITTED, "3D000", NO_RIGHT})
 TOO_MANY = "53300"
-# All that a server may lead to, whose answers need not be what was asked for.
-FAILURES = (OSError, MemoryError, LookupError, TypeError, ValueError, LoginRejected, psycopg.Error)
 RETRY_SECONDS = 0.5
-WHOSE = "SELECT system_identifier::text FROM pg_control_system()"
 _VERSION = re.compile(r"[1-9][0-9]{0,2}([^0-9\s]\S{0,58})?")
 
 

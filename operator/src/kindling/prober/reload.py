@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import psycopg
-
 from kindling.kinds.base import ExternalResult
 from kindling.kinds.postgresql.reload import Reload
 from kindling.kinds.postgresql.tls import CERTIFICATE_FILE
@@ -16,6 +14,7 @@ from kindling.prober import parameters
 from kindling.prober.results import failed, not_responding, superuser_rejected, unsafe, untrusted
 from kindling.prober.sessions import (
     CONNECT_SECONDS,
+    FAILURES,
     Address,
     LoginRejected,
     Session,
@@ -32,7 +31,6 @@ A_SECOND = 1.0
 SERVED_SECONDS = 2.0
 """How long after it has read its files a server may serve the certificate before."""
 
-_FAILURES = (OSError, MemoryError, LookupError, TypeError, ValueError, LoginRejected, psycopg.Error)
 _REJECTED = ("28P01", "28000")
 # PostgreSQL says of a file in which second it changed: what changed in the second in which the server read
 # its files may have changed after that.
@@ -70,7 +68,7 @@ def sync(address: Address, request: Reload) -> ExternalResult:
         if error.state in _REJECTED:
             return superuser_rejected(request, facts={})
         return failed(request, error, facts={})
-    except _FAILURES as error:
+    except FAILURES as error:
         return failed(request, error, facts={})
     return served
 

@@ -99,6 +99,12 @@ class UntrustedCertificate(Exception):
     """
 
 
+FAILURES = (OSError, MemoryError, LookupError, TypeError, ValueError, LoginRejected, psycopg.Error)
+"""All that a server may lead to, whose answers need not be what was asked for."""
+WHOSE = "SELECT system_identifier::text FROM pg_control_system()"
+"""Whose data it has."""
+
+
 @contextmanager
 def session(
     address: Address, *, user: str, password: str, database: str, trust: Trust | None, quiet: bool = False

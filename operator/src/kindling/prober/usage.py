@@ -5,8 +5,8 @@ from __future__ import annotations
 from kindling.kinds import reasons
 from kindling.kinds.base import ExternalResult
 from kindling.kinds.postgresql.usage import MOST, USED, UsageRequest
-from kindling.prober.postgres import FAILURES
 from kindling.prober.sessions import (
+    FAILURES,
     Address,
     UnsafeAuthentication,
     UntrustedCertificate,
