@@ -152,6 +152,10 @@ BAD: list[tuple[Json, list[str]]] = [
         ["spec.hibernateWindow.schedule", "0 1 * *"],
     ),
     ({"hibernateWindow": {"schedule": "0 1 * * *"}}, ["spec.hibernateWindow.duration", "Required"]),
+    (
+        {"databases": [{"name": "d" * 57, "accessRoles": True}]},
+        ["spec.databases[ddd", "accessRoles makes roles", "at most 56"],
+    ),
     ({"credentials": {}}, ["spec.credentials.rotation", "Required"]),
     ({"credentials": {"rotation": True}}, ["spec.credentials.rotation", "boolean", "object"]),
     ({"credentials": {"rotation": {"schedule": "daily"}}}, ["spec.credentials.rotation.schedule", "daily"]),

@@ -176,6 +176,7 @@ def test_a_database_with_roles_and_databases_one_of_which_is_not_the_operators(m
         roles=[
             {"name": "app", "login": True, "memberOf": ["owner"], "connectionLimit": 5},
             {"name": "owner"},
+            {"name": "report", "login": True, "memberOf": ["shop_reader"]},
             {"name": "refused", "memberOf": ["nobody_at_all"], "reclaimPolicy": "Delete"},
         ],
         databases=[
@@ -184,6 +185,7 @@ def test_a_database_with_roles_and_databases_one_of_which_is_not_the_operators(m
                 "owner": "owner",
                 "extensions": [{"name": "pg_trgm"}],
                 "schemas": [{"name": "s"}],
+                "accessRoles": True,
             },
             {"name": "postgres", "extensions": [{"name": "citext"}], "reclaimPolicy": "Retain"},
         ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -35,13 +35,18 @@ def group(name: str, **changes: Any) -> dict[str, Any]:
     return role(name, **{"login": False, "password": None, **changes})
 
 
-def database(name: str, *, look: bool = False, **item: Any) -> dict[str, Any]:
+def database(name: str, *, look: bool = False, creators: Sequence[str] = (), **item: Any) -> dict[str, Any]:
     """As the kind asks for an item of spec.databases."""
     (read,) = spec_databases.read({"spec": {"defaultUser": "ada", "databases": [{"name": name, **item}]}})
     values = {
         field: getattr(read, field) for field in ("name", "owner", "encoding", "collation", "icu_locale")
     }
-    lists = {"extensions": [*map(list, read.extensions)], "schemas": [*map(list, read.schemas)]}
+    lists: dict[str, Any] = {
+        "extensions": [*map(list, read.extensions)],
+        "schemas": [*map(list, read.schemas)],
+        "access": [read.reader, read.writer] if read.access_roles else [],
+        "creators": [*creators],
+    }
     return {**values, **lists, "made": read.made, "contents": read.contents, "look": look}
 
 

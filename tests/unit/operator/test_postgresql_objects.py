@@ -299,3 +299,45 @@ def test_an_item_that_is_rejected_keeps_nobody_from_the_default_users_binding() 
     assert ready(found)[0] == "False"
     assert found["pgPhase"] == "up"
     assert found["binding"] == {"name": "db-binding"}
+
+
+def test_access_roles_come_first_and_whose_tables_they_are_for_follows_from_the_lists() -> None:
+    cr = postgresql(
+        roles=[
+            {"name": "owner"},
+            {"name": "dana", "memberOf": ["owner"]},
+            {"name": "rita", "login": True, "memberOf": ["shop_reader"]},
+        ],
+        databases=[
+            {"name": "plain"},
+            {
+                "name": "shop",
+                "owner": "owner",
+                "accessRoles": True,
+                "schemas": [{"name": "s", "owner": "x"}],
+            },
+        ],
+    )
+    wanted = asked(cr, world(cr))
+    assert [each["name"] for each in wanted.roles[:3]] == ["shop_reader", "shop_writer", "owner"]
+    assert wanted.roles[1]["member_of"] == ["shop_reader"]
+    assert wanted.databases[0]["access"] == wanted.databases[0]["creators"] == []
+    assert wanted.databases[1]["access"] == ["shop_reader", "shop_writer"]
+    assert wanted.databases[1]["creators"] == ["dana", "owner", "x"]
+    (made,) = role_secrets(KIND.desired(cr, world(cr))).values()
+    assert made["database"] == "shop", "where rita may read"
+    assert [item["name"] for item in status(cr, world(cr, OK))["roles"]] == ["owner", "dana", "rita"]
+
+
+@pytest.mark.parametrize(
+    ("database", "roles", "words"),
+    [
+        ({"name": "d" * 57}, [], "characters: leave it out, or use a name of at most 56"),
+        ({"name": "shop"}, [{"name": "shop_writer"}], "spec.roles[shop_writer] has the name of a role that"),
+    ],
+)
+def test_access_roles_that_cannot_be(database: Object, roles: list[Object], words: str) -> None:
+    cr = postgresql(databases=[{**database, "accessRoles": True}], roles=roles)
+    problem = KIND.validate(cr, world(postgresql()))
+    assert problem is not None
+    assert words in problem.message

@@ -13,6 +13,7 @@ from typing import Any
 
 from kindling.kinds import reasons
 from kindling.kinds.postgresql.objects import Objects
+from kindling.prober import privileges
 from kindling.prober.items import Items
 from kindling.prober.sessions import LoginRejected, Session, fetch, identifier, literal
 
@@ -51,20 +52,30 @@ def provision(items: Items, database: Mapping[str, Any], request: Objects) -> No
 
 
 def fill(items: Items, database: Mapping[str, Any], request: Objects, enter: Enter) -> None:
-    """Extensions and schemas, where they are not noted to be as wanted; no other session is open then."""
+    """Extensions, schemas and privileges, where they are not noted to be as wanted; no other session is open
+    then.
+    """
     name = database["name"]
-    if name in items.databases or not (database["extensions"] or database["schemas"]):
+    access = database["access"]
+    if name in items.databases or not (database["extensions"] or database["schemas"] or access):
+        return
+    if (missing := privileges.missing_role(items, database)) is not None:
+        with items.item(items.databases, name) as item:
+            item.says(*missing)
         return
     default = name == request.default_user
     present = items.state.databases.get(name) or {}
     noted = (items.state.note(present.get("note")) or {}).get("contents")
-    if noted == database["contents"] and not database["look"] and not default:
+    given = not access or privileges.are_given(items, database)
+    if noted == database["contents"] and not database["look"] and not default and given:
         return
     with items.item(items.databases, name) as item:
         items.check_time()
         try:
             with enter(name) as session:
                 problem = _fill(items, session, database)
+                if not problem and not given:
+                    privileges.give(items, session, database)
                 if not problem and not default and noted != database["contents"]:
                     items.execute(_comment(items, name, database, contents=database["contents"]), session)
         except LoginRejected as error:

@@ -11,6 +11,10 @@ from kindling.kinds.base import Problem
 from kindling.kinds.postgresql.spec import RESERVED, user_of
 from kindling.kube.resources import Object
 
+READER, WRITER = "_reader", "_writer"
+LONGEST_WITH_ROLES = 63 - len(READER)
+"""Characters of a database whose access roles have names that PostgreSQL takes."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Database:
@@ -27,10 +31,21 @@ class Database:
     extensions: tuple[tuple[str, str], ...]
     schemas: tuple[tuple[str, str], ...]
     delete: bool
+    access_roles: bool = False
 
     @property
     def path(self) -> str:
         return f"spec.databases[{self.name}]"
+
+    @property
+    def reader(self) -> str:
+        """The role that may read it, where it has access roles."""
+        return f"{self.name}{READER}"
+
+    @property
+    def writer(self) -> str:
+        """The role that may read and write it, where it has access roles."""
+        return f"{self.name}{WRITER}"
 
     @property
     def made(self) -> str:
@@ -59,12 +74,14 @@ def _read(item: Object, user: str) -> Database:
         extensions=_pairs(item.get("extensions"), "version"),
         schemas=_pairs(item.get("schemas"), "owner"),
         delete=item.get("reclaimPolicy") == "Delete",
+        access_roles=item.get("accessRoles") is True,
     )
 
 
 def validate(cr: Object) -> Problem | None:
     """The first item that cannot work, with field, value and remedy."""
     user, message = user_of(cr), None
+    listed = {str(role.get("name")) for role in (cr.get("spec") or {}).get("roles") or ()}
     for item in read(cr):
         owner = f"{item.path}.owner {item.owner!r}"
         if item.name in RESERVED or item.name.startswith("pg_"):
@@ -77,6 +94,16 @@ def validate(cr: Object) -> Problem | None:
             message = (
                 f"{item.path} is the default user's database, made with the server and kept with it: "
                 "leave out encoding, collation, icuLocale and reclaimPolicy."
+            )
+        elif item.access_roles and len(item.name) > LONGEST_WITH_ROLES:
+            message = (
+                f"{item.path}.accessRoles makes roles whose names are longer, and PostgreSQL takes 63 "
+                f"characters: leave it out, or use a name of at most {LONGEST_WITH_ROLES}."
+            )
+        elif item.access_roles and (taken := sorted({item.reader, item.writer} & listed)):
+            message = (
+                f"spec.roles[{taken[0]}] has the name of a role that {item.path}.accessRoles makes: leave it "
+                "out, or use another."
             )
         if message:
             return Problem(reason=reasons.INVALID_SPEC, message=message)

@@ -6,7 +6,7 @@ carries it out: there one query reads all of them, and only what differs costs a
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -38,7 +38,8 @@ class Objects:
 
     A role is a mapping of `name`, `login`, `member_of`, `connection_limit` and `password` (None: as it is); a
     database one of the fields of `databases.Database` with its `made` and `contents`, and `look`: its
-    extensions are not known, so they are to be read. What the operator has not made is left as it is, and so
+    extensions are not known, so they are to be read. Its `access` is the roles that may read, and read and
+    write, what `creators` make in it. What the operator has not made is left as it is, and so
     is data of another system identifier. Without `apply` nothing is changed, only compared.
     """
 
@@ -83,17 +84,20 @@ def desired(cr: Object, observed: Observed, server: Login | None) -> Objects | N
         identifier=server.identifier,
         default_user=server.database,
         ca=server.ca,
-        roles=tuple(
-            {
-                "name": role.name,
-                "login": role.login,
-                "member_of": list(role.member_of),
-                "connection_limit": role.connection_limit,
-                "password": passwords.get(role.name),
-            }
-            for role in usable
+        roles=(
+            *(role for database in made if database.access_roles for role in _access_roles(database)),
+            *(
+                {
+                    "name": role.name,
+                    "login": role.login,
+                    "member_of": list(role.member_of),
+                    "connection_limit": role.connection_limit,
+                    "password": passwords.get(role.name),
+                }
+                for role in usable
+            ),
         ),
-        databases=tuple(_wanted(database, cr) for database in made),
+        databases=tuple(_wanted(database, cr, listed) for database in made),
         drop_roles=tuple(dropped["roles"]),
         drop_databases=tuple(dropped["databases"]),
         apply=server.provision,
@@ -104,6 +108,7 @@ def desired(cr: Object, observed: Observed, server: Login | None) -> Objects | N
             login.starts(pod),
             server.provision,
             tuple(usable),
+            tuple(role.member_of for role in listed),
             prints,
             made,
             tuple(sorted(dropped["roles"])),
@@ -112,7 +117,25 @@ def desired(cr: Object, observed: Observed, server: Login | None) -> Objects | N
     )
 
 
-def _wanted(database: databases.Database, cr: Object) -> dict[str, Any]:
+def _access_roles(database: databases.Database) -> list[dict[str, Any]]:
+    """Groups, the second of which is a member of the first; what they may do is granted in the database."""
+    group = {"login": False, "connection_limit": roles.UNLIMITED, "password": None}
+    return [
+        {**group, "name": database.reader, "member_of": []},
+        {**group, "name": database.writer, "member_of": [database.reader]},
+    ]
+
+
+def _creators(database: databases.Database, listed: Sequence[roles.Role]) -> list[str]:
+    """Whose tables the access roles are for: the owners of the database and of its schemas, and the roles of
+    the spec that are members of the database's owner.
+    """
+    members = [role.name for role in listed if database.owner in role.member_of]
+    owners = [owner for _, owner in database.schemas if owner]
+    return sorted({database.owner, *owners, *members})
+
+
+def _wanted(database: databases.Database, cr: Object, listed: Sequence[roles.Role]) -> dict[str, Any]:
     known = {
         item.get("name") for item in _known(cr, "databases").get(database.name, {}).get("extensions") or ()
     }
@@ -126,6 +149,8 @@ def _wanted(database: databases.Database, cr: Object) -> dict[str, Any]:
         "schemas": [list(pair) for pair in database.schemas],
         "made": database.made,
         "contents": database.contents,
+        "access": [database.reader, database.writer] if database.access_roles else [],
+        "creators": _creators(database, listed) if database.access_roles else [],
         "look": not {name for name, _ in database.extensions} <= known,
     }
 

@@ -165,7 +165,8 @@ def database_of(role: Role, cr: Object) -> str:
     listed = databases.read(cr)
     for owners in ((role.name,), role.member_of):
         for database in listed:
-            if database.owner in owners:
+            leads = {database.owner, *((database.reader, database.writer) if database.access_roles else ())}
+            if leads & set(owners):
                 return database.name
     return user_of(cr)
 
