@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from kindling.kinds.base import Kind
+from kindling.kinds.postgresql import protection
 from kindling.kube.resources import SECRET, Object, Ref
 
 from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster, cluster, path, ref_to
@@ -40,6 +41,7 @@ APART = frozenset(
         "observedGeneration", "clusterIP", "clusterIPs", "deployment.kubernetes.io/revision",
         "kindling.dev/last-applied-hash", "kindling.dev/parameters", "kindling.dev/postgresql-version",
         "statistics",  # what the programs in Pods answer, of which none runs here, names the Pods
+        "at", "nextRotation",  # since when rotations are asked for
     }
 )  # fmt: skip
 
@@ -210,6 +212,9 @@ def _state(cluster: Cluster, each: Wanderer) -> Object:
     for child, obj in found.items():
         assert obj is not None
         part = {name: value for name, value in obj.items() if child == ref or name != "status"}
+        # A database that was protected once keeps its finalizer (decision 0064).
+        names = [name for name in obj["metadata"].get("finalizers") or () if name != protection.FINALIZER]
+        part["metadata"] = {**obj["metadata"], "finalizers": names}
         if child.type == SECRET:
             part["data"] = {key: base64.b64decode(value).decode() for key, value in obj["data"].items()}
         text = json.dumps(_plain(part)).replace(ref.namespace, "NAMESPACE")

@@ -236,6 +236,15 @@ def test_an_annotation_that_was_there_first_asks_for_nothing() -> None:
     assert bound(world)[0] == "postgres_a"
 
 
+def test_without_a_rotation_so_far_nothing_is_remembered() -> None:
+    world, server = made()
+    world.api.edit(CR, {"spec": {"credentials": None}})
+    world.settle()
+    assert not {"rotation", "credentials"} & set(world.status(KIND, "db"))
+    assert world.writes_at_rest() == 0
+    assert bound(world) == ("postgres", server.roles["postgres"])
+
+
 def test_without_rotation_the_last_login_stays_and_those_before_go() -> None:
     world, server = made()
     rotate(world)

@@ -77,10 +77,16 @@ def validate(cr: Object) -> Problem | None:
 
 
 def decide(cr: Object, observed: Observed) -> Mapping[str, Any]:
-    """The new value of FIELD, where it changes."""
+    """The new value of FIELD, where it changes; None removes it.
+
+    Without a rotation so far, and with none asked for, there is nothing to remember. After one there is: the
+    login, and the number, with which no password comes twice.
+    """
     if "deletionTimestamp" in cr["metadata"]:
         return {}
     known = credentials.record(cr)
+    if known is not None and not known.number and not _is_asked(cr):
+        return {FIELD: None}
     decided = _decided(cr, observed, known)
     return {} if decided is None or decided == known else {FIELD: decided.written()}
 
@@ -194,6 +200,10 @@ def _previous(cr: Object, observed: Observed, known: Record) -> Object:
             f"--field-selector=status.podIP={where} -o wide` names the Pod of an address.{due}"
         )
     return found
+
+
+def _is_asked(cr: Object) -> bool:
+    return ((cr.get("spec") or {}).get("credentials") or {}).get("rotation") is not None
 
 
 def _is_bound(cr: Object, observed: Observed) -> bool:
