@@ -7,7 +7,7 @@ says what it is for; a verb that nothing needs is a fault, and so is a wildcard.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from infra import manifests
 from infra.errors import KindlingError
@@ -145,11 +145,6 @@ def cluster_rules(kinds: Sequence[str] = ()) -> tuple[Rule, ...]:
     Raises KindlingError for a kind that NEEDS does not have.
     """
     definitions = manifests.definitions(kinds)
-    needed: dict[tuple[str, tuple[str, ...]], Rule] = {}
-    for rule in (rule for crd in definitions for rule in _needs(crd)):
-        known = needed.get((rule.group, rule.resources))
-        needed[rule.group, rule.resources] = rule if known is None else _both(known, rule)
-    needed.setdefault((EVENTS.group, EVENTS.resources), EVENTS)
     seen = [
         Rule(
             "see what users ask for",
@@ -160,18 +155,34 @@ def cluster_rules(kinds: Sequence[str] = ()) -> tuple[Rule, ...]:
         )
         for crd in definitions
     ]
-    for number, rule in enumerate(seen):  # what another kind looks at or makes is said once
-        if (other := needed.pop((rule.group, rule.resources), None)) is not None:
-            verbs = (*rule.verbs, *(verb for verb in other.verbs if verb not in rule.verbs))
-            seen[number] = replace(rule, verbs=verbs)
+    rules = list[Rule]()
+    for rule in (*seen, *(rule for crd in definitions for rule in _needs(crd)), EVENTS):
+        rules = _with(rules, rule)
+    seen, needed = rules[: len(seen)], rules[len(seen) :]
     return (
         *seen,
         *(
             Rule("say how it stands", _group(crd), (f"{_plural(crd)}/status",), ("patch",))
             for crd in definitions
         ),
-        *needed.values(),
+        *needed,
     )
+
+
+def _with(rules: Sequence[Rule], rule: Rule) -> list[Rule]:
+    """What one kind looks at or makes and another does more with is said once, where the first of them is.
+
+    What neither has whole stays apart: with each kind come the same rules, whatever others there are.
+    """
+    found = list(rules)
+    for number, known in enumerate(found):
+        if (known.group, known.resources) == (rule.group, rule.resources):
+            if set(rule.verbs) <= set(known.verbs):
+                return found
+            if set(known.verbs) < set(rule.verbs):
+                found[number] = rule
+                return found
+    return [*found, rule]
 
 
 OWN_NAMESPACE_RULES: tuple[Rule, ...] = (
@@ -183,16 +194,6 @@ OWN_NAMESPACE_RULES: tuple[Rule, ...] = (
 VIEW, EDIT, ADMIN = USER_ROLES = ("view", "edit", "admin")
 """Kubernetes' own roles for users, to which `kindling-view`, `-edit` and `-admin` add the kinds."""
 _CHANGE = ("create", "update", "patch", "delete")
-
-
-def _both(one: Rule, other: Rule) -> Rule:
-    """What two kinds need of the same resources; the one that needs more has the reason."""
-    if set(other.verbs) <= set(one.verbs):
-        return one
-    if set(one.verbs) < set(other.verbs):
-        return other
-    verbs = tuple(dict.fromkeys((*one.verbs, *other.verbs)))
-    return replace(one, why=f"{one.why}; {other.why}", verbs=verbs)
 
 
 def user_rules(role: str, kinds: Sequence[str] = ()) -> tuple[Rule, ...]:

@@ -42,6 +42,7 @@ APART = frozenset(
         "kindling.dev/last-applied-hash", "kindling.dev/parameters", "kindling.dev/postgresql-version",
         "statistics",  # what the programs in Pods answer, of which none runs here, names the Pods
         "at", "nextRotation",  # since when rotations are asked for
+        "nodePort", "healthCheckNodePort",
     }
 )  # fmt: skip
 
