@@ -25,7 +25,7 @@ BEGUN = {
 """A run that ended long ago, of a database that is gone."""
 
 UNSUBSCRIBED = {"adminURL": "http://nobody.invalid:8080", "deletionPolicy": "Unsubscribe"}
-SECONDS = 30.0
+SECONDS = 60.0
 
 
 def stored(cluster: Cluster, namespace: str) -> Ref:

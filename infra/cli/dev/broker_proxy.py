@@ -84,9 +84,12 @@ class BrokerProxy:
                 env=stack_files.kubeconfig(self._stack),
             )
         except processes.ProgramError as error:
+            said = error.why or error.what
+            with suppress(processes.ProgramError):
+                said = f"{said}\n{self._kubectl('logs', name, '--tail=5')}".strip()
             raise KindlingError(
                 f"the proxy to the broker of stack `{self._stack}` does not start",
-                why=error.why or error.what,
+                why=said,
                 remedy=f"python3 -m infra exec --stack {self._stack} kubectl get events -n {NAMESPACE}",
             ) from None
 
@@ -100,6 +103,7 @@ def pod(name: str, *, image: str) -> dict[str, Any]:
     config = {
         "brokerServiceURL": f"pulsar://{host}:{PORT}",
         "brokerWebServiceURL": f"http://{host}:8080",
+        "clusterName": "standalone",
         "servicePort": PORT,
         "webServicePort": WEB_PORT,
     }
