@@ -140,6 +140,8 @@ def test_a_rotation_is_a_new_login_while_the_one_before_stays_valid() -> None:
     assert is_ready(world)
     assert said(world)["login"] == "postgres_a"
     assert said(world)["previous"]["login"] == "postgres"
+    ready = find_condition(world.status(KIND, "db"), "Ready")
+    assert ready["message"] == "Login postgres_a of the default user can log in through the Service."
     assert world.writes_at_rest() == 0
     data = {
         key: base64.b64decode(value).decode() for key, value in world.api.objects[BINDING]["data"].items()

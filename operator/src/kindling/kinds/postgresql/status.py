@@ -18,6 +18,7 @@ from kindling.kinds.base import (
 )
 from kindling.kinds.conditions import condition, find_condition, standard_conditions
 from kindling.kinds.postgresql import (
+    credentials,
     deletion,
     disk,
     growth,
@@ -41,7 +42,7 @@ from kindling.kinds.postgresql import (
     volume,
 )
 from kindling.kinds.postgresql.pending import Pending
-from kindling.kinds.postgresql.spec import HIBERNATED, pod_name
+from kindling.kinds.postgresql.spec import HIBERNATED, pod_name, user_of
 from kindling.kube.resources import SECRET, Object, Ref, ResourceType
 
 LOGIN_GRACE_SECONDS = 30.0
@@ -265,6 +266,9 @@ def _why(cr: Object, observed: Observed, sync: SyncResult, state: _State) -> tup
         return state.external.reason, state.external.message
     if state.ready:
         since = volume.empty_since(cr, state.pod)
+        if (name := credentials.login_of(cr)) != user_of(cr):
+            words = f"Login {name} of the default user can log in through the Service.{since}"
+            return reasons.LOGIN_SUCCEEDED, words
         return reasons.LOGIN_SUCCEEDED, f"The default user can log in through the Service.{since}"
     if state.fault is not None:
         return state.fault.reason, state.fault.message
