@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 from kindling.engine.store import key_of
-from kindling.kinds.base import ExternalResult
+from kindling.kinds.base import ExternalResult, Observed
 from kindling.kinds.conditions import find_condition
+from kindling.kinds.postgresql import rotation
 from kindling.kinds.postgresql.login import Login
 from kindling.kinds.postgresql.logins import LoginsRequest
 from kindling.kube.resources import SECRET, Object, Ref
@@ -291,6 +292,21 @@ def test_a_stopped_or_paused_database_is_not_rotated() -> None:
         world.settle()
         passes(world, minutes=1)
         assert bound(world)[0] == "postgres_a"
+
+
+@pytest.mark.parametrize("spec", [{"paused": True}, {"mode": "Plan"}])
+def test_a_paused_database_is_not_looked_at_for_a_decision_that_nobody_stores(spec: Object) -> None:
+    """Ready as it is, it would be reconciled five times a second, for as long as it is paused."""
+    world = World()
+    Server(world)
+    world.api.put(KIND.type, resource(KIND, "db"))
+    world.settle()
+    world.api.edit(CR, {"spec": {**spec, "credentials": ROTATION}})
+    world.settle()
+    assert is_ready(world)
+    observed = Observed(objects=world.api.objects, now=world.now, entropy=b"")
+    assert rotation.decide(world.api.objects[CR], observed)
+    assert rotation.seconds_left(world.api.objects[CR], observed) is None
 
 
 @FAULTS

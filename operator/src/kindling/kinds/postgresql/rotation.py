@@ -152,15 +152,16 @@ def is_disabled(cr: Object, observed: Observed, known: Record) -> bool:
 
 
 def seconds_left(cr: Object, observed: Observed) -> float | None:
-    """Until there is something to decide, or to ask, again."""
-    known = credentials.record(cr)
-    if known is None:
-        return SOON if decide(cr, observed) else None
+    """Until there is something to decide, or to ask, again; while paused, nothing is decided."""
+    asked = logins.seconds_left(cr, observed)
+    if is_paused(cr):
+        return asked
     if decide(cr, observed):
         return SOON
+    if (known := credentials.record(cr)) is None:
+        return None
     moments = [next_time(cr), overlap_ends(cr, known) if known.previous is not None else None]
     times = [(moment - observed.now).total_seconds() for moment in moments if moment is not None]
-    asked = logins.seconds_left(cr, observed)
     # One that has passed waits for something else.
     ahead = [max(SOON, seconds) for seconds in times if seconds > 0] + ([] if asked is None else [asked])
     return min(ahead, default=None)
