@@ -199,8 +199,13 @@ class Observed:
 
     def password(self, purpose: str) -> str:
         """A random password of 32 characters (190 bits), stable within a reconciliation for each purpose."""
-        digest = hmac.digest(self.entropy, purpose.encode(), hashlib.sha256)
-        return base64.b64encode(digest, altchars=b"Zz").decode()[:32]
+        return derived_password(self.entropy, purpose)
+
+
+def derived_password(key: bytes, purpose: str) -> str:
+    """32 characters (190 bits) that say nothing of the key, another for each purpose."""
+    digest = hmac.digest(key, purpose.encode(), hashlib.sha256)
+    return base64.b64encode(digest, altchars=b"Zz").decode()[:32]
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,9 @@ from kindling.prober.sessions import (
     UnsafeAuthentication,
     UntrustedCertificate,
     fetch,
-    session,
     summary,
 )
-from kindling.prober.tls import trust_of
+from kindling.prober.superuser import superuser
 
 # A segment's status file keeps the time at which the segment was full, when `.ready` becomes `.done`. Of a
 # segment that is gone by now, its upload was at the latest when the server says.
@@ -54,14 +53,7 @@ _SETTINGS = "SELECT name, setting FROM pg_settings WHERE name = ANY(string_to_ar
 def ask(address: Address, request: ArchiveRequest) -> ExternalResult:
     """Never raises for what a server may answer."""
     try:
-        with session(
-            address,
-            user=request.user,
-            password=request.password,
-            database="template1",
-            trust=trust_of(request),
-            quiet=True,
-        ) as connection:
+        with superuser(address, request) as connection:
             ((mode, now, lsn, timeline, waiting, until),) = fetch(connection, _STATE)
             settings = dict(fetch(connection, _SETTINGS, ",".join(SETTINGS)))
             if mode != "off":

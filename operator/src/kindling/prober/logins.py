@@ -27,9 +27,8 @@ from kindling.prober.sessions import (
     fetchval,
     identifier,
     literal,
-    session,
 )
-from kindling.prober.tls import trust_of
+from kindling.prober.superuser import superuser
 
 _COMMENT = "SELECT shobj_description(oid, 'pg_authid') FROM pg_roles WHERE rolname = %s"
 _LIMIT = "SELECT rolconnlimit FROM pg_roles WHERE rolname = %s"
@@ -114,14 +113,7 @@ def _as_the_owner(name: str, database: str | None, setting: str) -> list[str]:
 def ask(address: Address, request: LoginsRequest) -> ExternalResult:
     """Disable what is to be, as far as nobody uses it, and look. Never raises for what a server answers."""
     try:
-        with session(
-            address,
-            user=request.user,
-            password=request.password,
-            database="template1",
-            trust=trust_of(request),
-            quiet=True,
-        ) as connection:
+        with superuser(address, request) as connection:
             found = str(fetchval(connection, WHOSE))
             if request.identifier not in (None, found):
                 raise _OtherData

@@ -14,13 +14,10 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from kindling.kinds.backup.archive import ArchiveRequest
 from kindling.kinds.certificates import make_authority, read, stamp
-from kindling.kinds.postgresql.login import Login
-from kindling.kinds.postgresql.logins import LoginsRequest
+from kindling.kinds.postgresql.login import Login, SuperuserRequest
 from kindling.kinds.postgresql.objects import Objects
 from kindling.kinds.postgresql.reload import Reload
-from kindling.kinds.postgresql.usage import UsageRequest
 from kindling.prober.jobs import LONGEST_ISSUER
 
 NONE = "/dev/null/none"
@@ -40,7 +37,7 @@ class Trust(NamedTuple):
 
 
 def trust_of(
-    request: Login | Objects | Reload | ArchiveRequest | UsageRequest | LoginsRequest,
+    request: Login | Objects | Reload | SuperuserRequest,
 ) -> Trust | None:
     """None where the server has no TLS."""
     return None if request.ca is None else Trust(request.host, request.ca)

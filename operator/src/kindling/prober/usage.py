@@ -12,9 +12,8 @@ from kindling.prober.sessions import (
     UntrustedCertificate,
     execute,
     fetchval,
-    session,
 )
-from kindling.prober.tls import trust_of
+from kindling.prober.superuser import superuser
 
 STATEMENT_MILLISECONDS = 4000
 """Less than the worker has, so that the server does not go on for nobody."""
@@ -32,14 +31,7 @@ SELECT (SELECT coalesce(sum(pg_database_size(oid)), 0) FROM pg_database)
 def ask(address: Address, request: UsageRequest) -> ExternalResult:
     """Never raises for what a server may answer; what is no figure is no answer."""
     try:
-        with session(
-            address,
-            user=request.user,
-            password=request.password,
-            database="template1",
-            trust=trust_of(request),
-            quiet=True,
-        ) as connection:
+        with superuser(address, request) as connection:
             execute(
                 connection,
                 f"SET statement_timeout = {STATEMENT_MILLISECONDS}; SET lock_timeout = 1000; "

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from kindling.kinds.base import Observed, Probe
+from kindling.kinds.postgresql.login import SuperuserRequest
 from kindling.kinds.postgresql.service import PORT, host_of
 from kindling.kinds.postgresql.spec import SUPERUSER, pod_name
 from kindling.kinds.postgresql.tls import AUTHORITY
@@ -43,16 +44,8 @@ ENDS_SECONDS = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class ArchiveRequest:
-    """The facts of a result are under `archive`, as `Facts` reads them. `ca` as in a `Login`."""
-
-    namespace: str
-    host: str
-    port: int
-    pod: str
-    user: str
-    password: str = field(repr=False)
-    ca: str | None = None
+class ArchiveRequest(SuperuserRequest):
+    """The facts of a result are under `archive`, as `Facts` reads them."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -207,7 +207,7 @@ class Postgresql(Kind):
             operator_namespace=self._operator_namespace,
         )
         return [
-            *(() if wanted.ephemeral else (replace(self._claim(cr, observed), frozen=frozen),)),
+            *(() if wanted.ephemeral else (replace(self._claim(cr, observed, wanted), frozen=frozen),)),
             secrets.superuser(self.type, cr, observed),
             *tls.children(self.type, cr, observed, material=material, authority=authority),
             secrets.binding(
@@ -227,13 +227,13 @@ class Postgresql(Kind):
             replace(self._workload(cr, observed, wanted), frozen=frozen),
         ]
 
-    def _claim(self, cr: Object, observed: Observed) -> Child:
+    def _claim(self, cr: Object, observed: Observed, wanted: spec.Spec) -> Child:
         size = growth.size(cr, observed)
         grown = growth.note(cr, observed, asked=size)
         return volume.build(
             self.type,
             cr,
-            self._read(cr),
+            wanted,
             observed,
             version=version.version_to_record(cr, observed),
             identifier=identity.to_record(cr, observed),
@@ -250,7 +250,7 @@ class Postgresql(Kind):
         return Finish(
             done=not remains,
             report=self.status(cr, observed, SyncResult(in_sync=False, problem=problem)),
-            children=[self._claim(cr, observed)] if remains else [],
+            children=[self._claim(cr, observed, self._read(cr))] if remains else [],
         )
 
     def durable_state(self, cr: Object, observed: Observed) -> Mapping[str, Any]:

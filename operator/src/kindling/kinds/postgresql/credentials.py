@@ -7,12 +7,9 @@ they make is the default user's. `rotation` decides when, `logins` looks after t
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import hmac
 from typing import NamedTuple
 
-from kindling.kinds.base import Observed
+from kindling.kinds.base import Observed, derived_password
 from kindling.kinds.postgresql import secrets
 from kindling.kinds.postgresql.spec import user_of
 from kindling.kube.resources import Object
@@ -66,7 +63,7 @@ def logins(cr: Object) -> tuple[str, ...]:
 
 
 def made_password(cr: Object, observed: Observed) -> str | None:
-    """That of a login that a rotation made: 32 characters (190 bits), None without the superuser's Secret.
+    """That of a login that a rotation made; None without the superuser's Secret.
 
     It follows from the superuser's password, which it says nothing about, and differs with each rotation of
     each resource. So it is the same whenever it is needed, and nowhere does it wait for the server.
@@ -76,6 +73,4 @@ def made_password(cr: Object, observed: Observed) -> str | None:
     key = observed.secret(namespace=namespace, name=name).get("password")
     if known is None or not key:
         return None
-    purpose = f"login {cr['metadata']['uid']} {known.number}"
-    digest = hmac.digest(key.encode(), purpose.encode(), hashlib.sha256)
-    return base64.b64encode(digest, altchars=b"Zz").decode()[:32]
+    return derived_password(key.encode(), f"login {cr['metadata']['uid']} {known.number}")

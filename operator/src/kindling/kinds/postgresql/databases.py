@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kindling.kinds import reasons
 from kindling.kinds.base import Problem
-from kindling.kinds.postgresql.spec import RESERVED, user_of
+from kindling.kinds.postgresql.spec import RESERVED, role_names, user_of
 from kindling.kube.resources import Object
 
 READER, WRITER = "_reader", "_writer"
@@ -81,7 +81,6 @@ def _read(item: Object, user: str) -> Database:
 def validate(cr: Object) -> Problem | None:
     """The first item that cannot work, with field, value and remedy."""
     user, message = user_of(cr), None
-    listed = {str(role.get("name")) for role in (cr.get("spec") or {}).get("roles") or ()}
     for item in read(cr):
         owner = f"{item.path}.owner {item.owner!r}"
         if item.name in RESERVED or item.name.startswith("pg_"):
@@ -100,7 +99,7 @@ def validate(cr: Object) -> Problem | None:
                 f"{item.path}.accessRoles makes roles whose names are longer, and PostgreSQL takes 63 "
                 f"characters: leave it out, or use a name of at most {LONGEST_WITH_ROLES}."
             )
-        elif item.access_roles and (taken := sorted({item.reader, item.writer} & listed)):
+        elif item.access_roles and (taken := sorted({item.reader, item.writer} & role_names(cr))):
             message = (
                 f"spec.roles[{taken[0]}] has the name of a role that {item.path}.accessRoles makes: leave it "
                 "out, or use another."

@@ -72,6 +72,37 @@ class Login:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class SuperuserRequest:
+    """What any question needs that is asked as the superuser; `ca` as in a `Login`."""
+
+    namespace: str
+    host: str
+    port: int
+    pod: str
+    user: str
+    password: str = field(repr=False)
+    ca: str | None = None
+
+
+def superuser(login: Login | None, observed: Observed) -> SuperuserRequest | None:
+    """The superuser's login to a server that lets the user in; None while it does not."""
+    if login is None or not login.superuser_password:
+        return None
+    known = observed.result(SERVER, login.cache_key)
+    if known is None or not (known.ok or known.reason == reasons.DISK_FULL):
+        return None
+    return SuperuserRequest(
+        namespace=login.namespace,
+        host=login.host,
+        port=login.port,
+        pod=login.pod,
+        user=login.superuser,
+        password=login.superuser_password,
+        ca=login.ca,
+    )
+
+
 def probes(login: Login | None, observed: Observed) -> dict[str, Probe]:
     """Health checks of a server that was as wanted, or of a paused one whether it is."""
     if login is None:

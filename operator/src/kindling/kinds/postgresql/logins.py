@@ -7,13 +7,12 @@ One that a session uses is never disabled, and no session is ended.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from zlib import crc32
 
-from kindling.kinds import reasons
 from kindling.kinds.base import ExternalAction, ExternalResult, Observed, Probe
 from kindling.kinds.postgresql import credentials, login
-from kindling.kinds.postgresql.login import SERVER, Login
+from kindling.kinds.postgresql.login import Login, SuperuserRequest, superuser
 from kindling.kinds.postgresql.observation import find_pod
 from kindling.kinds.postgresql.spec import user_of
 from kindling.kube.resources import Object
@@ -29,19 +28,12 @@ LONGEST_APPLICATION = 64
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoginsRequest:
+class LoginsRequest(SuperuserRequest):
     """Who uses `logins`, of which `owner` is the first and `login` is the present one; first disable those
     in `disable` that no session uses. What the operator has not made is left as it is, and so is data of
     another system identifier.
     """
 
-    namespace: str
-    host: str
-    port: int
-    pod: str
-    user: str
-    password: str = field(repr=False)
-    ca: str | None = None
     identifier: str | None = None
     owner: str
     login: str
@@ -124,19 +116,11 @@ def _waits(cr: Object, observed: Observed) -> bool:
 
 
 def _request(cr: Object, server: Login | None, observed: Observed) -> LoginsRequest | None:
-    if server is None or not server.superuser_password or credentials.record(cr) is None:
-        return None
-    known = observed.result(SERVER, server.cache_key)
-    if known is None or not (known.ok or known.reason == reasons.DISK_FULL):
+    entry = superuser(server, observed)
+    if server is None or entry is None or credentials.record(cr) is None:
         return None
     return LoginsRequest(
-        namespace=server.namespace,
-        host=server.host,
-        port=server.port,
-        pod=server.pod,
-        user=server.superuser,
-        password=server.superuser_password,
-        ca=server.ca,
+        **vars(entry),
         identifier=server.identifier,
         owner=user_of(cr),
         login=credentials.login_of(cr),

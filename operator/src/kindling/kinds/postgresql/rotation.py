@@ -18,7 +18,7 @@ from kindling.kinds.conditions import find_condition, rfc3339
 from kindling.kinds.postgresql import credentials, logins, secrets
 from kindling.kinds.postgresql.credentials import FIELD, LONGEST_USER, Record
 from kindling.kinds.postgresql.password import password_of
-from kindling.kinds.postgresql.spec import is_paused, user_of
+from kindling.kinds.postgresql.spec import is_paused, role_names, user_of
 from kindling.kube.resources import Object
 
 PATH = "spec.credentials.rotation"
@@ -41,8 +41,7 @@ class Rotation:
 
 def read(cr: Object) -> Rotation | None:
     """:raises ValueError: with field, value and remedy, where it is none."""
-    given = ((cr.get("spec") or {}).get("credentials") or {}).get("rotation")
-    if given is None:
+    if (given := _given(cr)) is None:
         return None
     schedule = window.read_schedule(given, field=PATH) if given.get("schedule") else None
     text = given.get("overlap")
@@ -60,8 +59,7 @@ def validate(cr: Object) -> Problem | None:
     user, message = user_of(cr), None
     if given is None:
         return None
-    listed = {str(role.get("name")) for role in (cr.get("spec") or {}).get("roles") or ()}
-    if taken := sorted(listed & set(credentials.logins(cr)[1:])):
+    if taken := sorted(role_names(cr) & set(credentials.logins(cr)[1:])):
         message = f"spec.roles[{taken[0]}] has the name of a login that {PATH} makes: use another."
     elif credentials.is_given(cr):
         message = (
@@ -85,7 +83,7 @@ def decide(cr: Object, observed: Observed) -> Mapping[str, Any]:
     if "deletionTimestamp" in cr["metadata"]:
         return {}
     known = credentials.record(cr)
-    if known is not None and not known.number and not _is_asked(cr):
+    if known is not None and not known.number and _given(cr) is None:
         return {FIELD: None}
     decided = _decided(cr, observed, known)
     return {} if decided is None or decided == known else {FIELD: decided.written()}
@@ -203,8 +201,9 @@ def _previous(cr: Object, observed: Observed, known: Record) -> Object:
     return found
 
 
-def _is_asked(cr: Object) -> bool:
-    return ((cr.get("spec") or {}).get("credentials") or {}).get("rotation") is not None
+def _given(cr: Object) -> Object | None:
+    found: Object | None = ((cr.get("spec") or {}).get("credentials") or {}).get("rotation")
+    return found
 
 
 def _is_bound(cr: Object, observed: Observed) -> bool:

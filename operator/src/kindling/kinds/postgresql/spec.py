@@ -80,6 +80,11 @@ def user_of(cr: Object) -> str:
     return str(spec.get("defaultUser") or spec.get("defaultuser") or DEFAULT_USER)
 
 
+def role_names(cr: Object) -> set[str]:
+    """Of `spec.roles`: a role that is made beside them may have none of these."""
+    return {str(role.get("name")) for role in (cr.get("spec") or {}).get("roles") or ()}
+
+
 def size_of(cr: Object) -> str:
     """How large the volume is to be, as far as the spec says."""
     return str(((cr.get("spec") or {}).get("storage") or {}).get("size") or DEFAULT_SIZE)

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import NamedTuple
 from zlib import crc32
 
 from kindling.engine.quantity import quantity
-from kindling.kinds import reasons
 from kindling.kinds.base import Observed, Probe
 from kindling.kinds.conditions import rfc3339
 from kindling.kinds.postgresql import volume
 from kindling.kinds.postgresql.hibernation import is_to_stop
-from kindling.kinds.postgresql.login import SERVER, Login
+from kindling.kinds.postgresql.login import Login, SuperuserRequest, superuser
 from kindling.kube.resources import Object
 
 MEMBER, USED = "usage", "used_bytes"
@@ -42,16 +41,8 @@ FARTHEST = timedelta(days=90)
 
 
 @dataclass(frozen=True, kw_only=True)
-class UsageRequest:
+class UsageRequest(SuperuserRequest):
     """The fact of a result is USED: the bytes of all databases, of the log and of temporary files."""
-
-    namespace: str
-    host: str
-    port: int
-    pod: str
-    user: str
-    password: str = field(repr=False)
-    ca: str | None = None
 
 
 class Figures(NamedTuple):
@@ -65,20 +56,10 @@ class Figures(NamedTuple):
 
 def probes(cr: Object, server: Login | None, observed: Observed) -> dict[str, Probe]:
     """Of a server that lets us in. The request has the superuser's password, so it is not kept."""
-    if server is None or not server.superuser_password or not is_asked(cr, observed):
+    login = superuser(server, observed)
+    if login is None or not is_asked(cr, observed):
         return {}
-    known = observed.result(SERVER, server.cache_key)
-    if known is None or not (known.ok or known.reason == reasons.DISK_FULL):
-        return {}
-    request = UsageRequest(
-        namespace=server.namespace,
-        host=server.host,
-        port=server.port,
-        pod=server.pod,
-        user=server.superuser,
-        password=server.superuser_password,
-        ca=server.ca,
-    )
+    request = UsageRequest(**vars(login))
     return {MEMBER: Probe(cache_key=_key(cr, observed.now), request=request, once=True, background=True)}
 
 
