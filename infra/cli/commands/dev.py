@@ -34,7 +34,7 @@ def run(command: Command) -> int:
     operator = OperatorDeployment(command.stack, kubectl=Toolchain(progress=progress).ensure("kubectl"))
     settings = settings_of(operator.read())
     python = bootstrap.virtualenv.ensure(REQUIREMENTS, progress=progress)
-    port = _free_port()
+    port = autoreload.free_port()
     with operator.scaled_down() as replicas, _kubeconfig(command.stack, operator) as kubeconfig:
         progress.say(
             f"Stack {command.stack}: this checkout's operator works in place of the Deployment's {replicas} "
@@ -86,9 +86,3 @@ def _kubeconfig(stack: str, operator: OperatorDeployment) -> Iterator[Path]:
         yield path
     finally:
         path.unlink(missing_ok=True)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

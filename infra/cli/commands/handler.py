@@ -7,10 +7,9 @@ consumer in the cluster goes without a message for it.
 from __future__ import annotations
 
 import re
-import socket
-import tempfile
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from infra import bootstrap, paths, project
 from infra.bootstrap import Toolchain
@@ -31,17 +30,9 @@ def run(command: Command) -> int:
     file, function = named(command.handler)
     project.require_stack(command.stack)
     progress = Progress()
-    image = ""
-    if not command.server:
-        proxy = BrokerProxy(command.stack, program=Toolchain(progress=progress).ensure("kubectl"))
-        image = proxy.image()
+    reachable = _broker(command, progress)
     python = bootstrap.virtualenv.ensure(REQUIREMENTS, progress=progress)
-    with ExitStack() as stack:
-        server = command.server
-        if not server:
-            progress.say(f"Stack {command.stack}: a proxy leads to its broker.")
-            server = f"pulsar://127.0.0.1:{stack.enter_context(proxy.reachable(image=image))}"
-        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kindling-handler-")))
+    with reachable as server, TemporaryDirectory(prefix="kindling-handler-") as scratch:
         progress.say(
             f"{file.name}: {function} handles the messages of {command.topic}, subscription "
             f"{command.subscription}.\n"
@@ -53,11 +44,21 @@ def run(command: Command) -> int:
             python=python,
             source=file.parent,
             env={
-                **environment(command, file, function, server=server, scratch=scratch),
-                "PULSAR_HEALTH_PORT": str(_free_port()),
+                **environment(command, file, function, server=server, scratch=Path(scratch)),
+                "PULSAR_HEALTH_PORT": str(autoreload.free_port()),
             },
             say=progress.say,
         )
+
+
+def _broker(command: Command, progress: Progress) -> AbstractContextManager[str]:
+    """The broker's address, once it is entered. Raises `KindlingError` where the stack has no broker."""
+    if command.server:
+        return nullcontext(command.server)
+    proxy = BrokerProxy(command.stack, program=Toolchain(progress=progress).ensure("kubectl"))
+    image = proxy.image()
+    progress.say(f"Stack {command.stack}: a proxy leads to its broker.")
+    return proxy.reachable(image=image)
 
 
 def named(text: str) -> tuple[Path, str]:
@@ -96,9 +97,3 @@ def environment(command: Command, file: Path, function: str, *, server: str, scr
         "PULSAR_HANDLER_MARKER": str(scratch / "failing"),
         "PULSAR_TERMINATION_LOG": str(scratch / "termination-log"),
     }
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

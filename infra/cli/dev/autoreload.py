@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -52,6 +53,13 @@ def serve(
         while not (changed := _changed(source, before)):
             time.sleep(POLL_SECONDS)
         say(f"  … {changed} has changed: starting again")
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens at, for what is to be started."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def stamps(source: Path) -> dict[Path, int]:

@@ -38,26 +38,19 @@ class BrokerProxy:
         self._stack, self._program = stack, program
 
     @contextmanager
-    def reachable(self, *, image: str) -> Iterator[int]:
-        """The port of this machine that leads to the broker, while it lasts; `image` is the broker's.
+    def reachable(self, *, image: str) -> Iterator[str]:
+        """The broker's address for clients on this machine, while it lasts; `image` is the broker's.
 
         Raises `KindlingError` where the proxy does not start.
         """
-        manifest = pod(f"proxy-{os.urandom(3).hex()}", image=image)
-        name = manifest["metadata"]["name"]
-        env = stack_files.kubeconfig(self._stack)
+        name = f"proxy-{os.urandom(3).hex()}"
         try:
-            processes.run(
-                [self._program, *kubectl.arguments(self._stack, ["create", "--filename=-"])],
-                timeout=kubectl.CALL_SECONDS,
-                env=env,
-                stdin=json.dumps(manifest),
-            )
+            self._kubectl("create", "--filename=-", stdin=json.dumps(pod(name, image=image)))
             self._wait(name)
             words = ("port-forward", f"--namespace={NAMESPACE}", f"pod/{name}", f":{PORT}")
             argv: list[str | Path] = [self._program, *kubectl.arguments(self._stack, words)]
-            with processes.running(argv, env=env) as forwarding:
-                yield _port(forwarding.stdout)
+            with processes.running(argv, env=stack_files.kubeconfig(self._stack)) as forwarding:
+                yield f"pulsar://127.0.0.1:{_port(forwarding.stdout)}"
         finally:
             with suppress(processes.ProgramError):
                 self._kubectl("delete", "pod", name, "--ignore-not-found", "--wait=false")
@@ -76,13 +69,9 @@ class BrokerProxy:
             ) from None
 
     def _wait(self, name: str) -> None:
+        words = ("wait", "--for=condition=Ready", f"pod/{name}", f"--timeout={READY_SECONDS}s")
         try:
-            words = ("wait", "--for=condition=Ready", f"pod/{name}", f"--timeout={READY_SECONDS}s")
-            processes.run(
-                [self._program, *kubectl.arguments(self._stack, [*words, f"--namespace={NAMESPACE}"])],
-                timeout=READY_SECONDS + kubectl.CALL_SECONDS,
-                env=stack_files.kubeconfig(self._stack),
-            )
+            self._kubectl(*words, timeout=READY_SECONDS + kubectl.CALL_SECONDS)
         except processes.ProgramError as error:
             said = error.why or error.what
             with suppress(processes.ProgramError):
@@ -93,8 +82,8 @@ class BrokerProxy:
                 remedy=f"python3 -m infra exec --stack {self._stack} kubectl get events -n {NAMESPACE}",
             ) from None
 
-    def _kubectl(self, *words: str) -> str:
-        return kubectl.call(self._stack, self._program, *words, f"--namespace={NAMESPACE}")
+    def _kubectl(self, *words: str, **options: Any) -> str:
+        return kubectl.call(self._stack, self._program, *words, f"--namespace={NAMESPACE}", **options)
 
 
 def pod(name: str, *, image: str) -> dict[str, Any]:
@@ -179,17 +168,17 @@ def pod(name: str, *, image: str) -> dict[str, Any]:
 def _port(output: Any) -> int:
     """What kubectl says it forwards. The rest of what it says is read too, or it would wait for us."""
     found: list[int] = []
-    said = threading.Event()
+    answered = threading.Event()
 
     def read() -> None:
         for line in output:
             if (match := _FORWARDING.search(line)) is not None:
                 found.append(int(match[1]))
-                said.set()
-        said.set()
+                answered.set()
+        answered.set()
 
     threading.Thread(target=read, daemon=True).start()
-    said.wait(FORWARD_SECONDS)
+    answered.wait(FORWARD_SECONDS)
     if not found:
         raise KindlingError(
             "no port of this machine leads to the proxy",

@@ -20,8 +20,13 @@ def arguments(stack: str, args: Sequence[str]) -> list[str]:
     return [f"--context={stack_files.context(stack)}", *args]
 
 
-def call(stack: str, program: Path, *args: str) -> str:
+def call(
+    stack: str, program: Path, *args: str, stdin: str | None = None, timeout: float = CALL_SECONDS
+) -> str:
     """Run it and return standard output; raises `ProgramError`."""
     return processes.run(
-        [program, *arguments(stack, args)], timeout=CALL_SECONDS, env=stack_files.kubeconfig(stack)
+        [program, *arguments(stack, args)],
+        timeout=timeout,
+        env=stack_files.kubeconfig(stack),
+        stdin=stdin,
     )
