@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -59,6 +61,26 @@ class Environment:
         done = self.infra(*words, stdin=stdin, timeout=timeout)
         assert done.returncode == 0, f"{words}: {done.stdout[-3000:]}\n{done.stderr[-3000:]}"
         return done.stdout
+
+    @contextmanager
+    def beside(self, *words: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+        """`python3 -m infra WORDS…` until it is interrupted, and ends by that; what it says is in `log`."""
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "infra", *words],
+                cwd=ROOT,
+                env=self._env,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        try:
+            yield process
+        finally:
+            process.send_signal(signal.SIGINT)
+            status = process.wait(timeout=60)
+        assert status == 130, log.read_text()
 
     def kubectl(self, *words: str, stdin: str | None = None, timeout: float = 300) -> str:
         """kubectl against this stack; must succeed.

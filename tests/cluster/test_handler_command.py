@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 from tests.cluster.consumers import produce
-from tests.cluster.stack import ROOT, STACK, Environment, within
+from tests.cluster.stack import STACK, Environment, within
 from tests.cluster.test_dev import wait_logged
 
 SECONDS = 180.0
@@ -26,30 +23,9 @@ def test_a_file_handles_messages_and_each_change_is_taken_up(
     file.parent.mkdir()
     file.write_text(HANDLER.format(word="first"))
     topic = f"laptop-{os.urandom(3).hex()}"
-    stack = {"KINDLING_STATE": str(environment.state), "KUBECONFIG": str(environment.kubeconfig)}
     produce(environment, topic=topic, count=1, message="before")
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "infra",
-                "handler",
-                str(file),
-                "--topic",
-                topic,
-                "--earliest",
-                "--stack",
-                STACK,
-            ],
-            cwd=ROOT,
-            env={**os.environ, **stack},
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
-    try:
+    words = ("handler", str(file), "--topic", topic, "--earliest", "--stack", STACK)
+    with environment.beside(*words, log=log) as process:
         wait_logged(process, log, "first before")
         file.write_text(HANDLER.format(word="second"))
         wait_logged(process, log, "orders.py has changed: starting again")
@@ -60,10 +36,6 @@ def test_a_file_handles_messages_and_each_change_is_taken_up(
         file.write_text(HANDLER.format(word="third"))
         produce(environment, topic=topic, count=1, message="again")
         wait_logged(process, log, "third again")
-    finally:
-        process.send_signal(signal.SIGINT)
-        status = process.wait(timeout=60)
-    assert status == 130, log.read_text()
     assert log.read_text().count("first before") == 1
     proxies = ("pods", "--namespace=pulsar", "--selector=app.kubernetes.io/component=proxy")
     within(60, lambda: environment.get(*proxies)["items"] == [])

@@ -8,6 +8,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from cronsim import CronSim
 from kindling.engine.quantity import quantity
 from kindling.kinds.postgresql.credentials import Record
 
@@ -327,7 +328,8 @@ def _credentials(reported: Reported) -> None:
     wanted = reported.resource["spec"]["credentials"]["rotation"]
     assert ("nextRotation" in said) == ("schedule" in wanted)
     if "nextRotation" in said:
-        assert datetime.fromisoformat(said["nextRotation"]) > now
+        following = next(CronSim(wanted["schedule"], at))
+        assert datetime.fromisoformat(said["nextRotation"]) == following > now
     if "validUntil" in previous:
         hours, _, minutes = wanted["overlap"].rstrip("m").rpartition("h")
         overlap = timedelta(hours=int(hours or 0), minutes=int(minutes or 0))

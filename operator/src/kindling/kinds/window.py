@@ -88,22 +88,34 @@ def read_schedule(given: Object, *, field: str) -> Schedule:
 
     :raises ValueError: with the part, its value and the remedy, as a sentence.
     """
-    schedule, name = str(given.get("schedule") or ""), str(given.get("timeZone") or "UTC")
+    schedule = str(given.get("schedule") or "")
+    check_schedule(schedule, field=f"{field}.schedule")
+    return Schedule(text=schedule, zone=read_zone(given.get("timeZone"), field=f"{field}.timeZone"))
+
+
+def check_schedule(text: str, *, field: str) -> None:
+    """:raises ValueError: for what is no schedule, or one without a time."""
     try:
-        if len(schedule.split()) != 5:
+        if len(text.split()) != 5:
             raise CronSimError("five fields are needed")
-        if next(CronSim(schedule, datetime(2000, 1, 1)), None) is None:
+        if next(CronSim(text, datetime(2000, 1, 1)), None) is None:
             raise CronSimError("no such day ever comes")
     except CronSimError as error:
         raise ValueError(
-            f"{field}.schedule {schedule!r} is no schedule ({error}): "
-            "write minute, hour, day of month, month and day of week, `0 3 * * 0` for Sundays at three."
+            f"{field} {text!r} is no schedule ({error}): write minute, hour, day of month, month and "
+            "day of week, `0 3 * * 0` for Sundays at three."
         ) from None
+
+
+def read_zone(name: object, *, field: str) -> ZoneInfo:
+    """UTC where none is named.
+
+    :raises ValueError: for one that is not known.
+    """
     try:
-        zone = ZoneInfo(name)
+        return ZoneInfo(str(name or "UTC"))
     except (ValueError, OSError, KeyError):
         raise ValueError(
-            f"{field}.timeZone {name!r} is not known: use a name of the tz database, Europe/Berlin for one, "
+            f"{field} {name!r} is not known: use a name of the tz database, Europe/Berlin for one, "
             "or leave it out for UTC."
         ) from None
-    return Schedule(text=schedule, zone=zone)

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
-from kindling.kinds import reasons
+from kindling.kinds import reasons, window
 from kindling.kinds.base import Problem
 from kindling.kube.resources import Object, ResourceType
 
@@ -208,27 +208,17 @@ def _own_secret(cr: Object) -> str | None:
 
 
 def _wrong_times(spec: Object) -> str | None:
-    verify = spec.get("verify") or {}
-    zone = spec.get("timeZone")
-    for field, schedule in (
-        ("spec.schedule", spec.get("schedule")),
-        ("spec.verify.schedule", verify.get("schedule")),
-    ):
-        try:
-            if schedule is not None and next_time(str(schedule), "UTC", datetime(2000, 1, 1)) is None:
-                raise ValueError("no such day ever comes")
-        except ValueError as error:
-            return (
-                f"{field} {schedule!r} is no schedule ({error}): write minute, hour, day of month, month and "
-                "day of week, `0 3 * * 0` for Sundays at three."
-            )
+    schedules = {
+        "spec.schedule": spec.get("schedule"),
+        "spec.verify.schedule": (spec.get("verify") or {}).get("schedule"),
+    }
     try:
-        ZoneInfo(str(zone or "UTC"))
-    except (ValueError, OSError, KeyError):
-        return (
-            f"spec.timeZone {zone!r} is not known: use a name of the tz database, Europe/Berlin for one, or "
-            "leave it out for UTC."
-        )
+        for field, schedule in schedules.items():
+            if schedule is not None:
+                window.check_schedule(str(schedule), field=field)
+        window.read_zone(spec.get("timeZone"), field="spec.timeZone")
+    except ValueError as error:
+        return str(error)
     return None
 
 
