@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from kindling.engine.store import key_of
 from kindling.kinds.base import ExternalResult, Observed
 from kindling.kinds.conditions import find_condition
-from kindling.kinds.postgresql import rotation
+from kindling.kinds.postgresql import logins, rotation
 from kindling.kinds.postgresql.login import Login
 from kindling.kinds.postgresql.logins import LoginsRequest
 from kindling.kube.resources import SECRET, Object, Ref
@@ -194,6 +195,24 @@ def test_a_session_keeps_its_login_and_is_named() -> None:
     assert bound(world)[0] == "postgres_b"
     passes(world, hours=2)
     assert set(server.roles) == {"postgres_b"}
+
+
+def test_a_session_of_before_the_overlaps_end_is_not_said_to_keep_the_login() -> None:
+    """The server is asked once a minute, and by then whoever it was may use the next login."""
+    world, server = made()
+    server.sessions["postgres"] = 2
+    rotate(world)
+    turn(world, minutes=59, seconds=30)
+    cr, known = world.api.objects[CR], world.reconciler.dependencies.external_state.results(key_of(CR))
+    ends = datetime.fromisoformat(said(world)["previous"]["validUntil"])
+    for at, lasts in ((ends - timedelta(seconds=1), False), (ends, True)):
+        answer = replace(known[logins.MEMBER], at=at)
+        observed = Observed(
+            objects=world.api.objects, now=ends, entropy=b"", results={**known, logins.MEMBER: answer}
+        )
+        previous = rotation.status(cr, observed)["credentials"]["previous"]
+        assert [one["count"] for one in previous["sessions"]] == [2]
+        assert ("message" in previous) is lasts
 
 
 def test_applications_keep_what_they_have_until_the_server_lets_the_new_login_in() -> None:

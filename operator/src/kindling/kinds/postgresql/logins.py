@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
+from datetime import datetime
 from zlib import crc32
 
 from kindling.kinds.base import ExternalAction, ExternalResult, Observed, Probe
@@ -84,6 +85,11 @@ def last_result(cr: Object, observed: Observed) -> ExternalResult | None:
         return None
     whole = ENABLED in known.result.facts and SESSIONS in known.result.facts
     return known.result if whole and known.cache_key[:-1] == key[:-1] else None
+
+
+def asked_at(cr: Object, observed: Observed) -> datetime | None:
+    """When the server said that."""
+    return None if last_result(cr, observed) is None else observed.results[MEMBER].at
 
 
 def sessions(cr: Object, observed: Observed, name: str) -> list[Object] | None:

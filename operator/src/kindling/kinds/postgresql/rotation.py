@@ -185,12 +185,16 @@ def _previous(cr: Object, observed: Observed, known: Record) -> Object:
     found: Object = {"login": known.previous}
     if ends is not None:
         found["validUntil"] = rfc3339(ends)
+    was = ((cr.get("status") or {}).get("credentials") or {}).get("previous") or {}
+    was = was if was.get("login") == known.previous else {}
+    asked = logins.asked_at(cr, observed)
     if sessions is None:
-        was = ((cr.get("status") or {}).get("credentials") or {}).get("previous") or {}
-        sessions = was.get("sessions") if was.get("login") == known.previous else None
+        sessions = was.get("sessions")
     if sessions:
         found["sessions"] = sessions
-    if sessions and is_over(cr, observed.now):
+    # Who was connected before the overlap was over may have gone on since.
+    lasts = "message" in was if asked is None else ends is not None and asked >= ends
+    if sessions and is_over(cr, observed.now) and lasts:
         due = " A rotation is due, and waits for that." if is_due(cr, observed.now) else ""
         where = sessions[0]["address"]
         found["message"] = (
