@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
@@ -14,6 +13,7 @@ from bench.kinds import GO_MEMCACHED, IMAGES, OURS, Asked
 from bench.testbed import Identity, Testbed
 from tests.apiserver.support.controlplane import background
 from tests.apiserver.support.operator_process import operator
+from tests.ports import free_port
 
 START_SECONDS = 120.0
 # Nobody here knows the Services' names; the machine's resolver shall not take long to say so.
@@ -46,7 +46,7 @@ def _kindling(stage: Testbed, directory: Path) -> Iterator[int]:
 def _go(program: Path, *settings: str) -> Start:
     @contextmanager
     def start(stage: Testbed, directory: Path) -> Iterator[int]:
-        port = _free_port()
+        port = free_port()
         words: list[str | Path] = [
             program,
             f"--kubeconfig={stage.go.plane.kubeconfig}",
@@ -79,12 +79,6 @@ def subjects(program: Path) -> dict[str, Subject]:
             )
         )
     return {subject.name: subject for subject in found}
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _wait_ready(url: str) -> None:

@@ -50,8 +50,8 @@ def test_failed_start_says_why_and_leaves_nothing_running(
     etcd = controlplane.tool("etcd")
     # etcd does not know kube-apiserver's options, so as kube-apiserver it stops and says so.
     monkeypatch.setattr(controlplane, "tool", lambda name: etcd)
-    ports = controlplane._free_ports(3)
-    monkeypatch.setattr(controlplane, "_free_ports", lambda count: ports)
+    ports = controlplane.free_ports(3)
+    monkeypatch.setattr(controlplane, "free_ports", lambda count: ports)
     stopped = pytest.raises(RuntimeError, match="kube-apiserver stopped with status")
     with stopped as raised, control_plane(directory=tmp_path):
         pass

@@ -6,7 +6,6 @@ What the kubelet does, the test does: the folders of the volume, the files of th
 from __future__ import annotations
 
 import os
-import socket
 import ssl
 import struct
 import subprocess
@@ -29,6 +28,7 @@ from infra.errors import KindlingError
 from infra.paths import REPOSITORY
 from infra.resources.store_credentials import StoreCredentialsProvider
 from tests.apiserver.support.audit import wait_until
+from tests.ports import free_port
 from tests.unit.infra.fakes import declare
 
 FOLDER = REPOSITORY / "infra/images/object-store"
@@ -93,9 +93,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     (root / "tls/tls.crt").write_text(made["certificate"])
     (root / "tls/tls.key").write_text(made["privateKey"])
     (root / "ca.crt").write_text(made["authority"])
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     words = [f"127.0.0.1:{port}" if word == f":{object_store.PORT}" else word for word in declared["args"]]
     for inside in ("/tls", "/marks", "/data"):
         words = [

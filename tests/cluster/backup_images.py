@@ -30,6 +30,7 @@ from infra.paths import REPOSITORY
 from infra.processes import ProgramError
 from tests.apiserver.support.audit import wait_until
 from tests.apiserver.support.controlplane import background
+from tests.ports import free_port
 
 DATA, SOCKETS = "/var/lib/postgresql/data", "/var/run/postgresql"
 PGDATA = f"{DATA}/pgdata"
@@ -41,14 +42,11 @@ INCREMENTAL = {"type": "incremental", "uid": "11111111-2222-3333-4444-5555555555
 """What a backup run is asked for; the first is full all the same."""
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def built(engine: ContainerEngine, name: str, tag: str) -> str:
+    """The image of this folder of operator/images, built as `up` builds it, under a tag of the test's own.
 
-
-def built(engine: ContainerEngine, name: str) -> str:
-    """The image of this folder of operator/images, built as `up` builds it, in the engine's storage."""
+    The tag that `up` gives it goes whenever any stack is destroyed.
+    """
     source = operands()[name]
     digest = source.digest()
     ref = f"localhost/{source.image}:{digest}"
@@ -60,9 +58,17 @@ def built(engine: ContainerEngine, name: str) -> str:
         containerfile=REPOSITORY / source.containerfile,
         build_args={},
     )
-    if not engine.has_image(ref):
-        engine.load(archive)
-    return ref
+    own = f"localhost/{source.image}:{tag}"
+    for last in (False, False, True):
+        if not engine.has_image(ref):
+            engine.load(archive)
+        try:
+            engine.run("tag", ref, own)
+            break
+        except ProgramError:
+            if last:
+                raise
+    return own
 
 
 def certificate(folder: Path, subject: str) -> None:
@@ -143,8 +149,9 @@ class S3:
 def new_pod(store: S3, scratch: Path) -> Pod:
     """One of this store, of which nothing is made yet."""
     engine = ContainerEngine.detect()
-    runner = built(engine, "postgres-backup")
-    return Pod(engine, postgres=built(engine, "postgres"), runner=runner, store=store, scratch=scratch)
+    name = f"kindling-backup-{secrets.token_hex(4)}"
+    postgres, runner = (built(engine, image, name) for image in ("postgres", "postgres-backup"))
+    return Pod(engine, postgres=postgres, runner=runner, store=store, scratch=scratch, name=name)
 
 
 @contextmanager
@@ -370,6 +377,9 @@ class Pod:
         for volume in self.engine.run("volume", "ls", "--quiet").split():
             if volume.startswith(self.name):
                 self.engine.run("volume", "rm", "--force", volume)
+        for image in (self.postgres, self.runner):
+            if image.endswith(f":{self.name}"):
+                self.engine.remove_image(image)
 
     def sql(self, query: str, *, port: int = 0) -> Any:
         """The first value; each call is a transaction of its own."""

@@ -25,6 +25,7 @@ from tests.apiserver.support.controlplane import background
 from tests.cluster.claims.backup import server
 from tests.cluster.stack import STACK, Environment, within
 from tests.cluster.test_claims import hold
+from tests.ports import free_port
 
 DATABASE = "postgresqls.database.technotuesday.io"
 BACKUP, RESTORE = "backups.database.technotuesday.io", "restores.database.technotuesday.io"
@@ -101,9 +102,7 @@ def store(environment: Environment, tmp_path_factory: pytest.TempPathFactory) ->
     data, marks = folder / "data", folder / "marks"
     for made in (data / BUCKET, marks):
         made.mkdir(parents=True)
-    with socket.socket() as probe:
-        probe.bind((address, 0))
-        port = probe.getsockname()[1]
+    port = free_port(address)
     # At all addresses: this one is gone while the stack's cluster is.
     words: list[str | Path] = [
         Toolchain().ensure("versitygw"), "--port", f":{port}", "--access", USER, "--secret", KEY,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import tarfile
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ import pytest
 from infra.drivers.engine import ContainerEngine
 from infra.settings import cluster_name
 from tests.cluster.stack import ROOT, STACK, Environment
+from tests.ports import free_port
 
 SETTINGS = ROOT / f"Pulumi.{STACK}.yaml"
 OPERATOR = ("deployment/kindling-operator", "-n", "kindling-system")
@@ -112,9 +112,7 @@ def test_drift_by_hand_is_reported_and_repaired(environment: Environment) -> Non
 @pytest.mark.thorough
 def test_setting_of_the_cluster_makes_another_in_its_place(environment: Environment, settings: Path) -> None:
     before = incarnation(environment)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     settings.write_text(f"{settings.read_text()}  kindling:apiServerPort: {port}\n")
     environment.ok("up", STACK)
     assert incarnation(environment) != before

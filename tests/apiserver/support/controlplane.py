@@ -12,7 +12,6 @@ from __future__ import annotations
 import base64
 import json
 import secrets
-import socket
 import ssl
 import subprocess
 import time
@@ -24,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from infra.bootstrap.toolchain import Toolchain
+from tests.ports import free_ports
 
 START_SECONDS = 120.0  # The usual is 5; a machine that compiles beside it takes its time.
 STOP_SECONDS = 10.0
@@ -79,7 +79,7 @@ def control_plane(*, directory: Path, options: Sequence[str] = ()) -> Iterator[C
     that stops or is not ready within START_SECONDS.
     """
     etcd, apiserver = tool("etcd"), tool("kube-apiserver")
-    client_port, peer_port, secure_port = _free_ports(3)
+    client_port, peer_port, secure_port = free_ports(3)
     plane = _write_credentials(directory, port=secure_port)
     store, peers = f"http://127.0.0.1:{client_port}", f"http://127.0.0.1:{peer_port}"
     with ExitStack() as stack:
@@ -127,15 +127,6 @@ def control_plane(*, directory: Path, options: Sequence[str] = ()) -> Iterator[C
         }
         _wait_until_ready(plane, processes=processes, directory=directory)
         yield replace(plane, programs=processes)
-
-
-def _free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago; all are held until the last is found, so they differ."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for held in sockets:
-            held.bind(("127.0.0.1", 0))
-        return [held.getsockname()[1] for held in sockets]
 
 
 def _write_credentials(directory: Path, *, port: int) -> ControlPlane:

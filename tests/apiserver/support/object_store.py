@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from infra.bootstrap.toolchain import Toolchain
 from infra.errors import KindlingError
 from tests.apiserver.support.audit import wait_until
 from tests.apiserver.support.controlplane import background
+from tests.ports import free_port
 
 USER, PASSWORD = "kindling", "canary-s3-key"
 BUCKET = "state"
@@ -48,9 +48,7 @@ def object_store(folder: Path) -> Iterator[ObjectStore]:
     data, marks = folder / "data", folder / "marks"
     for made in (data / BUCKET, marks):
         made.mkdir(parents=True)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        host = f"127.0.0.1:{probe.getsockname()[1]}"
+    host = f"127.0.0.1:{free_port()}"
     words: list[str | Path] = [program, "--port", host, "--access", USER, "--secret", PASSWORD, "--quiet"]
     # Not every file system has the attributes that it would keep its marks in.
     with background([*words, "posix", "--sidecar", marks, data], log=folder / "log") as running:

@@ -7,7 +7,6 @@ Apart from the tests, because each test of the process as a whole needs one. It 
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -25,6 +24,7 @@ import prometheus_client.parser
 
 from tests.apiserver.support.apiclient import Api
 from tests.apiserver.support.controlplane import ControlPlane
+from tests.ports import free_port
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 SOURCE = REPOSITORY / "operator" / "src"
@@ -123,7 +123,7 @@ def operator(
     warning, if its lease ran out, as the kubelet does: if the machine stands still for eight seconds, that
     is no fault of the operator.
     """
-    port = port or _free_port()
+    port = port or free_port()
     full_env = {
         "PATH": os.environ.get("PATH", ""),
         "PYTHONPATH": str(source or SOURCE),
@@ -202,9 +202,3 @@ def _ensure_namespace(plane: ControlPlane, name: str) -> None:
     with closing(Api(plane)) as api:
         if api.get(f"/api/v1/namespaces/{name}").status == 404:
             api.create("/api/v1/namespaces", {"metadata": {"name": name}}).accepted()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import time
 import urllib.error
 import urllib.parse
@@ -21,6 +20,7 @@ from typing import Any
 import pytest
 
 from tests.apiserver.support.controlplane import background
+from tests.ports import free_port
 
 START_SECONDS = 60.0
 SCRAPES = 5
@@ -81,9 +81,7 @@ def prometheus(
         "scrape_configs": [job],
     }
     (folder / "prometheus.json").write_text(json.dumps(config))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
+    port = free_port()
     words = [
         program,
         f"--config.file={folder / 'prometheus.json'}",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,13 +15,9 @@ from pathlib import Path
 import pytest
 from pulsar_consumer.python_handler import digest
 
+from tests.ports import free_port
+
 IMAGE = Path(__file__).resolve().parents[3] / "operator" / "images" / "pulsar-consumer"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture

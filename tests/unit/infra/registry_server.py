@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import ssl
 import subprocess
 import time
@@ -19,6 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from tests.ports import free_port
 
 PROGRAM = "docker-registry"
 START_SECONDS = 30.0
@@ -44,9 +45,7 @@ def registry(
     if program is None:
         pytest.fail(f"missing: {PROGRAM}; `python3 -m infra test` installs it")
     folder.mkdir(parents=True, exist_ok=True)
-    with socket.socket() as probe:
-        probe.bind((address, 0))
-        host = f"{address}:{probe.getsockname()[1]}"
+    host = f"{address}:{free_port(address)}"
     config: dict[str, object] = {
         "version": 0.1,
         "log": {"level": "warn"},

@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -17,6 +16,7 @@ from pathlib import Path
 import pytest
 from kindling.kinds.postgresql import config, initdb, parameters, started, tls, workload
 
+from tests.ports import free_port
 from tests.unit.operator import postgres_init
 
 SUPERUSER_PASSWORD = "the superuser's"
@@ -113,9 +113,7 @@ def _path() -> str:
 @contextmanager
 def files_of_a_pod() -> Iterator[Files]:
     """Folders of a Pod that was not started yet, gone in the end."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     # Not pytest's folder, which only its own user may enter; short, for the socket's path.
     root = Path(tempfile.mkdtemp(prefix="kindling-"))
     try:

@@ -1,0 +1,38 @@
+"""Ports for what a test starts.
+
+Below the kernel's ephemeral range: a port from that range may become some client's own between the moment it
+was found free and the moment the server binds it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import socket
+
+RANGE = range(20_000, 30_000)
+"""Neither ephemeral (from 32,768 on) nor a NodePort (from 30,000 on)."""
+
+
+def free_port(address: str = "127.0.0.1") -> int:
+    """A port of this address, and of all addresses, that nobody listens at. OSError where there is none."""
+    return free_ports(1, address)[0]
+
+
+def free_ports(count: int, address: str = "127.0.0.1") -> list[int]:
+    """So many of them, each another."""
+    candidates = (port for port in random.sample(RANGE, len(RANGE)) if _is_free(address, port))
+    found = list(itertools.islice(candidates, count))
+    if len(found) < count:
+        raise OSError(f"{count} ports from {RANGE.start} to {RANGE.stop - 1} are not free at {address}")
+    return found
+
+
+def _is_free(address: str, port: int) -> bool:
+    try:
+        for each in (address, "0.0.0.0"):
+            with socket.socket() as probe:
+                probe.bind((each, port))
+    except OSError:
+        return False
+    return True
