@@ -47,7 +47,10 @@ Some of them the CRD refuses to everybody. A test compares them with what real s
 # By kind: the map of PostgreSQL's parameters; what decides who gets the Secrets that are named; the Pod whose
 # existence the status reveals; what makes a Postgresql, or replaces its data.
 _PARAMETERS = {"Postgresql": "parameters"}
-_DESTINATIONS = {"PulsarConsumer": ("serverAddress", "adminURL"), "Backup": ("targetURL", "endpointURL")}
+_DESTINATIONS = {
+    "PulsarConsumer": ("serverAddress", "adminURL", "auth.oauth2.issuerURL"),
+    "Backup": ("targetURL", "endpointURL"),
+}
 _POD_NAMES = {"MyCustomResource": "name"}
 _WRITES_DATABASES = ("Restore",)
 
@@ -133,7 +136,7 @@ class _Asked:
         if services:
             self._services(services)
         if references:
-            self._secrets(references, [*images, *(((name, ""),) for name in _DESTINATIONS.get(kind, ()))])
+            self._secrets(references, [*images, *map(_path, _DESTINATIONS.get(kind, ()))])
         if kind in _WRITES_DATABASES:
             self._databases()
         if kind in _POD_NAMES:
@@ -310,6 +313,10 @@ def properties_of_spec(crd: Manifest) -> Mapping[str, Any]:
 def _properties(schema: Manifest) -> Mapping[str, Any]:
     found: Mapping[str, Any] = schema.get("properties") or {}
     return found
+
+
+def _path(words: str) -> Path:
+    return tuple((name, "") for name in words.split("."))
 
 
 def _union(paths: Any) -> list[Path]:

@@ -13,6 +13,7 @@ import pytest
 from tests.apiserver.support import controlplane
 from tests.apiserver.support.apiclient import Api
 from tests.apiserver.support.controlplane import ControlPlane, control_plane
+from tests.ports import free_ports
 
 
 def test_kubeconfig_says_the_same_as_the_control_plane(plane: ControlPlane) -> None:
@@ -50,7 +51,7 @@ def test_failed_start_says_why_and_leaves_nothing_running(
     etcd = controlplane.tool("etcd")
     # etcd does not know kube-apiserver's options, so as kube-apiserver it stops and says so.
     monkeypatch.setattr(controlplane, "tool", lambda name: etcd)
-    ports = controlplane.free_ports(3)
+    ports = free_ports(3)
     monkeypatch.setattr(controlplane, "free_ports", lambda count: ports)
     stopped = pytest.raises(RuntimeError, match="kube-apiserver stopped with status")
     with stopped as raised, control_plane(directory=tmp_path):

@@ -22,6 +22,8 @@ TWO: Json = {"http": {"url": "http://orders.shop:8080", "concurrency": 2}}
 HTTP: Json = {"http": {"url": "http://orders.shop:8080"}}
 MAP_KEY = {"configMapKeyRef": {"name": "m", "key": "k"}}
 
+BASIC: Json = {"basicSecretRef": {"name": "a"}}
+OAUTH2: Json = {"oauth2": {"issuerURL": "https://a", "credentialsSecretRef": {"name": "a"}}}
 BAD: list[tuple[Json, list[str]]] = [
     ({"serverAddress": "pulsar://a:0"}, ["spec.serverAddress 'pulsar://a:0'", "1 to 65535"]),
     ({"serverAddress": "pulsar://a:6650,b:65536"}, ["spec.serverAddress", "b:65536", "1 to 65535"]),
@@ -29,7 +31,8 @@ BAD: list[tuple[Json, list[str]]] = [
     ({"serverAddress": "pulsar://a:b"}, ["spec.serverAddress", '"pulsar://a:b"', "pulsar("]),
     ({"serverAddress": "pulsar://a:1:2"}, ["spec.serverAddress", "pulsar("]),
     ({"serverAddress": "http://a:8080"}, ["spec.serverAddress", "pulsar("]),
-    ({"adminURL": "https://a:8443"}, ["spec.adminURL", '"https://a:8443"', "http://"]),
+    ({"adminURL": "ftp://a:8443"}, ["spec.adminURL", '"ftp://a:8443"', "https?://"]),
+    ({"adminURL": "https://localhost"}, ["spec.adminURL", "operator's own Pod", "broker's Service"]),
     ({"adminURL": "http://a:8080/admin"}, ["spec.adminURL", '"http://a:8080/admin"']),
     ({"adminURL": "http://me:word@a:8080"}, ["spec.adminURL", "me:word@a"]),
     ({"adminURL": "http://a:65536"}, ["spec.adminURL 'http://a:65536'", "1 to 65535"]),
@@ -41,7 +44,40 @@ BAD: list[tuple[Json, list[str]]] = [
             "serverAddress": "pulsar+ssl://a:6651",
             "auth": {"tokenSecretRef": {"name": "a"}},
         },
-        ["spec.adminURL 'http://a:8080'", "token of spec.auth in clear", "leave out"],
+        ["spec.adminURL 'http://a:8080'", "credentials of spec.auth in clear", "use https://, or leave out"],
+    ),
+    *(
+        (
+            {"adminURL": "http://a", "serverAddress": "pulsar+ssl://a", "auth": auth},
+            ["credentials of spec.auth in clear"],
+        )
+        for auth in (BASIC, OAUTH2)
+    ),
+    (
+        {"auth": {**BASIC, **OAUTH2}},
+        ["spec.auth", "more than one of tokenSecretRef, basicSecretRef and oauth2"],
+    ),
+    ({"auth": {"basicSecretRef": {}}}, ["spec.auth.basicSecretRef.name", "Required"]),
+    ({"auth": {"oauth2": {"issuerURL": "https://a"}}}, ["spec.auth.oauth2.credentialsSecretRef", "Required"]),
+    *(
+        ({"auth": {"oauth2": {**OAUTH2["oauth2"], "issuerURL": url}}}, ["spec.auth.oauth2.issuerURL", url])
+        for url in ("http://a", "https://me:word@a", "https://a?b=c", "https://a/#b")
+    ),
+    (
+        {"auth": {"oauth2": {**OAUTH2["oauth2"], "scope": "a  b"}}},
+        ["spec.auth.oauth2.scope", '"a  b"'],
+    ),
+    (
+        {"tls": {"caSecretRef": {"name": "a"}}},
+        ["spec.tls has no effect", "use pulsar+ssl://HOST:6651, or leave out"],
+    ),
+    (
+        {"serverAddress": "pulsar+ssl://a", "tls": {"caSecretRef": {"name": "A"}}},
+        ["spec.tls.caSecretRef.name", '"A"'],
+    ),
+    (
+        {"serverAddress": "pulsar+ssl://a", "tls": {"clientCertificateSecretRef": {}}},
+        ["spec.tls.clientCertificateSecretRef.name", "Required"],
     ),
     ({"image": "my consumer"}, ["spec.image", '"my consumer"']),
     ({"subscriptionType": "shared"}, ["spec.subscriptionType", '"shared"', '"Exclusive", "Shared"']),
@@ -133,6 +169,18 @@ BAD: list[tuple[Json, list[str]]] = [
     ({"handler": HTTP, "retry": {"backoff": {"factor": 0}}}, ["spec.retry.backoff.factor"]),
 ]
 GOOD: list[Json] = [
+    {"adminURL": "https://a:8443", "serverAddress": "pulsar+ssl://a", "auth": BASIC},
+    {"adminURL": "https://a", "tls": {"caSecretRef": {"name": "a"}}},
+    {"serverAddress": "pulsar+ssl://a", "tls": {}},
+    {
+        "serverAddress": "pulsar+ssl://a",
+        "auth": {"oauth2": {**OAUTH2["oauth2"], "audience": "urn:x", "scope": "a b/.default"}},
+        "tls": {
+            "caSecretRef": {"name": "a", "key": "ca.pem"},
+            "clientCertificateSecretRef": {"name": "b"},
+        },
+    },
+    {"auth": {"oauth2": {**OAUTH2["oauth2"], "issuerURL": "https://id.example.com:8443/realms/a_b/"}}},
     {"adminURL": "http://pulsar.pulsar.svc:8080"},
     {"adminURL": "http://10.0.0.1/", "auth": {"tokenSecretRef": {"name": "a"}}},
     {"adminURL": "http://a", "serverAddress": "pulsar+ssl://a:6651"},

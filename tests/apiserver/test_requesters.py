@@ -67,6 +67,10 @@ def token(name: str = "stripe") -> Json:
     return {"auth": {"tokenSecretRef": {"name": name}}}
 
 
+def issuer(url: str) -> Json:
+    return {"auth": {"oauth2": {"issuerURL": url, "credentialsSecretRef": {"name": "stripe"}}}}
+
+
 def variables(*names: str) -> Json:
     """An env with one variable for each Secret."""
     refs = [{"secretKeyRef": {"name": name, "key": "key"}} for name in names]
@@ -92,6 +96,26 @@ EACH_SECRET = [
         for kind in (POSTGRESQL, POSTGRESQL_EXAMPLE)
     ),
     pytest.param(PULSAR_CONSUMER, token(), "spec.auth.tokenSecretRef.name", (), id="token"),
+    pytest.param(
+        PULSAR_CONSUMER,
+        {"auth": {"basicSecretRef": {"name": "stripe"}}},
+        "spec.auth.basicSecretRef.name",
+        (),
+        id="basic",
+    ),
+    pytest.param(
+        PULSAR_CONSUMER, issuer("https://a"), "spec.auth.oauth2.credentialsSecretRef.name", (), id="oauth2"
+    ),
+    *(
+        pytest.param(
+            PULSAR_CONSUMER,
+            {"serverAddress": "pulsar+ssl://a", "tls": {field: {"name": "stripe"}}},
+            f"spec.tls.{field}.name",
+            (),
+            id=field,
+        )
+        for field in ("caSecretRef", "clientCertificateSecretRef")
+    ),
     pytest.param(
         PULSAR_CONSUMER,
         variables("stripe"),
@@ -291,6 +315,16 @@ def test_a_secret_that_stands_is_not_sent_elsewhere_by_others(users: Users, addr
     refused(user.edits(PULSAR_CONSUMER, elsewhere), "spec.auth.tokenSecretRef.name 'stripe'", SECRET_REMEDY)
     able = users.new(may_get("secrets", "stripe"))
     able.finds(PULSAR_CONSUMER, token())
+    able.edits(PULSAR_CONSUMER, elsewhere).accepted()
+
+
+def test_a_clients_secret_that_stands_is_not_sent_to_another_issuer_by_others(users: Users) -> None:
+    user, elsewhere = users.new(), {"spec": issuer("https://mine")}
+    user.finds(PULSAR_CONSUMER, issuer("https://theirs"))
+    words = "spec.auth.oauth2.credentialsSecretRef.name 'stripe'"
+    refused(user.edits(PULSAR_CONSUMER, elsewhere), words, SECRET_REMEDY)
+    able = users.new(may_get("secrets", "stripe"))
+    able.finds(PULSAR_CONSUMER, issuer("https://theirs"))
     able.edits(PULSAR_CONSUMER, elsewhere).accepted()
 
 

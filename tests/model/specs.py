@@ -119,7 +119,13 @@ CONSUMERS = _optional(
     },
     subscriptionType=st.sampled_from(["Exclusive", "Shared", "Failover"]),
     adminURL=st.just("http://far.invalid:8080"),
-    auth=st.just({"tokenSecretRef": {"name": "ours"}}),
+    auth=st.sampled_from(
+        [
+            {"tokenSecretRef": {"name": "ours"}},
+            {"basicSecretRef": {"name": "ours"}},
+            {"oauth2": {"issuerURL": "https://far.invalid", "credentialsSecretRef": {"name": "ours"}}},
+        ]
+    ),
     handler=st.sampled_from(
         [
             {"python": {"configMapRef": {"name": "code"}, "handler": "orders:handle"}},

@@ -179,7 +179,7 @@ def test_ready_while_the_producers_are_connected_too(make: Make) -> None:
 @pytest.mark.parametrize(
     ("refusal", "said"),
     [
-        (pulsar.AuthorizationError(), "NotAuthorized: the token's bearer may not do this on the topic"),
+        (pulsar.AuthorizationError(), "NotAuthorized: the bearer of spec.auth may not do this on the topic"),
         (pulsar.TopicNotFound(), "TopicNotFound: the broker has no such topic, tenant or namespace"),
     ],
 )

@@ -6,11 +6,13 @@ import socketserver
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
+from pathlib import Path
 from queue import Queue
+from typing import Any
 
 import pytest
 from pulsar_consumer import handshake
-from pulsar_consumer.handshake import refused
+from pulsar_consumer.handshake import Refusal, refusal
 from pulsar_consumer.settings import Broker
 
 # What Pulsar 4.0.4 sends when it refuses a token, and when it takes one.
@@ -67,27 +69,33 @@ def listen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Listen]:
         yield start
 
 
-def broker(*listeners: Listener) -> Broker:
+def broker(*listeners: Listener, **shown: Any) -> Broker:
     hosts = ",".join(f"127.0.0.1:{listener.port}" for listener in listeners)
-    return Broker(server=f"pulsar://{hosts}/", topic="t", token_file=None)
+    return Broker(server=f"pulsar://{hosts}/", topic="t", **shown)
+
+
+CREDENTIALS = Refusal.CREDENTIALS, ""
 
 
 @pytest.mark.parametrize(
     ("answer", "said"),
-    [(FAILED, True), (CONNECTED, False), (NOT_READY, False), (b"", False), (b"\x08", False)],
+    [(FAILED, CREDENTIALS), (CONNECTED, None), (NOT_READY, None), (b"", None), (b"\x08", None)],
 )
-def test_refused_is_what_the_broker_says(listen: Listen, answer: bytes, said: bool) -> None:
-    assert refused(broker(listen(answer)), token=None) is said
+def test_refused_is_what_the_broker_says(
+    listen: Listen, answer: bytes, said: tuple[Refusal, str] | None
+) -> None:
+    assert refusal(broker(listen(answer))) == said
 
 
 def test_one_host_that_refuses_is_enough(listen: Listen) -> None:
-    assert refused(broker(listen(b""), listen(FAILED)), token="t")
+    assert refusal(broker(listen(b""), listen(FAILED))) == CREDENTIALS
 
 
 @pytest.mark.parametrize("size", [1, 127, 128, 20_000])
-def test_frame_is_what_it_says_it_is(listen: Listen, size: int) -> None:
-    listener = listen(FAILED)
-    refused(broker(listener), token="t" * size)
+def test_frame_is_what_it_says_it_is(listen: Listen, size: int, tmp_path: Path) -> None:
+    listener, token = listen(FAILED), tmp_path / "token"
+    token.write_text("t" * size)
+    refusal(broker(listener, token_file=token))
     frame = listener.frames.get(timeout=60)
     if size < 4096:
         assert int.from_bytes(frame[:4], "big") == len(frame) - 4
@@ -100,4 +108,14 @@ def test_frame_is_what_it_says_it_is(listen: Listen, size: int) -> None:
     ["pulsar://127.0.0.1:1", "pulsar://no.invalid", "pulsar://:x", "pulsar+ssl://127.0.0.1:1", "pulsar://["],
 )
 def test_nobody_there_is_no_refusal(server: str) -> None:
-    assert not refused(Broker(server=server, topic="t", token_file=None), token=None)
+    assert refusal(Broker(server=server, topic="t")) is None
+
+
+def test_a_user_is_shown_as_pulsars_basic_method_has_it(listen: Listen, tmp_path: Path) -> None:
+    for name, value in (("username", "ann"), ("password", "se:cret\n")):
+        (tmp_path / name).write_text(value)
+    listener = listen(FAILED)
+    refusal(broker(listener, basic_files=tmp_path))
+    frame = listener.frames.get(timeout=60)
+    # Fields 5 and 3 of CommandConnect: auth_method_name, auth_data.
+    assert frame.endswith(b"\x2a\x05basic\x1a\x0bann:se:cret")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pulsar_consumer.settings import BadSetting, Broker, Consumer, Handling, Http, Producer, Python
+from pulsar_consumer.settings import BadSetting, Broker, Consumer, Handling, Http, OAuth2, Producer, Python
 
 LEAST = {
     "PULSAR_SERVER": "pulsar://localhost:6650",
@@ -20,13 +20,15 @@ HANDLING = [
     "PULSAR_HANDLER_URL",
     "PULSAR_HANDLER_CONCURRENCY",
     "PULSAR_RETRY_FACTOR",
+    "PULSAR_OAUTH2_ISSUER_URL",
+    "PULSAR_TLS_CERTIFICATE_FILE",
 ]
 SENDING = {"PULSAR_SERVER": "pulsar://localhost:6650", "PULSAR_TOPIC": "t", "PULSAR_MESSAGE": "hello"}
 
 
 def test_what_the_documents_set_is_enough() -> None:
     assert Consumer.load(LEAST) == Consumer(
-        broker=Broker(server="pulsar://localhost:6650", topic="my-topic", token_file=None),
+        broker=Broker(server="pulsar://localhost:6650", topic="my-topic"),
         subscription="first-subscription",
         subscription_type="Shared",
         initial_position="Latest",
@@ -46,6 +48,27 @@ def test_the_rest_is_read() -> None:
     assert read.broker.token_file == Path("/token")
 
 
+def test_what_lets_it_in_is_read() -> None:
+    files = {
+        "PULSAR_SERVER": "pulsar+ssl://broker:6651",
+        "PULSAR_BASIC_FILES": "/basic",
+        "PULSAR_TLS_CA_FILE": "/ca.crt",
+        "PULSAR_TLS_CERTIFICATE_FILE": "/tls.crt",
+        "PULSAR_TLS_KEY_FILE": "/tls.key",
+    }
+    found = Consumer.load({**LEAST, **files}).broker
+    assert found.encrypted
+    assert (found.basic_files, found.ca_file) == (Path("/basic"), Path("/ca.crt"))
+    assert (found.certificate_file, found.key_file) == (Path("/tls.crt"), Path("/tls.key"))
+    issuer = {
+        "PULSAR_OAUTH2_ISSUER_URL": "https://issuer/",
+        "PULSAR_OAUTH2_FILES": "/oauth2",
+        "PULSAR_OAUTH2_AUDIENCE": "pulsar",
+    }
+    read = Consumer.load({**LEAST, **issuer}).broker.oauth2
+    assert read == OAuth2(issuer="https://issuer/", audience="pulsar", scope="", files=Path("/oauth2"))
+
+
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
@@ -56,6 +79,7 @@ def test_the_rest_is_read() -> None:
         ("PULSAR_SUBSCRIPTION_NAME", "", "must be set"),
         ("PULSAR_SUBSCRIPTION_TYPE", "shared", "Shared, Exclusive, Failover, Key_Shared"),
         ("PULSAR_INITIAL_POSITION", "First", "Latest, Earliest"),
+        ("PULSAR_OAUTH2_ISSUER_URL", "http://issuer", "https://HOST/PATH"),
         ("PULSAR_HEALTH_PORT", "65536", "1 to 65535"),
         ("PULSAR_HEALTH_PORT", "0", "1 to 65535"),
         ("PULSAR_HEALTH_PORT", "²", "1 to 65535"),
@@ -129,6 +153,18 @@ def test_wrong_handler_is_named(env: dict[str, str], said: str) -> None:
     with pytest.raises(BadSetting) as raised:
         Consumer.load({**LEAST, **env})
     assert said in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("env", "lacks"),
+    [
+        ({"PULSAR_TLS_CERTIFICATE_FILE": "/tls.crt"}, "PULSAR_TLS_KEY_FILE"),
+        ({"PULSAR_OAUTH2_ISSUER_URL": "https://issuer"}, "PULSAR_OAUTH2_FILES"),
+    ],
+)
+def test_half_of_what_lets_it_in_is_named(env: dict[str, str], lacks: str) -> None:
+    with pytest.raises(BadSetting, match=lacks):
+        Consumer.load({**LEAST, **env})
 
 
 @given(

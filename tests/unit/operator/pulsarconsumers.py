@@ -12,6 +12,8 @@ from kindling.kinds.base import Observed
 from kindling.kinds.pulsarconsumer import PulsarConsumer
 from kindling.kube.resources import DEPLOYMENT, POD, SECRET, Object, Ref
 
+from tests.authority import Authority
+
 IMAGE = "consumer:1"
 BROKER = "pulsar.pulsar.svc:6650"
 KIND = PulsarConsumer(image=IMAGE)
@@ -46,20 +48,43 @@ REQUIRED: dict[str, st.SearchStrategy[Any]] = {
     "subscriptionName": WORDS,
     "replicas": st.integers(0, 1000),
 }
+AUTH: st.SearchStrategy[Object] = st.one_of(
+    st.just({}),
+    st.fixed_dictionaries(
+        {
+            "tokenSecretRef": st.fixed_dictionaries(
+                {"name": st.just("pulsar-token")}, optional={"key": st.just("jwt")}
+            )
+        }
+    ),
+    st.just({"basicSecretRef": {"name": "pulsar-login"}}),
+    st.fixed_dictionaries(
+        {
+            "oauth2": st.fixed_dictionaries(
+                {
+                    "issuerURL": st.just("https://issuer.example.com/realms/a"),
+                    "credentialsSecretRef": st.just({"name": "pulsar-client"}),
+                },
+                optional={"audience": WORDS, "scope": WORDS},
+            )
+        }
+    ),
+)
+TLS: st.SearchStrategy[Object] = st.fixed_dictionaries(
+    {},
+    optional={
+        "caSecretRef": st.sampled_from([{"name": "pulsar-ca"}, {"name": "pulsar-ca", "key": "ca.pem"}]),
+        "clientCertificateSecretRef": st.just({"name": "pulsar-certificate"}),
+    },
+)
 SPECS: st.SearchStrategy[Object] = st.fixed_dictionaries(
     REQUIRED,
     optional={
         "image": st.just("mine:1"),
         "subscriptionType": st.sampled_from(["Exclusive", "Shared", "Failover", "Key_Shared"]),
         "initialPosition": st.sampled_from(["Latest", "Earliest"]),
-        "auth": st.fixed_dictionaries(
-            {},
-            optional={
-                "tokenSecretRef": st.fixed_dictionaries(
-                    {"name": st.just("pulsar-token")}, optional={"key": st.just("jwt")}
-                )
-            },
-        ),
+        "auth": AUTH,
+        "tls": TLS,
         "resources": st.fixed_dictionaries(
             {},
             optional={
@@ -96,9 +121,25 @@ def observed(children: Mapping[Ref, Object] | None = None) -> Observed:
 
 def token(**values: str) -> dict[Ref, Object]:
     """The Secret pulsar-token with these values."""
+    return secret("pulsar-token", values)
+
+
+def secret(name: str, values: Mapping[str, str], *, version: str = "1") -> dict[Ref, Object]:
     data = {key: base64.b64encode(value.encode()).decode() for key, value in values.items()}
-    meta = {"namespace": "ns", "name": "pulsar-token", "uid": "token-uid"}
-    return {Ref(SECRET, "ns", "pulsar-token"): {"metadata": meta, "data": data}}
+    meta = {"namespace": "ns", "name": name, "uid": f"{name}-uid", "resourceVersion": version}
+    return {Ref(SECRET, "ns", name): {"metadata": meta, "data": data}}
+
+
+AUTHORITY = Authority("tests")
+OWN = AUTHORITY.issue("workers")
+SECRETS: dict[Ref, Object] = {
+    **token(token="canary-token", jwt="canary-token"),
+    **secret("pulsar-login", {"username": "canary-user", "password": "canary-password"}),
+    **secret("pulsar-client", {"clientId": "canary-id", "clientSecret": "canary-secret"}),
+    **secret("pulsar-ca", {"ca.crt": AUTHORITY.certificate, "ca.pem": AUTHORITY.certificate}),
+    **secret("pulsar-certificate", {"tls.crt": OWN.certificate, "tls.key": OWN.key}),
+}
+"""Every Secret that SPECS name."""
 
 
 def rolled_out(wanted: int = 1, *, available: int | None = None, **status: object) -> dict[Ref, Object]:

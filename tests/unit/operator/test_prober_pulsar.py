@@ -6,10 +6,11 @@ import asyncio
 import contextlib
 import json
 import socket
+import ssl
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -19,14 +20,24 @@ from kindling.kinds.base import ExternalResult, Request
 from kindling.kinds.pulsarconsumer.backlog import MOST, BacklogRequest
 from kindling.kinds.pulsarconsumer.deletion import UnsubscribeRequest
 from kindling.prober import jobs
+from kindling.prober.admin_api import LONGEST_ANSWER, redirected
 from kindling.prober.client import ChildProber, direct
 from kindling.prober.pool import QUICK_SECONDS
-from kindling.prober.pulsar import LONGEST_ANSWER, redirected
 
 from tests.unit.operator.tcp_servers import MARGIN_SECONDS, garbage, hang, serving
 
 STATS = "/admin/v2/persistent/public/default/orders/stats"
 SUM = "/admin/v2/persistent/public/default/orders/partitioned-stats"
+
+
+def through(port: int) -> Callable[[Request], AbstractAsyncContextManager[tuple[str, int]]]:
+    """The operator's way to a server from outside of the cluster."""
+
+    @asynccontextmanager
+    async def dial(_: Request) -> AsyncIterator[tuple[str, int]]:
+        yield "127.0.0.1", port
+
+    return dial
 
 
 def query(
@@ -38,12 +49,8 @@ def query(
 ) -> tuple[ExternalResult, float]:
     """What the prober's process answers, by way of a tunnel or not, and after how many seconds."""
 
-    @asynccontextmanager
-    async def through(_: Request) -> AsyncIterator[tuple[str, int]]:
-        yield "127.0.0.1", port
-
     async def steps() -> tuple[ExternalResult, float]:
-        own = ChildProber(dial=through if tunnel else direct)
+        own = ChildProber(dial=through(port) if tunnel else direct)
         try:
             await own.start()
             began = time.monotonic()
@@ -88,7 +95,7 @@ class Admin:
         self.port = 0
 
     @contextmanager
-    def running(self) -> Iterator[Admin]:
+    def running(self, context: ssl.SSLContext | None = None) -> Iterator[Admin]:
         admin = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -112,6 +119,10 @@ class Admin:
             def log_message(self, format: str, *args: Any) -> None: ...
 
         with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+            if context is not None:
+                server.socket = context.wrap_socket(
+                    server.socket, server_side=True, do_handshake_on_connect=False
+                )
             threading.Thread(target=server.serve_forever, daemon=True).start()
             self.port = server.server_address[1]
             yield self
@@ -129,7 +140,9 @@ def unsubscribe(answers: dict[str, tuple[int, Any]], **fields: Any) -> tuple[Ext
 
 
 def test_it_says_what_the_broker_says_of_this_subscription_alone() -> None:
-    answer, admin = ask({STATS: (200, stats(consumers=2, acknowledged=5))}, token="canary-token")
+    answer, admin = ask(
+        {STATS: (200, stats(consumers=2, acknowledged=5))}, authorization="Bearer canary-token"
+    )
     assert answer == ExternalResult(
         ok=True,
         facts={"quiet": False, "messages": 125, "unacknowledged": 9, "consumers": 2, "partitions": 0},
@@ -204,7 +217,7 @@ def test_what_is_no_topic_is_not_asked_for(topic: str) -> None:
     ],
 )
 def test_a_refusal_is_said_without_the_servers_words(status: int, reason: str) -> None:
-    answer, _ = ask({STATS: (status, {"reason": "secret words"})}, token="canary-token")
+    answer, _ = ask({STATS: (status, {"reason": "secret words"})}, authorization="Bearer canary-token")
     assert (answer.ok, answer.reason, answer.facts) == (False, reason, {})
     assert "secret" not in answer.message
     assert "canary" not in answer.message
@@ -333,7 +346,7 @@ SUBSCRIPTION = "/admin/v2/persistent/public/default/orders/subscription/workers"
 
 
 def test_a_subscription_is_deleted_with_the_token() -> None:
-    answer, admin = unsubscribe({SUBSCRIPTION: (204, None)}, token="canary-token")
+    answer, admin = unsubscribe({SUBSCRIPTION: (204, None)}, authorization="Bearer canary-token")
     assert answer == ExternalResult(ok=True)
     [(path, headers)] = admin.asked
     assert (admin.methods, path) == (["DELETE"], SUBSCRIPTION), "without force: a consumer keeps it"
@@ -355,7 +368,7 @@ def test_a_subscription_is_deleted_with_the_token() -> None:
 )
 def test_what_the_broker_says_of_a_subscription_decides(status: int, body: Any, reason: str) -> None:
     """Gone is good as well, if it is a broker that says so."""
-    answer, _ = unsubscribe({SUBSCRIPTION: (status, body)}, token="canary-token")
+    answer, _ = unsubscribe({SUBSCRIPTION: (status, body)}, authorization="Bearer canary-token")
     assert (answer.ok, answer.reason, answer.facts) == (not reason, reason, {})
     assert "secret" not in answer.message
     assert "canary" not in answer.message
@@ -398,5 +411,5 @@ def test_a_hostile_server_has_deleted_nothing(name: str) -> None:
 def test_a_request_survives_the_way_to_the_prober(
     request_type: type[BacklogRequest | UnsubscribeRequest],
 ) -> None:
-    asked = request_type(namespace="n", host="h", port=1, topic="t", subscription="s", token="x")
+    asked = request_type(namespace="n", host="h", port=1, topic="t", subscription="s", authorization="x")
     assert jobs.job(jobs.Job(request=asked, host="h", port=1).line()).request == asked

@@ -89,7 +89,7 @@ def test_the_token_goes_to_the_prober_and_into_no_cache_key() -> None:
     cr = consumer(adminURL=URL, **TOKEN)
     [probe] = KIND.probes(cr, observed(token(token="canary"))).values()
     assert isinstance(probe.request, BacklogRequest)
-    assert probe.request.token == "canary"
+    assert probe.request.authorization == "Bearer canary"
     assert "canary" not in repr(probe.cache_key)
     assert KIND.probes(cr, observed()) == {}
 

@@ -19,6 +19,7 @@ from tests.unit.operator.pulsarconsumers import (
     KIND,
     LOCAL,
     NAMES,
+    SECRETS,
     SPECS,
     consumer,
     observed,
@@ -51,7 +52,7 @@ def test_total_and_plan_comes_to_rest(spec: Object, name: str) -> None:
     async def converge() -> int:
         writes = 0
         for _ in range(3):
-            seen = observed({**api.objects, **token(token="t", jwt="t")})
+            seen = observed({**api.objects, **SECRETS})
             assert LOCAL.validate(cr, seen) is None
             decided = plan(type=LOCAL.type, cr=cr, desired=LOCAL.desired(cr, seen), observed=api.objects)
             assert decided.problem is None

@@ -8,7 +8,9 @@ from collections.abc import Callable
 
 import pulsar
 
-from pulsar_consumer.handshake import refused
+from pulsar_consumer.credentials import authentication, tls_arguments, tokens_of
+from pulsar_consumer.handshake import Refusal, refusal
+from pulsar_consumer.oauth2 import IssuerRefused, IssuerUnreachable
 from pulsar_consumer.settings import BadSetting, Broker
 
 OPERATION_SECONDS = 10
@@ -28,13 +30,17 @@ class Hopeless(Exception):
         super().__init__(f"{reason}: {message}")
 
 
+AUTHENTICATION_FAILED = "AuthenticationFailed"
+CERTIFICATE_REJECTED = "CertificateRejected"
+ISSUER_UNREACHABLE = "IssuerUnreachable"
+
 REASONS: dict[type[Exception], tuple[str, str]] = {
     pulsar.AuthenticationError: (
-        "AuthenticationFailed",
-        "the broker does not accept the token, or wants one",
+        AUTHENTICATION_FAILED,
+        "the broker does not accept the credentials of spec.auth, or wants some",
     ),
-    pulsar.ErrorGettingAuthenticationData: ("AuthenticationFailed", "the token could not be read"),
-    pulsar.AuthorizationError: ("NotAuthorized", "the token's bearer may not do this on the topic"),
+    pulsar.ErrorGettingAuthenticationData: (AUTHENTICATION_FAILED, "the credentials could not be read"),
+    pulsar.AuthorizationError: ("NotAuthorized", "the bearer of spec.auth may not do this on the topic"),
     pulsar.TopicNotFound: ("TopicNotFound", "the broker has no such topic, tenant or namespace"),
     pulsar.InvalidTopicName: ("InvalidTopic", "this is no name of a topic"),
     pulsar.InvalidUrl: ("InvalidAddress", "this is no address of a broker"),
@@ -45,18 +51,23 @@ REASONS: dict[type[Exception], tuple[str, str]] = {
 def connect(broker: Broker) -> pulsar.Client:
     """A client, not yet connected: it connects with the first use.
 
-    :raises Hopeless: when the address cannot be one.
+    :raises Hopeless: when the address cannot be one, or the issuer gives no token.
     """
-    authentication = (
-        None if broker.token_file is None else pulsar.AuthenticationToken(lambda: token_of(broker))
-    )
+    if (tokens := tokens_of(broker)) is not None:
+        try:
+            tokens.ensure()
+        except IssuerRefused as error:
+            words = f"the issuer does not accept client ID and secret of spec.auth.oauth2: {error}"
+            raise Hopeless(AUTHENTICATION_FAILED, words) from None
+        except IssuerUnreachable as error:
+            raise Hopeless(ISSUER_UNREACHABLE, f"the issuer cannot be asked for a token: {error}") from None
     try:
         return pulsar.Client(
             broker.server,
-            authentication=authentication,
+            authentication=authentication(broker),
             operation_timeout_seconds=OPERATION_SECONDS,
-            tls_validate_hostname=True,
             logger=LOGGER,
+            **tls_arguments(broker),
         )
     except ValueError as error:
         raise Hopeless("InvalidAddress", str(error)) from None
@@ -66,20 +77,15 @@ def explain(error: Exception, broker: Broker) -> Hopeless | None:
     """Why the use of a client failed, where that is for good."""
     if found := REASONS.get(type(error)):
         return Hopeless(*found)
-    token = None if broker.token_file is None else token_of(broker)
-    return Hopeless(*REASONS[pulsar.AuthenticationError]) if refused(broker, token=token) else None
-
-
-def token_of(broker: Broker) -> str:
-    """What the file says now; empty when it cannot be read.
-
-    Never an exception: the client asks in a thread of its own, where one would end the process.
-    """
-    try:
-        return broker.token_file.read_text().strip() if broker.token_file else ""
-    except (OSError, UnicodeDecodeError) as error:
-        log.error("the token cannot be read: %s", type(error).__name__)
-        return ""
+    match refusal(broker):
+        case (Refusal.CREDENTIALS, _):
+            return Hopeless(*REASONS[pulsar.AuthenticationError])
+        case (Refusal.CLIENT_CERTIFICATE, _):
+            words = "the broker does not accept the client certificate of spec.tls, or wants one"
+            return Hopeless(AUTHENTICATION_FAILED, words)
+        case (Refusal.BROKER, why):
+            return Hopeless(CERTIFICATE_REJECTED, f"the broker's certificate is not accepted: {why}")
+    return None
 
 
 def run_to_the_end(program: Callable[[], None]) -> int:

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-SCHEMES = ("pulsar://", "pulsar+ssl://")
+ENCRYPTED = "pulsar+ssl://"
+SCHEMES = ("pulsar://", ENCRYPTED)
 TYPES = ("Shared", "Exclusive", "Failover", "Key_Shared")
 POSITIONS = ("Latest", "Earliest")
 _HANDLER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*:[A-Za-z_][A-Za-z0-9_]*")
@@ -21,12 +22,35 @@ class BadSetting(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
+class OAuth2:
+    """The issuer of access tokens, and the folder with `clientId` and `clientSecret`, read for each token."""
+
+    issuer: str
+    audience: str
+    scope: str
+    files: Path
+
+
+@dataclass(frozen=True, kw_only=True)
 class Broker:
-    """How to reach the broker. `token_file` is read again at each authentication."""
+    """How to reach the broker, and by which files: each is read again whenever it is used.
+
+    At most one of `token_file`, `basic_files` (a folder with `username` and `password`) and `oauth2`. Without
+    a `ca_file` the system's authorities are trusted.
+    """
 
     server: str
     topic: str
-    token_file: Path | None
+    token_file: Path | None = None
+    basic_files: Path | None = None
+    oauth2: OAuth2 | None = None
+    ca_file: Path | None = None
+    certificate_file: Path | None = None
+    key_file: Path | None = None
+
+    @property
+    def encrypted(self) -> bool:
+        return self.server.startswith(ENCRYPTED)
 
     @staticmethod
     def load(env: Mapping[str, str]) -> Broker:
@@ -36,12 +60,36 @@ class Broker:
             raise BadSetting(
                 f"PULSAR_SERVER={server!r}: set it to pulsar://HOST:PORT or pulsar+ssl://HOST:PORT"
             )
-        token_file = env.get("PULSAR_TOKEN_FILE", "")
+        certificate = _file(env, "PULSAR_TLS_CERTIFICATE_FILE")
         return Broker(
             server=server,
             topic=_required(env, "PULSAR_TOPIC"),
-            token_file=Path(token_file) if token_file else None,
+            token_file=_file(env, "PULSAR_TOKEN_FILE"),
+            basic_files=_file(env, "PULSAR_BASIC_FILES"),
+            oauth2=_oauth2(env),
+            ca_file=_file(env, "PULSAR_TLS_CA_FILE"),
+            certificate_file=certificate,
+            key_file=Path(_required(env, "PULSAR_TLS_KEY_FILE")) if certificate else None,
         )
+
+
+def _file(env: Mapping[str, str], name: str) -> Path | None:
+    value = env.get(name, "")
+    return Path(value) if value else None
+
+
+def _oauth2(env: Mapping[str, str]) -> OAuth2 | None:
+    issuer = env.get("PULSAR_OAUTH2_ISSUER_URL", "")
+    if not issuer:
+        return None
+    if not issuer.startswith("https://"):
+        raise BadSetting(f"PULSAR_OAUTH2_ISSUER_URL={issuer!r}: set it to https://HOST/PATH")
+    return OAuth2(
+        issuer=issuer,
+        audience=env.get("PULSAR_OAUTH2_AUDIENCE", ""),
+        scope=env.get("PULSAR_OAUTH2_SCOPE", ""),
+        files=Path(_required(env, "PULSAR_OAUTH2_FILES")),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

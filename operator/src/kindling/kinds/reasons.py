@@ -29,6 +29,7 @@ _WAITING = "PulsarConsumer, condition BacklogMoving"
 _FRIEND = "MyCustomResource"
 _POSTGRESQL = "Postgresql"
 _ITEMS = "Postgresql, roles and databases"
+_SECURED = "Postgresql and PulsarConsumer"
 _PENDING = "Postgresql, condition RestartPending"
 _OTHER = "Postgresql, other conditions"
 _BACKUP = "Backup and Restore"
@@ -155,13 +156,23 @@ BROKER_UNREACHABLE = _reason(
     "start the broker, open its network, or fix the address",
 )
 AUTHENTICATION_FAILED = _reason(
-    "AuthenticationFailed", _CONSUMER, "the broker rejects the token", "put a valid token into the Secret"
+    "AuthenticationFailed",
+    _CONSUMER,
+    "the broker rejects the credentials of `spec.auth` or the client certificate of `spec.tls`, or the "
+    "issuer rejects the client ID and secret",
+    "put valid ones into the Secret",
+)
+ISSUER_UNREACHABLE = _reason(
+    "IssuerUnreachable",
+    _CONSUMER,
+    "the issuer of `spec.auth.oauth2` gives no answer, or none with a token",
+    "start it, open its network, fix the address, or name its authority in `spec.tls.caSecretRef`",
 )
 NOT_AUTHORIZED = _reason(
     "NotAuthorized",
     _CONSUMER,
-    "the token does not permit consuming the topic",
-    "grant it, or use another token",
+    "the bearer of `spec.auth` may not consume the topic",
+    "grant it that right, or use other credentials",
 )
 TOPIC_NOT_FOUND = _reason(
     "TopicNotFound",
@@ -243,6 +254,21 @@ FRIEND_MISSING = _reason(
     "FriendMissing", _FRIEND, "no Pod of the name in `spec.name` exists", "create one, or edit `spec.name`"
 )
 
+CERTIFICATE_REJECTED = _reason(
+    "CertificateRejected",
+    _SECURED,
+    "the server or broker has no certificate that proves it to be this one: another authority's, another "
+    "name's, ended",
+    "see what runs there, and `spec.tls`; where the message says that a Postgresql's has ended, "
+    "`kubectl delete pod NAME-0`",
+)
+INVALID_CERTIFICATE = _reason(
+    "InvalidCertificate",
+    _SECURED,
+    "a Secret that `spec.tls` names has no certificate in PEM, or no key of it, or none that the server "
+    "could serve",
+    "put one there; what runs keeps the certificate that it has",
+)
 LOGIN_SUCCEEDED = _reason("LoginSucceeded", _POSTGRESQL, "the default user logged in through the Service")
 RESTART_PENDING = _reason(
     "RestartPending", _POSTGRESQL, "the server is restarted to put parameters into effect", "wait"
@@ -343,18 +369,6 @@ UNSAFE_AUTHENTICATION = _reason(
     _POSTGRESQL,
     "the server requested another authentication than SCRAM-SHA-256; no password was sent",
     "use another image, or fix its `pg_hba.conf`",
-)
-CERTIFICATE_REJECTED = _reason(
-    "CertificateRejected",
-    _POSTGRESQL,
-    "the server has no certificate that proves it to be this one: another authority's, another name's, ended",
-    "see what runs there; where the message says that it has ended, `kubectl delete pod NAME-0`",
-)
-INVALID_CERTIFICATE = _reason(
-    "InvalidCertificate",
-    _POSTGRESQL,
-    "the Secret that `spec.tls.secretName` names has no pair that the server could serve",
-    "put one there; the server keeps the certificate that it has",
 )
 CERTIFICATE_EXPIRED = _reason(
     "CertificateExpired",

@@ -67,6 +67,7 @@ REASONS = frozenset(
         reasons.SUBSCRIPTION_NOT_FOUND,
         reasons.SUBSCRIPTION_BUSY,
         reasons.ADMIN_UNREACHABLE,
+        reasons.ISSUER_UNREACHABLE,
         *ITEM_REASONS,
     }
 )
@@ -153,8 +154,9 @@ def job(line: bytes) -> Job:
     return Job(**values, request=_BY_PROTOCOL[protocol](**request))
 
 
-def written(result: ExternalResult) -> bytes:
-    return orjson.dumps({**vars(result), "facts": dict(result.facts)}, default=str) + b"\n"
+def written(result: ExternalResult, **beside: Any) -> bytes:
+    """A line for `read`, which takes nothing of what is `beside`."""
+    return orjson.dumps({**vars(result), "facts": dict(result.facts), **beside}, default=str) + b"\n"
 
 
 def read(line: bytes) -> ExternalResult | None:

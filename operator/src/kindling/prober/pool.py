@@ -14,6 +14,7 @@ from kindling.prober import jobs, results
 from kindling.prober.fair_queue import FairQueue, PriorityLevel
 from kindling.prober.jobs import Job
 from kindling.prober.sessions import CONNECT_SECONDS, LOGIN, PATIENT
+from kindling.prober.tokens import TokenCache
 from kindling.prober.workers import EXHAUSTED, FUSE_SECONDS, Parent
 
 QUICK_SECONDS = 6.0
@@ -37,6 +38,7 @@ class Pool:
         self._numbers = itertools.count()
         self._fair_queue: FairQueue[int] = FairQueue()
         self._started: dict[int, asyncio.Event] = {}
+        self._tokens = TokenCache()
         self.broken = asyncio.Event()
         """No worker can be started any more: the process must be restarted."""
 
@@ -70,8 +72,11 @@ class Pool:
         try:
             self._advance()
             await started.wait()
+            job = self._tokens.with_token(job)
             line = await self._work(job.slowed() if slow else job)
             result = jobs.read(line)
+            if result is not None:
+                self._tokens.keep(job, line, result)
             hung = result is None or result.reason == reasons.NOT_RESPONDING
             return jobs.written(result or results.broken_off(job.request))
         except _Exhausted:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import http.client
-import ipaddress
 import socket
+import ssl
 import time
+from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
 import orjson
@@ -25,13 +25,10 @@ from kindling.kinds.pulsarconsumer.backlog import (
     SubscriptionRequest,
 )
 from kindling.kinds.pulsarconsumer.deletion import UnsubscribeRequest
+from kindling.prober import admin_api, tokens
+from kindling.prober.admin_api import FAILURES, SECONDS, Admin, NoBroker, Rejected
+from kindling.prober.oauth2 import IssuerFailed, IssuerRefused, fetch
 
-SECONDS = 4.0
-"""For each step of it; the pool has a deadline for all, which leaves time to say what happened."""
-LONGEST_ANSWER = 2**20
-"""Bytes: a thousand consumers take two thirds of it."""
-MOST_REDIRECTS = 2
-_FAILURES = (OSError, http.client.HTTPException, ValueError, TypeError, LookupError)
 _PATHS = (
     "/admin/v2/{topic}/stats?getPreciseBacklog=true&subscriptionBacklogSize=false&excludePublishers=true",
     "/admin/v2/{topic}/partitioned-stats?perPartition=false&getPreciseBacklog=true&subscriptionBacklogSize=false"
@@ -41,20 +38,51 @@ _PATHS = (
 _SUBSCRIPTION = "/admin/v2/{topic}/subscription/{name}"
 
 
-class _Refused(Exception):
-    """The status of an answer that is none, and its text."""
+class ResultAndToken(NamedTuple):
+    """A result; where a token was obtained for it, that token and the seconds of its life."""
 
-    def __init__(self, status: int, body: bytes = b"") -> None:
-        super().__init__(f"status {status}")
-        self.status = status
-        self.body = body
+    result: ExternalResult
+    token: tuple[str, int] | None = None
 
 
-def query(address: tuple[str, int], request: BacklogRequest) -> ExternalResult:
+def query(address: tuple[str, int], request: BacklogRequest) -> ResultAndToken:
     """Never raises for what a server may answer. No word of an answer is repeated but its status."""
+    return _answered(request, lambda shown: _query(Admin(address, request, shown), request))
+
+
+def unsubscribe(address: tuple[str, int], request: UnsubscribeRequest) -> ResultAndToken:
+    """Delete the subscription, with what waits in it; good as well where there is none.
+
+    Never raises for what a server may answer.
+    """
+    return _answered(request, lambda shown: _unsubscribe(Admin(address, request, shown), request))
+
+
+def _answered(request: SubscriptionRequest, ask: Callable[[str], ExternalResult]) -> ResultAndToken:
+    """Ask with what is shown, which may have to be obtained first."""
+    oauth2 = request.oauth2
+    if not oauth2 or tokens.TOKEN in oauth2:
+        return ResultAndToken(ask(f"Bearer {oauth2[tokens.TOKEN]}" if oauth2 else request.authorization))
+    host = urlsplit(oauth2["issuer"]).hostname
+    where = f"The issuer of spec.auth.oauth2 at {host} gives the operator no token"
     try:
-        return ExternalResult(ok=True, facts=_facts(_stats(address, request), request, now=time.time()))
-    except _Refused as error:
+        token = fetch(oauth2, admin_api.issuer_context(request), admin_api.allowed)
+    except IssuerRefused as error:
+        words = "put client ID and secret that it accepts into the Secret of credentialsSecretRef"
+        message = f"{where}, it answered {error.status}: {words}."
+        return ResultAndToken(_failed(reasons.NOT_AUTHORIZED, message))
+    except IssuerFailed as error:
+        words = "It is asked again within minutes; see that it runs and that its network lets the operator in"
+        why = "what answers there is no issuer" if admin_api.is_odd(error.why) else _why(error.why)
+        message = f"{where}: {why}. {words}, or fix spec.auth.oauth2.issuerURL."
+        return ResultAndToken(_failed(reasons.ISSUER_UNREACHABLE, message))
+    return ResultAndToken(ask(f"Bearer {token[0]}"), token)
+
+
+def _query(admin: Admin, request: BacklogRequest) -> ExternalResult:
+    try:
+        return ExternalResult(ok=True, facts=_facts(_stats(admin, request), request, now=time.time()))
+    except Rejected as error:
         return _refused(request, error.status)
     except _NoSubscription:
         return _failed(
@@ -62,22 +90,18 @@ def query(address: tuple[str, int], request: BacklogRequest) -> ExternalResult:
             f"Topic {request.topic!r} has no subscription {request.subscription!r}: the first consumer that "
             "connects makes it.",
         )
-    except _FAILURES as error:
+    except FAILURES as error:
         return _unreachable(request, error)
 
 
-def unsubscribe(address: tuple[str, int], request: UnsubscribeRequest) -> ExternalResult:
-    """Delete the subscription, with what waits in it; good as well where there is none.
-
-    Never raises for what a server may answer.
-    """
+def _unsubscribe(admin: Admin, request: UnsubscribeRequest) -> ExternalResult:
     name = quote(request.subscription, safe="")
     try:
         if name in (".", ".."):
             raise ValueError("a path that leads elsewhere")
         path = _SUBSCRIPTION.format(topic=_resource(request.topic), name=name)
-        _ask(address, request, path, method="DELETE")
-    except _Refused as error:
+        admin.ask(path, method="DELETE")
+    except Rejected as error:
         if error.status == 404:
             if _is_pulsars(error.body):
                 return ExternalResult(ok=True)
@@ -89,7 +113,7 @@ def unsubscribe(address: tuple[str, int], request: UnsubscribeRequest) -> Extern
                 "so the broker keeps it: stop them.",
             )
         return _refused(request, error.status)
-    except _FAILURES as error:
+    except FAILURES as error:
         return _unreachable(request, error)
     return ExternalResult(ok=True)
 
@@ -114,10 +138,14 @@ def _unreachable(request: SubscriptionRequest, error: Exception) -> ExternalResu
 def _why(error: Exception) -> str:
     """In words, and none of them the server's."""
     match error:
-        case _NoBroker():
+        case NoBroker():
             return "the operator asks no address that leads to its own Pod or node"
         case socket.gaierror():
             return "its name is not known"
+        case ssl.SSLCertVerificationError():
+            return "its certificate is not accepted: see spec.tls.caSecretRef, and the name in it"
+        case ssl.SSLError():
+            return "there is no TLS with it, or it does not accept the client certificate of spec.tls"
         case TimeoutError():
             return f"there is no answer within {SECONDS:g} s"
         case ConnectionRefusedError():
@@ -126,10 +154,6 @@ def _why(error: Exception) -> str:
             return "there is no connection, or it was cut"
         case _:
             return "what answers there is no admin API of Pulsar"
-
-
-class _NoBroker(ValueError):
-    """The address is one that only this Pod or its node can reach."""
 
 
 class _NoSubscription(Exception):
@@ -143,7 +167,7 @@ def _failed(reason: str, message: str) -> ExternalResult:
 def _refused(request: SubscriptionRequest, status: int) -> ExternalResult:
     where = f"The broker's admin API at {request.host}:{request.port}"
     if status in (401, 403):
-        words = "grant the bearer of spec.auth.tokenSecretRef the right to consume the topic"
+        words = "grant the bearer of spec.auth the right to consume the topic"
         return _failed(reasons.NOT_AUTHORIZED, f"{where} answered {status}: {words}.")
     if status == 404:
         words = (
@@ -155,62 +179,15 @@ def _refused(request: SubscriptionRequest, status: int) -> ExternalResult:
     )
 
 
-def _stats(address: tuple[str, int], request: BacklogRequest) -> Any:
-    """:raises _Refused: (and _FAILURES) for what is no answer."""
+def _stats(admin: Admin, request: BacklogRequest) -> Any:
+    """:raises Rejected: (and FAILURES) for what is no answer."""
     plain, partitioned = (path.format(topic=_resource(request.topic)) for path in _PATHS)
     try:
-        return orjson.loads(_ask(address, request, plain))
-    except _Refused as error:
+        return orjson.loads(admin.ask(plain))
+    except Rejected as error:
         if error.status != 404:
             raise
-    return orjson.loads(_ask(address, request, partitioned))
-
-
-def _ask(address: tuple[str, int], request: SubscriptionRequest, path: str, *, method: str = "GET") -> bytes:
-    # Another host than the request's is the operator's own way there, from outside of the cluster.
-    tunnel = address if address[0] != request.host else None
-    host, port = request.host, request.port
-    for _ in range(MOST_REDIRECTS + 1):
-        with socket.create_connection(tunnel or _allowed(host, port), timeout=SECONDS) as plain:
-            connection = http.client.HTTPConnection(host, port, timeout=SECONDS)
-            connection.sock = plain
-            headers = {"Connection": "close", "Accept": "application/json"}
-            if request.token:
-                headers["Authorization"] = f"Bearer {request.token}"
-            connection.request(method, path, headers=headers)
-            with connection.getresponse() as response:
-                if response.status == 307:
-                    host, port = redirected(response.getheader("Location") or "", path)
-                    tunnel = None
-                    continue
-                body = response.read(LONGEST_ANSWER + 1)
-                if response.status not in (200, 204):
-                    raise _Refused(response.status, body)
-        if len(body) > LONGEST_ANSWER:
-            raise ValueError("too long")
-        return body
-    raise ValueError("too many redirections")
-
-
-def redirected(location: str, path: str) -> tuple[str, int]:
-    """To the broker that has the topic: for the same question, and as the first one was asked."""
-    found = urlsplit(location)
-    if found.scheme != "http" or not found.hostname or found.path != path.partition("?")[0]:
-        raise ValueError("redirected elsewhere")
-    return found.hostname, found.port or 80
-
-
-def _allowed(host: str, port: int) -> tuple[str, int]:
-    """The address to connect to. What only this Pod or its node can reach is no broker: who names it, or has
-    a name that leads there, has the operator ask in their place.
-    """
-    for *_, found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
-        ip = ipaddress.ip_address(str(found[0]).partition("%")[0])
-        ip = getattr(ip, "ipv4_mapped", None) or ip
-        if ip.is_loopback or ip.is_link_local or ip.is_unspecified or ip.is_multicast:
-            raise _NoBroker
-        return str(found[0]), port
-    raise OSError("no address")
+    return orjson.loads(admin.ask(partitioned))
 
 
 def _resource(topic: str) -> str:
@@ -222,7 +199,7 @@ def _resource(topic: str) -> str:
     if len(parts) < 3:
         parts = ["public", "default", rest]
     if type not in ("persistent", "non-persistent") or any(part in ("", ".", "..") for part in parts):
-        raise _Refused(404)
+        raise Rejected(404)
     return "/".join([type, *(quote(part, safe="") for part in parts)])
 
 

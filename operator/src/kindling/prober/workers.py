@@ -33,6 +33,7 @@ from kindling.prober import (
     pulsar,
     reload,
     sessions,
+    tokens,
     usage,
 )
 from kindling.prober.jobs import LONGEST_LINE, Job, job, written
@@ -140,9 +141,9 @@ def _result(given: Job) -> bytes:
         if isinstance(given.request, ArchiveRequest):
             return written(archive.ask(address, given.request))
         if isinstance(given.request, BacklogRequest):
-            return written(pulsar.query(address, given.request))
+            return _with_token(pulsar.query(address, given.request))
         if isinstance(given.request, UnsubscribeRequest):
-            return written(pulsar.unsubscribe(address, given.request))
+            return _with_token(pulsar.unsubscribe(address, given.request))
         if isinstance(given.request, UsageRequest):
             return written(usage.ask(address, given.request))
         if isinstance(given.request, LoginsRequest):
@@ -157,6 +158,12 @@ def _result(given: Job) -> bytes:
         return written(postgres.sync(address, given.request, provision_first=given.slow))
     except MemoryError:
         return written(broken_off(given.request))
+
+
+def _with_token(answer: pulsar.ResultAndToken) -> bytes:
+    """The pool keeps what is beside the result."""
+    beside = {tokens.ANSWER: list(answer.token)} if answer.token is not None else {}
+    return written(answer.result, **beside)
 
 
 def _limit_memory() -> None:

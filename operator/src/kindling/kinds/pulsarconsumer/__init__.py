@@ -1,8 +1,9 @@
 """PulsarConsumer: so many consumers of one topic, each handling or printing, and acknowledging, what comes.
 
-This file connects the modules of the package: `spec` reads the resource, `workload` builds the
-Deployment, `handler` brings users' code or service into it, `ambassador` the local broker, `backlog`
-asks the broker, `autoscaling` follows what it says, `deletion` unsubscribes, `status` reports.
+This file connects the modules of the package: `spec` reads the resource, `access` what lets it in at the
+broker, `workload` builds the Deployment, `handler` brings users' code or service into it, `ambassador` the
+local broker, `backlog` asks the broker, `autoscaling` follows what it says, `deletion` unsubscribes, `status`
+reports.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from kindling.kinds.base import (
 )
 from kindling.kinds.network import policy
 from kindling.kinds.pulsarconsumer import (
+    access,
     autoscaling,
     backlog,
     deletion,
@@ -70,8 +72,7 @@ class PulsarConsumer(Kind):
         ]
 
     def secrets(self, cr: Object) -> Sequence[str]:
-        token = spec.token_of(cr)
-        return [token.secret] if token is not None else []
+        return [use.secret for use in access.uses(cr)]
 
     def config_maps(self, cr: Object) -> Sequence[str]:
         code = handler.code_of(cr)
@@ -81,7 +82,7 @@ class PulsarConsumer(Kind):
         return backlog.probes(cr, observed)
 
     def validate(self, cr: Object, observed: Observed) -> Problem | None:
-        return spec.validate(cr, observed) or handler.validate(cr, observed)
+        return access.validate(cr, observed) or handler.validate(cr, observed)
 
     def desired(self, cr: Object, observed: Observed) -> list[Child]:
         return self._children(cr, observed, self._read(cr))

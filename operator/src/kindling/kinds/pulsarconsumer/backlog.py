@@ -6,19 +6,21 @@ asked for in the background, and have two digits: each other value is a write of
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
 from kindling.kinds import pods, reasons
 from kindling.kinds.amounts import rounded
 from kindling.kinds.base import ExternalResult, Observed, Probe
 from kindling.kinds.conditions import condition, find_condition, rfc3339
 from kindling.kinds.metrics import ResourceMetric
+from kindling.kinds.pulsarconsumer import access
 from kindling.kinds.pulsarconsumer.handler import handler_of
-from kindling.kinds.pulsarconsumer.spec import token_of
 from kindling.kinds.pulsarconsumer.workload import workload_ref
 from kindling.kinds.rollout import rollout
-from kindling.kube.resources import SECRET, Object, Ref
+from kindling.kube.resources import Object
 
 MEMBER = "backlog"
 CONDITION = "BacklogMoving"
@@ -32,13 +34,13 @@ MOST = 2**53 - 1
 """Of any figure: what every reader of JSON reads as it is written."""
 STUCK_SECONDS = 300
 """For how long nothing is acknowledged before that is said, with the default time-out of a message."""
-DEFAULT_PORT = 80
+DEFAULT_PORT, DEFAULT_TLS_PORT = 80, 443
 _DEFAULT_TIMEOUT = 60
 
 
 @dataclass(frozen=True, kw_only=True)
 class SubscriptionRequest:
-    """To the admin API, about one subscription of one topic; `token` empty where none is needed."""
+    """To the admin API, about one subscription of one topic; what is shown to it is as in `access.Shown`."""
 
     namespace: str
     host: str
@@ -46,7 +48,12 @@ class SubscriptionRequest:
     pod: str = ""
     topic: str
     subscription: str
-    token: str = field(default="", repr=False)
+    encrypted: bool = False
+    ca: str = ""
+    certificate: str = ""
+    key: str = field(default="", repr=False)
+    authorization: str = field(default="", repr=False)
+    oauth2: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,27 +65,39 @@ class BacklogRequest(SubscriptionRequest):
 
 @dataclass(frozen=True, kw_only=True)
 class Admin:
-    """Where the admin API is asked, and what it takes to be let in; `version` is of the token's Secret."""
+    """Where the admin API is asked, and what it takes to be let in."""
 
     host: str
     port: int
-    token: str = field(default="", repr=False)
-    version: str = ""
+    encrypted: bool
+    shown: access.Shown = field(repr=False)
+
+    @property
+    def asked(self) -> tuple[object, ...]:
+        """Of a cache key: who is asked, and with which version of what is shown."""
+        return self.host, self.port, self.encrypted, self.shown.version
+
+    def request(self) -> dict[str, Any]:
+        """The fields of a request."""
+        said = self.shown
+        return {
+            "host": self.host,
+            "port": self.port,
+            "encrypted": self.encrypted,
+            "authorization": said.authorization,
+            "oauth2": said.oauth2,
+            **({"ca": said.ca, "certificate": said.certificate, "key": said.key} if self.encrypted else {}),
+        }
 
 
 def admin(cr: Object, observed: Observed) -> Admin | None:
-    """None without `spec.adminURL`, and while the token that it needs is missing."""
-    url, namespace = (cr.get("spec") or {}).get("adminURL"), cr["metadata"]["namespace"]
-    if not url:
+    """None without `spec.adminURL`, and while a Secret that it needs is missing."""
+    url, shown = str((cr.get("spec") or {}).get("adminURL") or ""), access.shown(cr, observed)
+    if not url or shown is None:
         return None
-    host, port = _address(str(url))
-    reference = token_of(cr)
-    if reference is None:
-        return Admin(host=host, port=port)
-    token = observed.secret(namespace=namespace, name=reference.secret).get(reference.key, "").strip()
-    found = observed.objects.get(Ref(SECRET, namespace, reference.secret)) or {}
-    version = str((found.get("metadata") or {}).get("resourceVersion", ""))
-    return Admin(host=host, port=port, token=token, version=version) if token else None
+    encrypted = url.startswith("https:")
+    host, port = _address(url, DEFAULT_TLS_PORT if encrypted else DEFAULT_PORT)
+    return Admin(host=host, port=port, encrypted=encrypted, shown=shown)
 
 
 def probes(cr: Object, observed: Observed) -> dict[str, Probe]:
@@ -92,23 +111,13 @@ def probes(cr: Object, observed: Observed) -> dict[str, Probe]:
         return {}
     request = BacklogRequest(
         namespace=namespace,
-        host=found.host,
-        port=found.port,
         topic=str(spec.get("topic", "")),
         subscription=str(spec.get("subscriptionName", "")),
-        token=found.token,
+        **found.request(),
         quiet_seconds=_quiet_seconds(cr),
     )
     connected = rollout(observed.objects.get(workload_ref(cr))).available > 0
-    said = (
-        found.host,
-        found.port,
-        request.topic,
-        request.subscription,
-        request.quiet_seconds,
-        found.version,
-        connected,
-    )
+    said = (*found.asked, request.topic, request.subscription, request.quiet_seconds, connected)
     return {MEMBER: Probe(cache_key=said, request=request, background=True)}
 
 
@@ -208,12 +217,12 @@ def _quiet_seconds(cr: Object) -> int:
     return max(STUCK_SECONDS, int(timedelta(seconds=2 * int(chosen) + 60).total_seconds()))
 
 
-def _address(url: str) -> tuple[str, int]:
-    """Host and port of `http://HOST[:PORT][/]`, which is all that the CRD admits."""
+def _address(url: str, default: int) -> tuple[str, int]:
+    """Host and port of `http(s)://HOST[:PORT][/]`, which is all that the CRD admits."""
     host, colon, port = url.partition("://")[2].rstrip("/").rpartition(":")
     if not colon:
-        return port, DEFAULT_PORT
-    return host, int(port) if port.isascii() and port.isdigit() else DEFAULT_PORT
+        return port, default
+    return host, int(port) if port.isascii() and port.isdigit() else default
 
 
 def _figure(name: str) -> ResourceMetric:

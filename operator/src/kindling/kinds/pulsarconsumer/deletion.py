@@ -11,8 +11,8 @@ from typing import Any
 
 from kindling.kinds import pods, reasons
 from kindling.kinds.base import ExternalAction, Observed, Problem
+from kindling.kinds.pulsarconsumer import access
 from kindling.kinds.pulsarconsumer.backlog import Admin, SubscriptionRequest, admin, reason_of
-from kindling.kinds.pulsarconsumer.spec import token_of
 from kindling.kinds.pulsarconsumer.workload import workload_ref
 from kindling.kube.resources import Object, ResourceType
 
@@ -69,10 +69,11 @@ def problem(type: ResourceType, cr: Object, observed: Observed) -> Problem:
     """Why it is not gone yet."""
     found = admin(cr, observed)
     if found is None:
-        secret = (token := token_of(cr)) and token.secret
+        lacking = access.missing(cr, observed)
+        secret, field = (lacking[0].secret, lacking[0].field) if lacking else ("", "auth")
         return Problem(
             reason=reasons.SECRET_NOT_FOUND,
-            message=f"Secret {secret!r} of spec.auth.tokenSecretRef, which is needed to delete the "
+            message=f"Secret {secret!r} of spec.{field}, which is needed to delete the "
             f"subscription, is not there or has no such key: create it. {KEEP}",
         )
     if not _are_stopped(type, cr, observed):
@@ -110,14 +111,12 @@ def _due(cr: Object, observed: Observed, found: Admin) -> list[ExternalAction]:
     for index, entry in enumerate(_recorded(cr)):
         request = UnsubscribeRequest(
             namespace=cr["metadata"]["namespace"],
-            host=found.host,
-            port=found.port,
             topic=str(entry.get("topic", "")),
             subscription=str(entry.get("subscription", "")),
-            token=found.token,
+            **found.request(),
         )
         member = f"subscription-{index}"
-        said = found.host, found.port, found.version, request.topic, request.subscription
+        said = *found.asked, request.topic, request.subscription
         known = observed.result(member, said)
         if known is None or not known.ok:
             due.append(ExternalAction(name="unsubscribe", member=member, cache_key=said, request=request))

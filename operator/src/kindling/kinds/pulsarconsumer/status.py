@@ -26,9 +26,14 @@ CONNECT_GRACE_SECONDS = 15.0
 """How long a consumer may run unconnected before we say so."""
 
 NEXT_STEPS = {
-    reasons.AUTHENTICATION_FAILED: "Put a token that the broker accepts into the Secret of "
-    "spec.auth.tokenSecretRef.",
-    reasons.NOT_AUTHORIZED: "Grant the token's bearer the right to consume the topic, or use another token.",
+    reasons.AUTHENTICATION_FAILED: "Put what the broker accepts into the Secret that spec.auth or spec.tls "
+    "names.",
+    reasons.CERTIFICATE_REJECTED: "Put the certificates of the broker's authority into the Secret of "
+    "spec.tls.caSecretRef, and have spec.serverAddress name a host that is in the broker's certificate.",
+    reasons.ISSUER_UNREACHABLE: "See that the issuer of spec.auth.oauth2.issuerURL runs, and that the "
+    "namespace may reach it, or fix the address.",
+    reasons.NOT_AUTHORIZED: "Grant the bearer of spec.auth the right to consume the topic, or use other "
+    "credentials.",
     reasons.TOPIC_NOT_FOUND: "Create the topic, its namespace or tenant on the broker, or fix spec.topic.",
     reasons.INVALID_TOPIC: "Fix spec.topic: NAME, or persistent://TENANT/NAMESPACE/NAME.",
     reasons.INVALID_ADDRESS: "Fix spec.serverAddress: pulsar://HOST:PORT, with a name or IPv4 address.",

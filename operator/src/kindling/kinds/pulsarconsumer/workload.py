@@ -9,7 +9,7 @@ from __future__ import annotations
 from kindling.kinds import pod_security, pod_template
 from kindling.kinds.base import Child, Observed
 from kindling.kinds.metadata import child_metadata, labels_of, selector_of
-from kindling.kinds.pulsarconsumer import ambassador, handler
+from kindling.kinds.pulsarconsumer import access, ambassador, handler
 from kindling.kinds.pulsarconsumer.spec import Spec
 from kindling.kinds.rollout import rollout
 from kindling.kube.resources import DEPLOYMENT, Object, Ref, ResourceType
@@ -18,8 +18,6 @@ UID = 65532
 CONTAINER = "consumer"
 HEALTH_PORT = 8080
 TYPE = "PULSAR_SUBSCRIPTION_TYPE"
-TOKEN_FILES = "/etc/kindling/token"
-TOKEN_FILE = "token"
 # A stop takes a second or two; while it is still connecting, ten.
 GRACE_SECONDS = 30
 
@@ -51,7 +49,7 @@ def build(
             "topologySpreadConstraints": pod_security.spread(selector),
             "initContainers": sidecars,
             "containers": [_consumer(cr, spec, observed)],
-            "volumes": [*_volumes(spec), *handler.volumes(cr)],
+            "volumes": [{"name": "tmp", "emptyDir": {}}, *access.volumes(cr), *handler.volumes(cr)],
         },
     }
     return Child(
@@ -102,15 +100,11 @@ def _consumer(cr: Object, spec: Spec, observed: Observed) -> Object:
         TYPE: spec.subscription_type,
         "PULSAR_INITIAL_POSITION": spec.initial_position,
     }
-    if spec.token is not None:
-        variables["PULSAR_TOKEN_FILE"] = f"{TOKEN_FILES}/{TOKEN_FILE}"
+    variables |= access.variables(cr)
     variables |= handler.variables(cr, observed)
     # Kubernetes puts variables' values in place of $(NAME), and makes $$ one $.
     env = [{"name": name, "value": value.replace("$", "$$")} for name, value in variables.items()]
-    mounts: list[Object] = [{"name": "tmp", "mountPath": "/tmp"}]
-    if spec.token is not None:
-        mounts.append({"name": "token", "mountPath": TOKEN_FILES, "readOnly": True})
-    mounts += handler.mounts(cr)
+    mounts = [{"name": "tmp", "mountPath": "/tmp"}, *access.mounts(cr), *handler.mounts(cr)]
     return {
         "name": CONTAINER,
         **pod_security.image(spec.image),
@@ -133,12 +127,3 @@ def _probe(path: str, *, period: int, failures: int) -> Object:
         "timeoutSeconds": 5,
         "failureThreshold": failures,
     }
-
-
-def _volumes(spec: Spec) -> list[Object]:
-    volumes: list[Object] = [{"name": "tmp", "emptyDir": {}}]
-    if spec.token is not None:
-        items = [{"key": spec.token.key, "path": TOKEN_FILE}]
-        secret = {"secretName": spec.token.secret, "defaultMode": 0o440, "items": items}
-        volumes.append({"name": "token", "secret": secret})
-    return volumes
