@@ -6,13 +6,18 @@ import io
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 
 import pulsar
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pulsar_consumer.__main__ import line, receive
+from pulsar_consumer.__main__ import _is_outdated, line, receive
+from pulsar_consumer.credentials import is_outdated, shown
 from pulsar_consumer.health import Health
+from pulsar_consumer.receiving import Until
+from pulsar_consumer.settings import Broker
 
 
 @dataclass(frozen=True)
@@ -106,3 +111,40 @@ def test_any_payload_is_one_line(payload: bytes) -> None:
     shown = line(Message(payload)).decode()
     assert shown.splitlines(keepends=True) == [shown]
     assert shown.endswith("\n")
+
+
+def _login(folder: Path, password: str) -> Broker:
+    for name, value in (("username", "ann"), ("password", password)):
+        (folder / name).write_text(value)
+    return Broker(server="pulsar://b", topic="t", basic_files=folder)
+
+
+def test_a_client_with_an_earlier_password_is_followed_by_another_once_it_is_disconnected(
+    tmp_path: Path,
+) -> None:
+    subscription, broker = Subscription([], stop_after=1), _login(tmp_path, "one")
+    used = shown(broker)
+    assert used == ("basic", "ann:one")
+    connected = True
+    subscription.is_connected = lambda: connected  # type: ignore[attr-defined]
+    until = Until(subscription.stop, partial(_is_outdated, subscription, broker, used))
+    connected = False
+    assert not until.is_set(), "the password is the same"
+    _login(tmp_path, "two")
+    connected = True
+    assert not until.is_set(), "the broker still accepts it"
+    connected = False
+    assert until.is_set()
+    _login(tmp_path, "")
+    assert not until.is_set(), "the kubelet writes it just now"
+    subscription.stop.set()
+    assert until.is_set()
+
+
+def test_a_token_outdates_no_client(tmp_path: Path) -> None:
+    """It is asked for at each authentication."""
+    (tmp_path / "token").write_text("one")
+    broker = Broker(server="pulsar://b", topic="t", token_file=tmp_path / "token")
+    used = shown(broker)
+    (tmp_path / "token").write_text("two")
+    assert not is_outdated(broker, used)

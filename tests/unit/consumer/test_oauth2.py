@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pulsar_consumer import oauth2
+from pulsar_consumer import credentials, oauth2
 from pulsar_consumer.client import Hopeless, connect
 from pulsar_consumer.credentials import shown
 from pulsar_consumer.oauth2 import IssuerRefused, IssuerUnreachable, Tokens
@@ -37,6 +37,8 @@ def issuer(tmp_path: Path) -> Iterator[Issuer]:
     (tmp_path / "clientSecret").write_text("canary-secret\n")
     with Issuer(folder).running() as running:
         yield running
+    for each in credentials._tokens.values():
+        each.stop()
 
 
 @pytest.fixture
@@ -50,6 +52,12 @@ def test_a_token_is_asked_for_with_all_that_is_set(issuer: Issuer, settings: OAu
     assert life == 600
     wanted = {"client_id": "workers", "audience": "pulsar", "scope": "read write"}
     assert issuer.given == [{"grant_type": "client_credentials", **wanted}]
+
+
+def test_credentials_that_cannot_be_read_are_named(settings: OAuth2, tmp_path: Path) -> None:
+    (tmp_path / "clientSecret").unlink()
+    with pytest.raises(IssuerUnreachable, match="the client's credentials cannot be read"):
+        oauth2.fetch(settings, tmp_path / "ca.crt")
 
 
 def test_a_client_that_is_not_known_is_refused_in_a_word_of_the_standard(
@@ -103,6 +111,7 @@ def test_a_token_is_renewed_before_it_ends_and_kept_while_the_issuer_is_away(
         tokens.ensure()
     issuer.away = False
     _until(lambda: tokens.current() != last)
+    tokens.stop()
 
 
 def test_a_client_says_why_it_has_no_token(issuer: Issuer, settings: OAuth2, tmp_path: Path) -> None:

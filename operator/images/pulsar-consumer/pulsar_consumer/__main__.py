@@ -10,18 +10,27 @@ import signal
 import sys
 import threading
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
 import pulsar
 
 from pulsar_consumer.client import Hopeless, connect, explain, log
+from pulsar_consumer.credentials import Shown, is_outdated, shown
 from pulsar_consumer.failing import HandlerFailing
 from pulsar_consumer.handler import HandlerUnavailable
 from pulsar_consumer.handling import HandlingLoop
 from pulsar_consumer.health import Health, serve
-from pulsar_consumer.receiving import REST_MILLISECONDS, TURN_MILLISECONDS, batch_of, next_message
-from pulsar_consumer.settings import BadSetting, Consumer
+from pulsar_consumer.receiving import (
+    REST_MILLISECONDS,
+    TURN_MILLISECONDS,
+    Stop,
+    Until,
+    batch_of,
+    next_message,
+)
+from pulsar_consumer.settings import BadSetting, Broker, Consumer
 
 PAUSE_SECONDS = 1.0
 # Little, so that the consumers of a subscription share its backlog, and because each may have 5 MB.
@@ -51,6 +60,7 @@ def consume(
     while not stop.is_set():
         health.turn()
         try:
+            used = shown(settings.broker)
             with closing(connect(settings.broker)) as client:
                 if handling is not None:
                     handling.connect(client)
@@ -62,12 +72,14 @@ def consume(
                     receiver_queue_size=PREFETCH if handling is None else handling.prefetch,
                 )
                 health.watch(consumer.is_connected)
+                outdated = partial(_is_outdated, consumer, settings.broker, used)
+                until = Until(stop, outdated)
                 # Closing sends the acknowledgements still on their way, and only then lets go.
                 with closing(consumer):
                     if handling is None:
-                        receive(consumer, stop=stop, health=health, out=out)
+                        receive(consumer, stop=until, health=health, out=out)
                     else:
-                        handling.receive(consumer, stop=stop, health=health)
+                        handling.receive(consumer, stop=until, health=health)
         except pulsar.PulsarException as error:
             if hopeless := explain(error, settings.broker):
                 raise hopeless from None
@@ -75,7 +87,12 @@ def consume(
             stop.wait(PAUSE_SECONDS)
 
 
-def receive(consumer: pulsar.Consumer, *, stop: threading.Event, health: Health, out: BinaryIO) -> None:
+def _is_outdated(consumer: pulsar.Consumer, broker: Broker, used: Shown | None) -> bool:
+    """While it is connected, the broker accepts what it was shown, and may not know the new one yet."""
+    return not consumer.is_connected() and is_outdated(broker, used)
+
+
+def receive(consumer: pulsar.Consumer, *, stop: Stop, health: Health, out: BinaryIO) -> None:
     """Handle messages until asked to stop, and then the rest of a batch that is begun.
 
     The broker gives out a batch again as a whole unless all of it is acknowledged.

@@ -66,6 +66,16 @@ def authentication(broker: Broker) -> pulsar.Authentication | None:
     return None
 
 
+def is_outdated(broker: Broker, used: Shown | None) -> bool:
+    """Whether a client that was made with `used` would show what is no longer in the files.
+
+    So it is with a password alone, whose new value must be there as a whole.
+    """
+    if broker.basic_files is None or (found := shown(broker)) is None or found == used:
+        return False
+    return all(found.data.partition(":")[::2])
+
+
 def tls_arguments(broker: Broker) -> dict[str, Any]:
     """What a client is made with; without a file of authorities, the system's are trusted."""
     files = {

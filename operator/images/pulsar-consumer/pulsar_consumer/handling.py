@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -14,7 +13,7 @@ from pulsar_consumer.health import Health
 from pulsar_consumer.http_handler import HttpHandler
 from pulsar_consumer.outbox import Outbox
 from pulsar_consumer.python_handler import PythonHandler
-from pulsar_consumer.receiving import REST_MILLISECONDS, TURN_MILLISECONDS, batch_of, next_message
+from pulsar_consumer.receiving import REST_MILLISECONDS, TURN_MILLISECONDS, Stop, batch_of, next_message
 from pulsar_consumer.settings import Consumer, Handling, Python
 from pulsar_consumer.work import LEAST_HELD, Work
 
@@ -48,7 +47,7 @@ class HandlingLoop:
         if self._handling.dead_letter_topic and self._handling.keep_dead_letters:
             dead_letters.keep(client, self._handling.dead_letter_topic)
 
-    def receive(self, consumer: Any, *, stop: threading.Event, health: Health) -> None:
+    def receive(self, consumer: Any, *, stop: Stop, health: Health) -> None:
         """Handle messages until asked to stop, and then the rest of a batch that is begun.
 
         :raises PulsarException: when the broker fails; what is not acknowledged comes again.

@@ -66,6 +66,7 @@ class Tokens:
         self._lock = threading.Lock()
         self._token, self._renew_at, self._ends_at = "", 0.0, 0.0
         self._thread: threading.Thread | None = None
+        self._stopped = threading.Event()
 
     def current(self) -> str:
         """The last token; empty where there was none yet."""
@@ -84,16 +85,19 @@ class Tokens:
                 self._thread.start()
             return self._token
 
+    def stop(self) -> None:
+        """Renew it no more."""
+        self._stopped.set()
+
     def _keep(self) -> None:
-        while True:
-            time.sleep(max(PAUSE_SECONDS / 5, self._renew_at - self._clock()))
+        while not self._stopped.wait(max(PAUSE_SECONDS / 5, self._renew_at - self._clock())):
             try:
                 with self._lock:
                     if self._clock() >= self._renew_at:
                         self._renew()
             except (IssuerRefused, IssuerUnreachable) as error:
                 log.warning("the access token cannot be renewed, trying again: %s", error)
-                time.sleep(PAUSE_SECONDS)
+                self._stopped.wait(PAUSE_SECONDS)
 
     def _renew(self) -> None:
         token, life = fetch(self._settings, self._ca_file)
@@ -178,6 +182,8 @@ def _why(error: Exception) -> str:
     match error:
         case ssl.SSLCertVerificationError():
             return f"its certificate is not trusted ({error.verify_message})"
+        case FileNotFoundError() | PermissionError():
+            return "a file with its certificate or the client's credentials cannot be read"
         case TimeoutError():
             return f"there is no answer within {SECONDS:g} s"
         case OSError() | http.client.HTTPException():

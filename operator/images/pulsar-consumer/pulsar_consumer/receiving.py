@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
+from typing import Protocol
 
 import pulsar
 
 TURN_MILLISECONDS = 500
 REST_MILLISECONDS = 100
+
+
+class Stop(Protocol):
+    """Whether no more messages are to be received."""
+
+    def is_set(self) -> bool: ...
+
+
+class Until:
+    """Set once asked to stop, or once `is_outdated`: by a client that another one must follow."""
+
+    def __init__(self, stop: Stop, is_outdated: Callable[[], bool]) -> None:
+        self._stop, self._is_outdated = stop, is_outdated
+
+    def is_set(self) -> bool:
+        return self._stop.is_set() or self._is_outdated()
 
 
 def next_message(consumer: pulsar.Consumer, *, milliseconds: int) -> pulsar.Message | None:
