@@ -34,6 +34,7 @@ class Server:
         self.world = world
         self.roles: dict[str, str] = {}
         self.sessions: dict[str, int] = {}
+        self.address = "10.0.0.7"
         self.refuses = ""
         self.asked = 0
         world.answer = self.answer
@@ -59,7 +60,7 @@ class Server:
             if not self.sessions.get(name):
                 self.roles.pop(name, None)
         sessions = [
-            {"login": name, "address": "10.0.0.7", "application": "shop", "count": count}
+            {"login": name, "address": self.address, "application": "shop", "count": count}
             for name, count in sorted(self.sessions.items())
             if count and name in request.logins and name != request.login
         ]
@@ -185,6 +186,11 @@ def test_a_session_keeps_its_login_and_is_named() -> None:
     previous = said(world)["previous"]
     assert previous["sessions"] == [{"address": "10.0.0.7", "application": "shop", "count": 2}]
     assert "status.podIP=10.0.0.7" in previous["message"]
+    server.address = "local"
+    passes(world, minutes=2)
+    assert "They are in the server's own Pod, db-0." in said(world)["previous"]["message"]
+    server.address = "10.0.0.7"
+    passes(world, minutes=2)
     assert is_ready(world)
     rotate(world, "another")
     assert bound(world)[0] == "postgres_a", "there are two, and one of them is in use"

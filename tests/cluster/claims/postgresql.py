@@ -340,10 +340,15 @@ def _credentials(reported: Reported) -> None:
     assert record.get("request", "") == asked
 
 
-def _rotated_metric(reported: Reported) -> None:
-    said = (reported.status.get("credentials") or {}).get("rotatedAt")
-    name = "kindling_postgresql_credentials_rotated_timestamp_seconds"
-    assert reported.metrics.get(name) == (datetime.fromisoformat(said).timestamp() if said else None)
+def _rotation_metrics(reported: Reported) -> None:
+    found: dict[str, Any] = reported.status.get("credentials") or {}
+    times = {
+        "rotated": found.get("rotatedAt"),
+        "previous_valid_until": (found.get("previous") or {}).get("validUntil"),
+    }
+    for name, said in times.items():
+        metric = reported.metrics.get(f"kindling_postgresql_credentials_{name}_timestamp_seconds")
+        assert metric == (datetime.fromisoformat(said).timestamp() if said else None)
 
 
 def _volume_metrics(reported: Reported) -> None:
@@ -387,7 +392,8 @@ CLAIMS = KindClaims(
     gather=gather,
     metrics={
         "kindling_postgresql_certificate_expiration_timestamp_seconds": _end_metric,
-        "kindling_postgresql_credentials_rotated_timestamp_seconds": _rotated_metric,
+        "kindling_postgresql_credentials_rotated_timestamp_seconds": _rotation_metrics,
+        "kindling_postgresql_credentials_previous_valid_until_timestamp_seconds": _rotation_metrics,
         **{f"kindling_postgresql_volume_{name}": _volume_metrics for name in _OF_A_VOLUME},
     },
     claims={

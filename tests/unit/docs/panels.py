@@ -213,6 +213,20 @@ _DATABASES = (
         rare=True,
         help="Since the last rotation of spec.credentials.rotation; nothing before the first.",
     ),
+    Panel(
+        title="An earlier login in use",
+        queries=(
+            (
+                "time() - max by (namespace, name) "
+                f"(kindling_postgresql_credentials_previous_valid_until_timestamp_seconds{CHOSEN}) > 0",
+                NAME,
+            ),
+        ),
+        unit="s",
+        width=12,
+        rare=True,
+        help="For how long after its overlap; nothing once it is disabled.",
+    ),
 )
 _CONSUMERS = (
     Panel(

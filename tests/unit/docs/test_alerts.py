@@ -52,6 +52,11 @@ def disk(metric: str, values: str) -> str:
     return f"kindling_postgresql_volume_{metric}{{{DATABASE}}} {values}"
 
 
+def earlier_login(values: str) -> str:
+    name = "kindling_postgresql_credentials_previous_valid_until_timestamp_seconds"
+    return f"{name}{{{DATABASE}}} {values}"
+
+
 @dataclass(frozen=True)
 class Case:
     """Each of `series` is a series with its values, a minute apart, in promtool's notation: `0+1x90` begins
@@ -162,6 +167,10 @@ CASES = [
         OF_DATABASE,
     ),
     Case("KindlingVolumeFills", (disk("used_bytes", "91x30"), disk("capacity_bytes", "110x30")), 17, None),
+    # A day and a quarter of an hour after the overlap that ended at 0.
+    Case("KindlingLoginInUse", (earlier_login("0x1500"),), 1456, OF_DATABASE),
+    Case("KindlingLoginInUse", (earlier_login("0x1500"),), 1450, None),
+    Case("KindlingLoginInUse", (earlier_login("0x1400 stale"),), 1460, None),
 ]
 
 

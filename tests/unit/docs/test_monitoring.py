@@ -116,7 +116,7 @@ def test_each_alert_of_a_resource_has_a_section_that_the_page_links() -> None:
     names = {
         rule["alert"]
         for rule in EACH
-        if re.match("Kindling(Resource|Backup|Certificate|Volume)", rule.get("alert", ""))
+        if re.match("Kindling(Resource|Backup|Certificate|Volume|Login)", rule.get("alert", ""))
     }
     linked = dict(re.findall(r"\| `(\w+)` \|.*\(runbook\.md#(\w+)\) \|", text("monitoring.md")))
     assert linked == {name: name.lower() for name in names}

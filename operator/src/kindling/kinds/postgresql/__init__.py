@@ -105,6 +105,13 @@ class Postgresql(Kind):
             status_time("credentials", "rotatedAt"),
         ),
         ResourceMetric(
+            "kindling_postgresql_credentials_previous_valid_until_timestamp_seconds",
+            "until when the login before is valid in any case (`credentials.previous.validUntil`); no series "
+            "without one",
+            "in the past for a day: sessions use that login, and a rotation that is due waits for them",
+            status_time("credentials", "previous", "validUntil"),
+        ),
+        ResourceMetric(
             "kindling_postgresql_volume_capacity_bytes",
             "what the volume has (`storage.capacity`); no series without a volume",
             "below what the claim asks for: the volume has not grown",

@@ -25,6 +25,8 @@ ENABLED, SESSIONS = "enabled", "sessions"
 """
 EVERY_SECONDS = 60
 MOST_SESSIONS = 20
+LOCAL = "local"
+"""The address of sessions by the server's socket."""
 LONGEST_APPLICATION = 64
 
 

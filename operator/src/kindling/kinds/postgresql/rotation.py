@@ -7,7 +7,7 @@ once `overlap` has passed and no session uses it (`logins`). Until then there is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -18,7 +18,7 @@ from kindling.kinds.conditions import find_condition, rfc3339
 from kindling.kinds.postgresql import credentials, logins, secrets
 from kindling.kinds.postgresql.credentials import FIELD, LONGEST_USER, Record
 from kindling.kinds.postgresql.password import password_of
-from kindling.kinds.postgresql.spec import is_paused, role_names, user_of
+from kindling.kinds.postgresql.spec import is_paused, pod_name, role_names, user_of
 from kindling.kube.resources import Object
 
 PATH = "spec.credentials.rotation"
@@ -196,13 +196,22 @@ def _previous(cr: Object, observed: Observed, known: Record) -> Object:
     lasts = "message" in was if asked is None else ends is not None and asked >= ends
     if sessions and is_over(cr, observed.now) and lasts:
         due = " A rotation is due, and waits for that." if is_due(cr, observed.now) else ""
-        where = sessions[0]["address"]
         found["message"] = (
             f"{known.previous} is disabled once no session uses it: have those applications read Secret "
-            f"{secrets.binding_name(cr)} again, and connect again. `kubectl get pods -A "
-            f"--field-selector=status.podIP={where} -o wide` names the Pod of an address.{due}"
+            f"{secrets.binding_name(cr)} again, and connect again. {_where(cr, sessions)}{due}"
         )
     return found
+
+
+def _where(cr: Object, sessions: Sequence[Object]) -> str:
+    """How to find who that is. What connects by the server's socket is in its Pod."""
+    addresses = [found["address"] for found in sessions if found["address"] != logins.LOCAL]
+    if not addresses:
+        return f"They are in the server's own Pod, {pod_name(cr)}."
+    return (
+        f"`kubectl get pods -A --field-selector=status.podIP={addresses[0]} -o wide` names the Pod of an "
+        "address."
+    )
 
 
 def _given(cr: Object) -> Object | None:
