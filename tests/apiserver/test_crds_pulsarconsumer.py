@@ -57,6 +57,12 @@ BAD: list[tuple[Json, list[str]]] = [
         {"auth": {**BASIC, **OAUTH2}},
         ["spec.auth", "more than one of tokenSecretRef, basicSecretRef and oauth2"],
     ),
+    (
+        {"replay": {"from": "2026-11-24T06:45:00Z"}},
+        ["spec.replay is done by the broker's admin API", "adminURL"],
+    ),
+    ({"adminURL": "http://a", "replay": {"from": "yesterday"}}, ["spec.replay.from", "date-time"]),
+    ({"adminURL": "http://a", "replay": {}}, ["spec.replay.from", "Required"]),
     ({"auth": {"basicSecretRef": {}}}, ["spec.auth.basicSecretRef.name", "Required"]),
     ({"auth": {"oauth2": {"issuerURL": "https://a"}}}, ["spec.auth.oauth2.credentialsSecretRef", "Required"]),
     *(
@@ -169,6 +175,7 @@ BAD: list[tuple[Json, list[str]]] = [
     ({"handler": HTTP, "retry": {"backoff": {"factor": 0}}}, ["spec.retry.backoff.factor"]),
 ]
 GOOD: list[Json] = [
+    {"adminURL": "http://a", "replay": {"from": "2026-11-24T06:45:00.5+01:00"}},
     {"adminURL": "https://a:8443", "serverAddress": "pulsar+ssl://a", "auth": BASIC},
     {"adminURL": "https://a", "tls": {"caSecretRef": {"name": "a"}}},
     {"serverAddress": "pulsar+ssl://a", "tls": {}},

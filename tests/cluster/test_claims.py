@@ -261,6 +261,7 @@ def test_a_consumer_whose_broker_is_asked_what_waits(make: Make) -> None:
         adminURL=ADMIN,
         deletionPolicy="Unsubscribe",
         autoscaling={"min": 1, "max": 3, "targetBacklog": 100},
+        replay={"from": "2026-11-24T06:45:00Z"},
         topic=f"claims-{os.urandom(3).hex()}",
         subscriptionName="claims",
         replicas=0,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -212,3 +213,36 @@ def test_an_access_token_is_renewed_and_nobody_is_disconnected(
     environment.kubectl("delete", f"{KIND}/{name}", "--timeout=90s")
     _, found = broker.admin("GET", f"/admin/v2/persistent/public/default/{name}/subscriptions")
     assert found == []
+
+
+def test_a_replay_has_the_messages_since_a_moment_come_once_more(
+    environment: Environment, make: Make, keep: Keep, broker: Secured, ca: str
+) -> None:
+    """Each that was acknowledged, in order, and none from before."""
+    kept = {"retentionTimeInMinutes": 60, "retentionSizeInMB": 100}
+    assert broker.admin("POST", "/admin/v2/namespaces/public/default/retention", kept)[0] == 204
+    shown = token(keep(token=broker.tokens["workers"]))
+    name = make(serverAddress=SERVER, adminURL=ADMIN, auth=shown, tls=tls(ca))
+    wait_ready(environment, name)
+    before, after = [f"before-{number}" for number in range(3)], [f"after-{number}" for number in range(3)]
+    for word in before:
+        send(environment, name, word)
+    time.sleep(1.1)
+    moment = datetime.now(UTC).isoformat()
+    time.sleep(1.1)
+    for word in after:
+        send(environment, name, word)
+    edit(environment, name, replay={"from": moment})
+    replayed = "--for=condition=Replayed"
+    environment.kubectl("wait", replayed, f"{KIND}/{name}", "--timeout=60s")
+    [pod] = pods(environment, name)
+    within(60, lambda: len(printed(environment, pod)) >= 9)
+    time.sleep(12)  # for what might be done again
+    assert printed(environment, pod) == [*before, *after, *after]
+    status = environment.get(f"{KIND}/{name}")["status"]
+    assert status["replay"]["from"] == moment
+    later = {"from": datetime.now(UTC).isoformat()}
+    edit(environment, name, replay=later)
+    within(60, lambda: environment.get(f"{KIND}/{name}")["status"]["replay"]["from"] == later["from"])
+    time.sleep(5)
+    assert printed(environment, pod) == [*before, *after, *after]

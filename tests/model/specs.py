@@ -126,6 +126,7 @@ CONSUMERS = _optional(
             {"oauth2": {"issuerURL": "https://far.invalid", "credentialsSecretRef": {"name": "ours"}}},
         ]
     ),
+    replay=st.sampled_from([{"from": "2026-11-24T07:00:00Z"}, {"from": "2026-11-24T08:00:00Z"}]),
     handler=st.sampled_from(
         [
             {"python": {"configMapRef": {"name": "code"}, "handler": "orders:handle"}},

@@ -50,6 +50,8 @@ def gather(environment: Environment, resource: dict[str, Any]) -> Evidence:
             "Progressing": "False",
             "Degraded": str(len(connected) != wanted),
             **({"BacklogMoving": _moving(subscription)} if spec.get("adminURL") else {}),
+            # What comes again, tests/cluster/test_pulsarconsumer_secured.py counts.
+            **({"Replayed": "True"} if spec.get("replay") else {}),
         },
         facts={"connected": connected, "subscription": subscription, "topic": topic, "wanted": wanted},
     )
@@ -62,6 +64,15 @@ def _wanted(spec: dict[str, Any], subscription: dict[str, Any]) -> int:
         return int(spec.get("replicas", 1))
     waiting = -(-int(subscription["msgBacklog"]) // int(scaling["targetBacklog"]))
     return min(int(scaling["max"]), max(int(scaling.get("min", 0)), waiting))
+
+
+def _replayed(reported: Reported) -> None:
+    wanted, said = reported.resource["spec"].get("replay"), reported.status.get("replay")
+    assert bool(said) == bool(wanted)
+    if said and wanted:
+        assert said["from"] == wanted["from"]
+        made = datetime.fromisoformat(reported.resource["metadata"]["creationTimestamp"])
+        assert made <= datetime.fromisoformat(said["at"]) <= datetime.now(UTC) + timedelta(seconds=2)
 
 
 def _scaled(name: str) -> Claim:
@@ -232,6 +243,7 @@ CLAIMS = KindClaims(
             f"status.autoscaling.{name}": _scaled(name)
             for name in ("replicas", "lastScaleTime", "lowerSince", "lowerReplicas")
         },
+        **{f"status.replay.{name}": _replayed for name in ("from", "at")},
         **{
             f"column {name.capitalize()}": _column(name)
             for name in ("server", "topic", "subscription", "replicas")

@@ -19,6 +19,7 @@ import pytest
 from kindling.kinds.base import ExternalResult, Request
 from kindling.kinds.pulsarconsumer.backlog import MOST, BacklogRequest
 from kindling.kinds.pulsarconsumer.deletion import UnsubscribeRequest
+from kindling.kinds.pulsarconsumer.replay import ReplayRequest
 from kindling.prober import jobs
 from kindling.prober.admin_api import LONGEST_ANSWER, redirected
 from kindling.prober.client import ChildProber, direct
@@ -44,7 +45,7 @@ def query(
     port: int,
     *,
     tunnel: bool = True,
-    request: type[BacklogRequest | UnsubscribeRequest] = BacklogRequest,
+    request: type[BacklogRequest | UnsubscribeRequest | ReplayRequest] = BacklogRequest,
     **fields: Any,
 ) -> tuple[ExternalResult, float]:
     """What the prober's process answers, by way of a tunnel or not, and after how many seconds."""
@@ -100,6 +101,9 @@ class Admin:
 
         class Handler(BaseHTTPRequestHandler):
             def do_DELETE(self) -> None:
+                self.do_GET()
+
+            def do_POST(self) -> None:
                 self.do_GET()
 
             def do_GET(self) -> None:
@@ -405,6 +409,44 @@ def test_a_hostile_server_has_deleted_nothing(name: str) -> None:
         answer, took = query(port, request=UnsubscribeRequest)
     assert not answer.ok
     assert took < QUICK_SECONDS + MARGIN_SECONDS
+
+
+RESET = f"{SUBSCRIPTION}/resetcursor/1795503600000"
+
+
+def replay(answers: dict[str, tuple[int, Any]], **fields: Any) -> tuple[ExternalResult, Admin]:
+    with Admin(**answers).running() as admin:
+        return query(admin.port, request=ReplayRequest, milliseconds=1_795_503_600_000, **fields)[0], admin
+
+
+def test_a_subscription_begins_again_at_a_moment() -> None:
+    answer, admin = replay({RESET: (204, None)}, authorization="Bearer canary-token")
+    assert answer == ExternalResult(ok=True)
+    assert (admin.methods, [path for path, _ in admin.asked]) == (["POST"], [RESET])
+    assert admin.asked[0][1]["Authorization"] == "Bearer canary-token"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "reason"),
+    [
+        (404, {"reason": "Subscription not found"}, "SubscriptionNotFound"),
+        (404, {"reason": "Topic not found"}, "TopicNotFound"),
+        (404, None, "TopicNotFound"),
+        (403, {"reason": "secret words"}, "NotAuthorized"),
+        (412, {"reason": "secret words"}, "AdminUnreachable"),
+        (500, {"reason": "secret words"}, "AdminUnreachable"),
+    ],
+)
+def test_a_replay_that_the_broker_refuses_is_named(status: int, body: Any, reason: str) -> None:
+    answer, _ = replay({RESET: (status, body)})
+    assert (answer.ok, answer.reason) == (False, reason)
+    assert "secret" not in answer.message
+
+
+@pytest.mark.parametrize("subscription", [".", ".."])
+def test_a_path_of_another_subscription_is_not_reset(subscription: str) -> None:
+    answer, admin = replay({}, subscription=subscription)
+    assert (answer.ok, admin.asked) == (False, [])
 
 
 @pytest.mark.parametrize("request_type", [BacklogRequest, UnsubscribeRequest])

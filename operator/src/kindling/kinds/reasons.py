@@ -26,6 +26,7 @@ _PODS = "Kinds that run Pods"
 _MEMCACHED = "Memcached"
 _CONSUMER = "PulsarConsumer"
 _WAITING = "PulsarConsumer, condition BacklogMoving"
+_REPLAY = "PulsarConsumer, condition Replayed"
 _FRIEND = "MyCustomResource"
 _POSTGRESQL = "Postgresql"
 _ITEMS = "Postgresql, roles and databases"
@@ -247,6 +248,11 @@ SUBSCRIPTION_NOT_FOUND = _reason(
     _WAITING,
     "the topic has no such subscription yet",
     "let a consumer connect, which makes it",
+)
+CURSOR_RESET = _reason(
+    "CursorReset",
+    _REPLAY,
+    "the broker had the subscription begin again with what was published from `spec.replay.from` on",
 )
 
 FRIEND_FOUND = _reason("FriendFound", _FRIEND, "a Pod of the name in `spec.name` exists")

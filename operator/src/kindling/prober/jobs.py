@@ -30,6 +30,7 @@ from kindling.kinds.postgresql.usage import USED, UsageRequest
 from kindling.kinds.pulsarconsumer import backlog
 from kindling.kinds.pulsarconsumer.backlog import BacklogRequest
 from kindling.kinds.pulsarconsumer.deletion import UnsubscribeRequest
+from kindling.kinds.pulsarconsumer.replay import ReplayRequest
 
 LONGEST_LINE = 2**22
 """Bytes of a job: 200 of the longest passwords, and as many databases as the API stores in an object."""
@@ -80,6 +81,7 @@ AnyRequest: TypeAlias = (
     | StatsRequest
     | ArchiveRequest
     | BacklogRequest
+    | ReplayRequest
     | UnsubscribeRequest
     | UsageRequest
 )
@@ -92,6 +94,7 @@ _BY_PROTOCOL: Mapping[str, type[AnyRequest]] = {
     "objects": Objects,
     "postgres": Login,
     "reload": Reload,
+    "replay": ReplayRequest,
     "unsubscribe": UnsubscribeRequest,
     "usage": UsageRequest,
 }

@@ -25,6 +25,7 @@ from kindling.kinds.pulsarconsumer.backlog import (
     SubscriptionRequest,
 )
 from kindling.kinds.pulsarconsumer.deletion import UnsubscribeRequest
+from kindling.kinds.pulsarconsumer.replay import ReplayRequest
 from kindling.prober import admin_api, tokens
 from kindling.prober.admin_api import FAILURES, SECONDS, Admin, NoBroker, Rejected
 from kindling.prober.oauth2 import IssuerFailed, IssuerRefused, fetch
@@ -58,6 +59,11 @@ def unsubscribe(address: tuple[str, int], request: UnsubscribeRequest) -> Result
     return _answered(request, lambda shown: _unsubscribe(Admin(address, request, shown), request))
 
 
+def replay(address: tuple[str, int], request: ReplayRequest) -> ResultAndToken:
+    """Have the subscription begin again at a moment. Never raises for what a server may answer."""
+    return _answered(request, lambda shown: _replay(Admin(address, request, shown), request))
+
+
 def _answered(request: SubscriptionRequest, ask: Callable[[str], ExternalResult]) -> ResultAndToken:
     """Ask with what is shown, which may have to be obtained first."""
     oauth2 = request.oauth2
@@ -85,22 +91,14 @@ def _query(admin: Admin, request: BacklogRequest) -> ExternalResult:
     except Rejected as error:
         return _refused(request, error.status)
     except _NoSubscription:
-        return _failed(
-            reasons.SUBSCRIPTION_NOT_FOUND,
-            f"Topic {request.topic!r} has no subscription {request.subscription!r}: the first consumer that "
-            "connects makes it.",
-        )
+        return _no_subscription(request)
     except FAILURES as error:
         return _unreachable(request, error)
 
 
 def _unsubscribe(admin: Admin, request: UnsubscribeRequest) -> ExternalResult:
-    name = quote(request.subscription, safe="")
     try:
-        if name in (".", ".."):
-            raise ValueError("a path that leads elsewhere")
-        path = _SUBSCRIPTION.format(topic=_resource(request.topic), name=name)
-        admin.ask(path, method="DELETE")
+        admin.ask(_path(request), method="DELETE")
     except Rejected as error:
         if error.status == 404:
             if _is_pulsars(error.body):
@@ -116,6 +114,33 @@ def _unsubscribe(admin: Admin, request: UnsubscribeRequest) -> ExternalResult:
     except FAILURES as error:
         return _unreachable(request, error)
     return ExternalResult(ok=True)
+
+
+def _replay(admin: Admin, request: ReplayRequest) -> ExternalResult:
+    try:
+        admin.ask(f"{_path(request)}/resetcursor/{request.milliseconds}", method="POST")
+    except Rejected as error:
+        if error.status == 404 and b"ubscription" in error.body and _is_pulsars(error.body):
+            return _no_subscription(request)
+        return _refused(request, error.status)
+    except FAILURES as error:
+        return _unreachable(request, error)
+    return ExternalResult(ok=True)
+
+
+def _no_subscription(request: SubscriptionRequest) -> ExternalResult:
+    return _failed(
+        reasons.SUBSCRIPTION_NOT_FOUND,
+        f"Topic {request.topic!r} has no subscription {request.subscription!r}: the first consumer that "
+        "connects makes it.",
+    )
+
+
+def _path(request: SubscriptionRequest) -> str:
+    name = quote(request.subscription, safe="")
+    if name in (".", ".."):
+        raise ValueError("a path that leads elsewhere")
+    return _SUBSCRIPTION.format(topic=_resource(request.topic), name=name)
 
 
 def _is_pulsars(body: bytes) -> bool:

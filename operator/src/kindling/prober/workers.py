@@ -23,6 +23,7 @@ from kindling.kinds.postgresql.reload import Reload
 from kindling.kinds.postgresql.usage import UsageRequest
 from kindling.kinds.pulsarconsumer.backlog import BacklogRequest
 from kindling.kinds.pulsarconsumer.deletion import UnsubscribeRequest
+from kindling.kinds.pulsarconsumer.replay import ReplayRequest
 from kindling.prober import (
     archive,
     http,
@@ -142,6 +143,8 @@ def _result(given: Job) -> bytes:
             return written(archive.ask(address, given.request))
         if isinstance(given.request, BacklogRequest):
             return _with_token(pulsar.query(address, given.request))
+        if isinstance(given.request, ReplayRequest):
+            return _with_token(pulsar.replay(address, given.request))
         if isinstance(given.request, UnsubscribeRequest):
             return _with_token(pulsar.unsubscribe(address, given.request))
         if isinstance(given.request, UsageRequest):

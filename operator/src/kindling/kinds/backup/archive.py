@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from kindling.kinds.base import Observed, Probe
+from kindling.kinds.conditions import moment
 from kindling.kinds.postgresql.login import SuperuserRequest
 from kindling.kinds.postgresql.service import PORT, host_of
 from kindling.kinds.postgresql.spec import SUPERUSER, pod_name
@@ -158,14 +159,6 @@ def read(found: Any) -> Facts | None:
         timeline=int(timeline or 0),
         settings={name: value for name, value in settings.items() if len(value) <= 10},
     )
-
-
-def moment(value: object) -> datetime | None:
-    try:
-        found = datetime.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
-        return None
-    return found.astimezone(UTC) if found is not None and found.tzinfo is not None else None
 
 
 def _is_number(value: object) -> bool:

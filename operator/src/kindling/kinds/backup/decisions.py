@@ -12,12 +12,11 @@ from typing import Any
 
 from kindling.kinds import reasons
 from kindling.kinds.backup import deletion, results
-from kindling.kinds.backup.archive import moment
 from kindling.kinds.backup.results import FAILED, RUNNING, SUCCEEDED
 from kindling.kinds.backup.runs import BACKUP, DELETE, PREPARE, VERIFY, job_name
 from kindling.kinds.backup.situation import Situation
 from kindling.kinds.base import Observed
-from kindling.kinds.conditions import rfc3339
+from kindling.kinds.conditions import moment, rfc3339
 from kindling.kinds.postgresql import spec as databases
 from kindling.kube.resources import Object
 

@@ -13,10 +13,10 @@ from datetime import datetime
 from typing import Any
 
 from kindling.kinds import reasons
-from kindling.kinds.backup.archive import LSN, MOST, moment
+from kindling.kinds.backup.archive import LSN, MOST
 from kindling.kinds.backup.runs import BACKUP, CONTAINER, PREPARE, RUN_LABEL
 from kindling.kinds.base import Observed
-from kindling.kinds.conditions import rfc3339
+from kindling.kinds.conditions import moment, rfc3339
 from kindling.kube.resources import CRON_JOB, JOB, POD, Object
 
 RUNNING, SUCCEEDED, FAILED = "Running", "Succeeded", "Failed"

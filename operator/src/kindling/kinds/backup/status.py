@@ -15,7 +15,7 @@ from kindling.kinds.backup.results import FAILED, RUNNING
 from kindling.kinds.backup.runs import BACKUP, DELETE, PREPARE, VERIFY
 from kindling.kinds.backup.situation import Situation
 from kindling.kinds.base import Observed, Problem, RequeueAfter, Result, StatusReport, SyncResult, Terminal
-from kindling.kinds.conditions import condition, find_condition, rfc3339, standard_conditions
+from kindling.kinds.conditions import condition, find_condition, moment, rfc3339, standard_conditions
 from kindling.kube.resources import Object
 
 
@@ -102,7 +102,7 @@ def _window(known: Object, situation: Situation) -> Object:
         found = {name: known.get(name) for name in ("latestRestorableTime", "dataLossWindow")}
         return {name: value for name, value in found.items() if value}
     until = facts.archived_until.replace(second=0, microsecond=0)
-    first = archive.moment(known.get("firstRecoverabilityPoint"))
+    first = moment(known.get("firstRecoverabilityPoint"))
     if first is not None and facts.archived_until >= first:
         found["latestRestorableTime"] = rfc3339(max(until, first))
     if known.get("lastSuccessfulBackupTime"):
@@ -275,7 +275,7 @@ def _result(cr: Object, observed: Observed, situation: Situation, sync: SyncResu
         waits.append(float(archive.EVERY_SECONDS))
     state: dict[str, Any] = {name: known.get(name) for name in decisions.DURABLE}
     waits += decisions.due(state, situation, observed.now).values()
-    verify, last = situation.spec.verify, archive.moment(known.get("lastVerifiedTime"))
+    verify, last = situation.spec.verify, moment(known.get("lastVerifiedTime"))
     if verify is not None and last is not None:
         stale = (last + timedelta(seconds=verify.max_age) - observed.now).total_seconds()
         waits += [stale] if stale > 0 else []

@@ -2,8 +2,8 @@
 
 This file connects the modules of the package: `spec` reads the resource, `access` what lets it in at the
 broker, `workload` builds the Deployment, `handler` brings users' code or service into it, `ambassador` the
-local broker, `backlog` asks the broker, `autoscaling` follows what it says, `deletion` unsubscribes, `status`
-reports.
+local broker, `backlog` asks the broker, `autoscaling` follows what it says, `replay` sets the
+subscription to another moment, `deletion` unsubscribes, `status` reports.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 from kindling.kinds.base import (
     Child,
+    ExternalAction,
     Finish,
     Kind,
     Observed,
@@ -31,6 +32,7 @@ from kindling.kinds.pulsarconsumer import (
     backlog,
     deletion,
     handler,
+    replay,
     spec,
     status,
     workload,
@@ -56,7 +58,7 @@ class PulsarConsumer(Kind):
     children = (NETWORK_POLICY, DEPLOYMENT, POD)
     watches = (SECRET, CONFIG_MAP)
     metrics = backlog.METRICS
-    durable = (*deletion.DURABLE, autoscaling.FIELD)
+    durable = (*deletion.DURABLE, autoscaling.FIELD, replay.FIELD)
     finalizer = deletion.FINALIZER
 
     def __init__(self, *, image: str, local_broker: str = "", pull_secrets: Sequence[str] = ()) -> None:
@@ -82,13 +84,20 @@ class PulsarConsumer(Kind):
         return backlog.probes(cr, observed)
 
     def validate(self, cr: Object, observed: Observed) -> Problem | None:
-        return access.validate(cr, observed) or handler.validate(cr, observed)
+        return access.validate(cr, observed) or handler.validate(cr, observed) or replay.validate(cr)
 
     def desired(self, cr: Object, observed: Observed) -> list[Child]:
         return self._children(cr, observed, self._read(cr))
 
     def durable_state(self, cr: Object, observed: Observed) -> Mapping[str, Any]:
-        return {**deletion.record(cr), **autoscaling.decide(cr, observed)}
+        return {
+            **deletion.record(cr),
+            **autoscaling.decide(cr, observed),
+            **replay.decide(cr, observed),
+        }
+
+    def external_actions(self, cr: Object, observed: Observed) -> Sequence[ExternalAction]:
+        return replay.external_actions(cr, observed)
 
     def must_finish(self, cr: Object) -> bool:
         return deletion.is_wanted(cr)

@@ -16,7 +16,7 @@ from kindling.kinds.base import (
 )
 from kindling.kinds.conditions import standard_conditions
 from kindling.kinds.metadata import selector_text
-from kindling.kinds.pulsarconsumer import ambassador, autoscaling, backlog
+from kindling.kinds.pulsarconsumer import ambassador, autoscaling, backlog, replay
 from kindling.kinds.pulsarconsumer.spec import server_of
 from kindling.kinds.pulsarconsumer.workload import CONTAINER, workload_name, workload_ref
 from kindling.kinds.rollout import refused, rollout
@@ -96,6 +96,8 @@ def report(
     }
     if waiting.condition is not None:
         status["conditions"].append(waiting.condition)
+    if (replayed := replay.report(cr, observed)) is not None:
+        status["conditions"].append(replayed)
     if waiting.figures is not None:
         status["backlog"] = waiting.figures
     # Held back, the consumers go on with their last settings.
@@ -114,7 +116,11 @@ def report(
     if fault is not None and fault.reason in _FOR_AN_EDIT and progress.updated == progress.total:
         return StatusReport(status=status, result=Terminal(fault.reason))
     result = _outcome(type, cr, observed, sync, fault, ready=ready)
-    for seconds in (waiting.check_after, autoscaling.check_after(cr, observed)):
+    for seconds in (
+        waiting.check_after,
+        autoscaling.check_after(cr, observed),
+        replay.check_after(cr, observed),
+    ):
         result = pods.sooner(result, seconds)
     return StatusReport(status=status, result=result)
 

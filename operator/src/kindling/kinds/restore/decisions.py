@@ -8,10 +8,9 @@ from typing import Any
 
 from kindling.kinds import reasons
 from kindling.kinds.backup import results
-from kindling.kinds.backup.archive import moment
 from kindling.kinds.backup.results import FAILED, RUNNING, SUCCEEDED
 from kindling.kinds.base import Observed
-from kindling.kinds.conditions import rfc3339
+from kindling.kinds.conditions import moment, rfc3339
 from kindling.kinds.restore.situation import Situation, default_user
 from kindling.kube.resources import JOB, Object, Ref
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from kindling.kinds import reasons
 from kindling.kinds.backup import repository
 from kindling.kinds.backup import spec as backups
-from kindling.kinds.backup.archive import moment
 from kindling.kinds.backup.repository import Repository
 from kindling.kinds.base import Observed, Problem
+from kindling.kinds.conditions import moment
 from kindling.kinds.metadata import MADE_BY
 from kindling.kinds.postgresql import identity
 from kindling.kinds.postgresql import spec as databases

@@ -6,9 +6,10 @@ import re
 from dataclasses import dataclass
 
 from kindling.kinds import reasons
-from kindling.kinds.backup.archive import LSN, moment
+from kindling.kinds.backup.archive import LSN
 from kindling.kinds.backup.spec import GROUP, Access, access, database_type, references, wrong_store
 from kindling.kinds.base import Problem
+from kindling.kinds.conditions import moment
 from kindling.kinds.postgresql import identity
 from kindling.kinds.postgresql import spec as databases
 from kindling.kube.resources import Object, ResourceType

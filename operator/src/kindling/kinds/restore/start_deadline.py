@@ -10,9 +10,8 @@ from typing import Any
 
 from kindling.kinds import pods, reasons
 from kindling.kinds.backup import results, runs
-from kindling.kinds.backup.archive import moment
 from kindling.kinds.base import Observed
-from kindling.kinds.conditions import rfc3339
+from kindling.kinds.conditions import moment, rfc3339
 from kindling.kinds.pods import seconds_since
 from kindling.kinds.restore import decisions
 from kindling.kinds.restore.decisions import UNDOING
