@@ -132,8 +132,15 @@ def secured(environment: Environment, folder: Path) -> Iterator[Secured]:
             )
             environment.kubectl(*words, timeout=READY_SECONDS + 60)
         rights = "/admin/v2/namespaces/public/default/permissions/workers"
-        # The namespace of topics is made last.
-        within(READY_SECONDS, lambda: made.admin("POST", rights, ["consume", "produce"])[0] == 204)
+
+        def are_granted() -> bool:
+            """Not while the name is not known, nor before the namespace of topics is made, which is last."""
+            try:
+                return made.admin("POST", rights, ["consume", "produce"])[0] == 204
+            except AssertionError:
+                return False
+
+        within(READY_SECONDS, are_granted)
         yield made
     finally:
         environment.kubectl("delete", "namespace", NAMESPACE, "--wait=false")
