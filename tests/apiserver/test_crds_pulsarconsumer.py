@@ -175,6 +175,7 @@ BAD: list[tuple[Json, list[str]]] = [
     ({"handler": HTTP, "retry": {"backoff": {"factor": 0}}}, ["spec.retry.backoff.factor"]),
 ]
 GOOD: list[Json] = [
+    {"auth": OAUTH2, "tls": {"caSecretRef": {"name": "a"}}},
     {"adminURL": "http://a", "replay": {"from": "2026-11-24T06:45:00.5+01:00"}},
     {"adminURL": "https://a:8443", "serverAddress": "pulsar+ssl://a", "auth": BASIC},
     {"adminURL": "https://a", "tls": {"caSecretRef": {"name": "a"}}},

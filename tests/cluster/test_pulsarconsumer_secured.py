@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from tests.authority import Authority, Pair
-from tests.cluster.consumers import KIND, Make, edit, pods, printed, wait_ready
+from tests.cluster.consumers import ADMIN as PLAIN_ADMIN
+from tests.cluster.consumers import BROKER, KIND, Make, edit, pods, printed, wait_ready
 from tests.cluster.secured_broker import (
     ADMIN,
     ISSUER_URL,
@@ -105,7 +106,11 @@ def test_each_way_in_consumes_is_counted_and_shows_no_secret(
             "tls": tls(ca, certificate),
         },
     }
-    names = {way: make(serverAddress=SERVER, adminURL=ADMIN, **spec) for way, spec in ways.items()}
+    # A token is obtained from an issuer of that authority also for a broker without TLS, which wants none.
+    plain = {"serverAddress": BROKER, "adminURL": PLAIN_ADMIN}
+    ways["oauth2 in clear"] = {**ways["oauth2"], **plain}
+    secured = {"serverAddress": SERVER, "adminURL": ADMIN}
+    names = {way: make(**{**secured, **spec}) for way, spec in ways.items()}
     for way, name in names.items():
         wait_ready(environment, name)
         send(environment, name, f"by-{way.replace(' ', '-')}")

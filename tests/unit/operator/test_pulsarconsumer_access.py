@@ -110,6 +110,9 @@ def test_certificates_are_files_and_go_to_an_encrypted_admin_api_alone() -> None
     plain = request_of(**TLS, adminURL="http://broker")
     assert (plain.encrypted, plain.ca, plain.certificate, plain.key) == (False, "", "", "")
     assert request_of(**TLS, adminURL="https://broker").port == 443
+    # An issuer is always behind TLS, and may be of that authority.
+    issuer = request_of(**{**TLS, **OAUTH2}, adminURL="http://broker")
+    assert (issuer.ca, issuer.key) == (AUTHORITY.certificate.strip(), "")
 
 
 @given(SPECS)

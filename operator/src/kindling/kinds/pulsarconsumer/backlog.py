@@ -86,7 +86,8 @@ class Admin:
             "encrypted": self.encrypted,
             "authorization": said.authorization,
             "oauth2": said.oauth2,
-            **({"ca": said.ca, "certificate": said.certificate, "key": said.key} if self.encrypted else {}),
+            "ca": said.ca if self.encrypted or said.oauth2 else "",
+            **({"certificate": said.certificate, "key": said.key} if self.encrypted else {}),
         }
 
 

@@ -30,8 +30,9 @@ NEXT_STEPS = {
     "names.",
     reasons.CERTIFICATE_REJECTED: "Put the certificates of the broker's authority into the Secret of "
     "spec.tls.caSecretRef, and have spec.serverAddress name a host that is in the broker's certificate.",
-    reasons.ISSUER_UNREACHABLE: "See that the issuer of spec.auth.oauth2.issuerURL runs, and that the "
-    "namespace may reach it, or fix the address.",
+    reasons.ISSUER_UNREACHABLE: "See that the issuer of spec.auth.oauth2.issuerURL runs, that the "
+    "namespace may reach it, and that its certificate is of the system's authorities or of "
+    "spec.tls.caSecretRef, or fix the address.",
     reasons.NOT_AUTHORIZED: "Grant the bearer of spec.auth the right to consume the topic, or use other "
     "credentials.",
     reasons.TOPIC_NOT_FOUND: "Create the topic, its namespace or tenant on the broker, or fix spec.topic.",
