@@ -8,54 +8,40 @@ import pytest
 from kindling.kinds.base import ExternalResult
 from kindling.kinds.conditions import find_condition
 from kindling.kinds.pulsarconsumer.replay import ReplayRequest
-from kindling.kube.resources import DEPLOYMENT, Object, Ref
+from kindling.kube.resources import Object
 
+from tests.model import consumer_world
 from tests.model.backup_world import FAULTS
+from tests.model.consumer_world import CONSUMER, KIND, WORKLOAD, AdminApi
 from tests.model.faults import Fault
-from tests.model.world import KINDS_BY_NAME, World, resource
+from tests.model.world import World
 
-KIND = KINDS_BY_NAME["pulsarconsumer.pulsar.pulsarconsumer.krvarma.com"]
-WORKLOAD = Ref(DEPLOYMENT, "ns", "c-deployment")
-CONSUMER = Ref(KIND.type, "ns", "c")
-SPEC = {
-    "serverAddress": "pulsar://far", "topic": "t", "subscriptionName": "s", "replicas": 2,
-    "adminURL": "http://far:8080",
-}  # fmt: skip
 SEVEN, EIGHT = "2026-11-24T07:00:00Z", "2026-11-24T09:00:00+01:00"
 MILLISECONDS = 1_795_503_600_000
 """Of SEVEN; EIGHT is an hour later."""
 
 
-class Broker:
+class Broker(AdminApi):
     """What it was asked to replay, and the images of the consumers at that time."""
 
+    request_type = ReplayRequest
+
     def __init__(self, world: World) -> None:
-        self.world = world
+        super().__init__(world)
         self.asked: list[int] = []
         self.images: list[str] = []
-        self.failing: ExternalResult | None = None
-        world.answer = self.answer
 
-    def answer(self, request: Any) -> ExternalResult:
-        if not isinstance(request, ReplayRequest):
-            return ExternalResult(ok=True, facts={"messages": 0, "unacknowledged": 0, "consumers": 2})
-        if self.failing is not None:
-            return self.failing
+    def done(self, request: ReplayRequest) -> None:
         assert (request.topic, request.subscription) == ("t", "s")
         self.asked.append(request.milliseconds)
         status = self.world.api.objects[WORKLOAD].get("status") or {}
         assert status.get("availableReplicas", 0) == status.get("updatedReplicas", 0)
         template = self.world.api.objects[WORKLOAD]["spec"]["template"]["spec"]
         self.images.append(str(template["containers"][0]["image"]))
-        return ExternalResult(ok=True)
 
 
 def made(**spec: Any) -> tuple[World, Broker]:
-    world = World()
-    broker = Broker(world)
-    world.api.put(KIND.type, resource(KIND, "c", **{**SPEC, **spec}))
-    world.settle()
-    return world, broker
+    return consumer_world.made(Broker, **spec)
 
 
 def replay(world: World, moment: str | None, **spec: Any) -> None:
@@ -128,12 +114,13 @@ def test_no_consumer_is_needed() -> None:
     assert said(world)["status"] == "True"
 
 
-def test_what_is_no_moment_is_named() -> None:
-    """As the API server admits it: a leap second."""
+@pytest.mark.parametrize("moment", ["2026-12-31T23:59:60Z", "0001-01-01T00:00:00+05:00"])
+def test_what_is_no_moment_is_named(moment: str) -> None:
+    """As the API server admits them: a leap second, and a day before the year 1."""
     world, broker = made()
-    replay(world, "2026-12-31T23:59:60Z")
+    replay(world, moment)
     assert said(world, "Ready")["reason"] == "InvalidSpec"
-    assert "spec.replay.from '2026-12-31T23:59:60Z' is no moment" in said(world, "Ready")["message"]
+    assert f"spec.replay.from {moment!r} is no moment" in said(world, "Ready")["message"]
     assert broker.asked == []
 
 

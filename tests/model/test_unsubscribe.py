@@ -9,39 +9,28 @@ from kindling.kinds.base import ExternalResult, Observed
 from kindling.kinds.conditions import find_condition
 from kindling.kinds.pulsarconsumer.deletion import UnsubscribeRequest
 from kindling.kube.errors import Rejected
-from kindling.kube.resources import DEPLOYMENT, NETWORK_POLICY, POD, Object, Ref
+from kindling.kube.resources import NETWORK_POLICY, POD, Object, Ref
 
+from tests.model import consumer_world
 from tests.model.backup_world import FAULTS
+from tests.model.consumer_world import CONSUMER, KIND, WORKLOAD, AdminApi
 from tests.model.faults import Fault
-from tests.model.world import KINDS_BY_NAME, World, resource
-
-KIND = KINDS_BY_NAME["pulsarconsumer.pulsar.pulsarconsumer.krvarma.com"]
-WORKLOAD = Ref(DEPLOYMENT, "ns", "c-deployment")
-CONSUMER = Ref(KIND.type, "ns", "c")
-SPEC = {
-    "serverAddress": "pulsar://far", "topic": "t", "subscriptionName": "s", "replicas": 2,
-    "adminURL": "http://far:8080", "deletionPolicy": "Unsubscribe",
-}  # fmt: skip
+from tests.model.world import World
 
 
-class Broker:
-    """Has a subscription while it was consumed and not deleted; refuses while consumers are connected."""
+class Broker(AdminApi):
+    """Has a subscription while it was consumed and not deleted."""
+
+    request_type = UnsubscribeRequest
 
     def __init__(self, world: World) -> None:
-        self.world = world
+        super().__init__(world)
         self.deleted: list[tuple[str, str]] = []
         self.pods: list[int] = []
-        self.failing: ExternalResult | None = None
-        world.answer = self.answer
 
-    def answer(self, request: Any) -> ExternalResult:
-        if not isinstance(request, UnsubscribeRequest):
-            return ExternalResult(ok=True, facts={"messages": 0, "unacknowledged": 0, "consumers": 2})
-        if self.failing is not None:
-            return self.failing
+    def done(self, request: UnsubscribeRequest) -> None:
         self.pods.append(len(pods(self.world)))
         self.deleted.append((request.topic, request.subscription))
-        return ExternalResult(ok=True)
 
 
 def pods(world: World) -> list[Ref]:
@@ -49,11 +38,7 @@ def pods(world: World) -> list[Ref]:
 
 
 def made(**spec: Any) -> tuple[World, Broker]:
-    world = World()
-    broker = Broker(world)
-    world.api.put(KIND.type, resource(KIND, "c", **{**SPEC, **spec}))
-    world.settle()
-    return world, broker
+    return consumer_world.made(Broker, **{"deletionPolicy": "Unsubscribe", **spec})
 
 
 def deleted(world: World) -> None:

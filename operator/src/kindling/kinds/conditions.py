@@ -5,7 +5,7 @@ Apart from the kinds so that a reader of any status finds the same four conditio
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Literal
 
 from kindling.kinds import reasons
@@ -130,12 +130,3 @@ def summary(status: Object) -> tuple[object, ...]:
 def rfc3339(now: datetime) -> str:
     """Kubernetes' time format, in whole seconds."""
     return now.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def moment(value: object) -> datetime | None:
-    """A time with its zone, as text; None for anything else."""
-    try:
-        found = datetime.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
-        return None
-    return found.astimezone(UTC) if found is not None and found.tzinfo is not None else None

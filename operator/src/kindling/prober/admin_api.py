@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import ipaddress
-import os
 import socket
 import ssl
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from kindling.kinds.pulsarconsumer.backlog import SubscriptionRequest
+from kindling.prober.tls import in_memory
 
 SECONDS = 4.0
 """For each step of it; the pool has a deadline for all, which leaves time to say what happened."""
@@ -36,7 +36,7 @@ class NoBroker(ValueError):
 
 
 @dataclass(frozen=True)
-class Admin:
+class AdminClient:
     """Where it is asked: `address` may be another than the request's; with `shown` as authorization."""
 
     address: tuple[str, int]
@@ -57,15 +57,7 @@ class Admin:
         if self.shown:
             headers["Authorization"] = self.shown
         for _ in range(MOST_REDIRECTS + 1):
-            with ExitStack() as stack:
-                found = tunnel or allowed(host, port)
-                plain = stack.enter_context(socket.create_connection(found, timeout=SECONDS))
-                connection = http.client.HTTPConnection(host, port, timeout=SECONDS)
-                connection.sock = plain
-                if context is not None:
-                    connection = http.client.HTTPSConnection(host, port, timeout=SECONDS)
-                    encrypted = context.wrap_socket(plain, server_hostname=host)
-                    connection.sock = stack.enter_context(encrypted)
+            with connected(tunnel or allowed(host, port), host, port, context) as connection:
                 connection.request(method, path, headers=headers)
                 with connection.getresponse() as response:
                     if response.status == 307:
@@ -80,6 +72,22 @@ class Admin:
                 raise ValueError("too long")
             return body
         raise ValueError("too many redirections")
+
+
+@contextmanager
+def connected(
+    address: tuple[str, int], host: str, port: int, context: ssl.SSLContext | None
+) -> Iterator[http.client.HTTPConnection]:
+    """A connection to this address, for requests to this host; encrypted where there is a context."""
+    with ExitStack() as stack:
+        plain = stack.enter_context(socket.create_connection(address, timeout=SECONDS))
+        if context is None:
+            connection = http.client.HTTPConnection(host, port, timeout=SECONDS)
+            connection.sock = plain
+        else:
+            connection = http.client.HTTPSConnection(host, port, timeout=SECONDS)
+            connection.sock = stack.enter_context(context.wrap_socket(plain, server_hostname=host))
+        yield connection
 
 
 def redirected(location: str, path: str, *, encrypted: bool = False) -> tuple[str, int]:
@@ -112,7 +120,7 @@ def context_of(request: SubscriptionRequest) -> ssl.SSLContext:
     context = _context(request.ca)
     if request.certificate:
         # One file may have both, and Python reads them from a file alone.
-        with _in_memory(f"{request.key}\n{request.certificate}\n") as file:
+        with in_memory(f"{request.key}\n{request.certificate}\n") as file:
             context.load_cert_chain(file)
     return context
 
@@ -130,18 +138,3 @@ def _context(ca: str) -> ssl.SSLContext:
     context = ssl.create_default_context(cadata=ca or None)
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     return context
-
-
-def is_odd(error: Exception) -> bool:
-    """Whether something answers that is not what it should be, or leads elsewhere."""
-    return not isinstance(error, OSError | NoBroker)
-
-
-@contextmanager
-def _in_memory(text: str) -> Iterator[str]:
-    file = os.memfd_create("certificate", os.MFD_CLOEXEC)
-    try:
-        os.write(file, text.encode())
-        yield f"/proc/self/fd/{file}"
-    finally:
-        os.close(file)

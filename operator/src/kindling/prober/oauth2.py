@@ -5,8 +5,6 @@ The consumers ask for their own, by `pulsar_consumer/oauth2.py` of their image.
 
 from __future__ import annotations
 
-import http.client
-import socket
 import ssl
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -14,8 +12,8 @@ from urllib.parse import urlencode, urlsplit
 
 import orjson
 
-SECONDS = 4.0
-"""For each step of it."""
+from kindling.prober.admin_api import FAILURES, connected
+
 LONGEST_ANSWER = 2**18
 DISCOVERY = "/.well-known/openid-configuration"
 DEFAULT_LIFE_SECONDS = 60
@@ -57,7 +55,7 @@ def fetch(asked: Mapping[str, str], context: ssl.SSLContext, allowed: Allowed) -
         # As a header's value, it must not begin another one.
         if not isinstance(token, str) or not token.isascii() or not token.isprintable() or not token:
             raise ValueError("no token")
-    except (OSError, http.client.HTTPException, ValueError, TypeError, LookupError) as error:
+    except FAILURES as error:
         raise IssuerFailed(error) from None
     return token, life if type(life) is int and 0 < life < 10**9 else DEFAULT_LIFE_SECONDS
 
@@ -69,26 +67,20 @@ def _ask(
     if address.scheme != "https" or not address.hostname:
         raise ValueError("not https")
     host, port = address.hostname, address.port or 443
-    with (
-        socket.create_connection(allowed(host, port), timeout=SECONDS) as plain,
-        context.wrap_socket(plain, server_hostname=host) as encrypted,
-    ):
-        connection = http.client.HTTPSConnection(host, port, timeout=SECONDS)
-        connection.sock = encrypted
-        headers = {"Accept": "application/json", "Connection": "close"}
-        path = f"{address.path}?{address.query}" if address.query else address.path or "/"
-        if form is None:
-            connection.request("GET", path, headers=headers)
-        else:
-            headers["Content-Type"] = "application/x-www-form-urlencoded"
-            connection.request("POST", path, urlencode(form), headers)
+    path = f"{address.path}?{address.query}" if address.query else address.path or "/"
+    headers = {"Accept": "application/json", "Connection": "close"}
+    if form is not None:
+        headers["Content-Type"] = "application/x-www-form-urlencoded"
+    with connected(allowed(host, port), host, port, context) as connection:
+        method, body = ("GET", None) if form is None else ("POST", urlencode(form))
+        connection.request(method, path, body, headers)
         with connection.getresponse() as response:
-            status, body = response.status, response.read(LONGEST_ANSWER)
+            status, data = response.status, response.read(LONGEST_ANSWER)
     if form is not None and status in REFUSALS:
         raise IssuerRefused(status)
     if status != 200:
         raise ValueError("no answer of an issuer")
-    found = orjson.loads(body)
+    found = orjson.loads(data)
     if not isinstance(found, dict):
         raise TypeError("no object")
     return found

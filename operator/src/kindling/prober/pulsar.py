@@ -27,7 +27,7 @@ from kindling.kinds.pulsarconsumer.backlog import (
 from kindling.kinds.pulsarconsumer.deletion import UnsubscribeRequest
 from kindling.kinds.pulsarconsumer.replay import ReplayRequest
 from kindling.prober import admin_api, tokens
-from kindling.prober.admin_api import FAILURES, SECONDS, Admin, NoBroker, Rejected
+from kindling.prober.admin_api import FAILURES, SECONDS, AdminClient, NoBroker, Rejected
 from kindling.prober.oauth2 import IssuerFailed, IssuerRefused, fetch
 
 _PATHS = (
@@ -48,7 +48,7 @@ class ResultAndToken(NamedTuple):
 
 def query(address: tuple[str, int], request: BacklogRequest) -> ResultAndToken:
     """Never raises for what a server may answer. No word of an answer is repeated but its status."""
-    return _answered(request, lambda shown: _query(Admin(address, request, shown), request))
+    return _answered(request, lambda shown: _query(AdminClient(address, request, shown), request))
 
 
 def unsubscribe(address: tuple[str, int], request: UnsubscribeRequest) -> ResultAndToken:
@@ -56,12 +56,12 @@ def unsubscribe(address: tuple[str, int], request: UnsubscribeRequest) -> Result
 
     Never raises for what a server may answer.
     """
-    return _answered(request, lambda shown: _unsubscribe(Admin(address, request, shown), request))
+    return _answered(request, lambda shown: _unsubscribe(AdminClient(address, request, shown), request))
 
 
 def replay(address: tuple[str, int], request: ReplayRequest) -> ResultAndToken:
     """Have the subscription begin again at a moment. Never raises for what a server may answer."""
-    return _answered(request, lambda shown: _replay(Admin(address, request, shown), request))
+    return _answered(request, lambda shown: _replay(AdminClient(address, request, shown), request))
 
 
 def _answered(request: SubscriptionRequest, ask: Callable[[str], ExternalResult]) -> ResultAndToken:
@@ -79,13 +79,12 @@ def _answered(request: SubscriptionRequest, ask: Callable[[str], ExternalResult]
         return ResultAndToken(_failed(reasons.NOT_AUTHORIZED, message))
     except IssuerFailed as error:
         words = "It is asked again within minutes; see that it runs and that its network lets the operator in"
-        why = "what answers there is no issuer" if admin_api.is_odd(error.why) else _why(error.why)
-        message = f"{where}: {why}. {words}, or fix spec.auth.oauth2.issuerURL."
+        message = f"{where}: {_why(error.why, 'issuer')}. {words}, or fix spec.auth.oauth2.issuerURL."
         return ResultAndToken(_failed(reasons.ISSUER_UNREACHABLE, message))
     return ResultAndToken(ask(f"Bearer {token[0]}"), token)
 
 
-def _query(admin: Admin, request: BacklogRequest) -> ExternalResult:
+def _query(admin: AdminClient, request: BacklogRequest) -> ExternalResult:
     try:
         return ExternalResult(ok=True, facts=_facts(_stats(admin, request), request, now=time.time()))
     except Rejected as error:
@@ -96,7 +95,7 @@ def _query(admin: Admin, request: BacklogRequest) -> ExternalResult:
         return _unreachable(request, error)
 
 
-def _unsubscribe(admin: Admin, request: UnsubscribeRequest) -> ExternalResult:
+def _unsubscribe(admin: AdminClient, request: UnsubscribeRequest) -> ExternalResult:
     try:
         admin.ask(_path(request), method="DELETE")
     except Rejected as error:
@@ -116,7 +115,7 @@ def _unsubscribe(admin: Admin, request: UnsubscribeRequest) -> ExternalResult:
     return ExternalResult(ok=True)
 
 
-def _replay(admin: Admin, request: ReplayRequest) -> ExternalResult:
+def _replay(admin: AdminClient, request: ReplayRequest) -> ExternalResult:
     try:
         admin.ask(f"{_path(request)}/resetcursor/{request.milliseconds}", method="POST")
     except Rejected as error:
@@ -160,7 +159,7 @@ def _unreachable(request: SubscriptionRequest, error: Exception) -> ExternalResu
     )
 
 
-def _why(error: Exception) -> str:
+def _why(error: Exception, what: str = "admin API of Pulsar") -> str:
     """In words, and none of them the server's."""
     match error:
         case NoBroker():
@@ -178,7 +177,7 @@ def _why(error: Exception) -> str:
         case OSError():
             return "there is no connection, or it was cut"
         case _:
-            return "what answers there is no admin API of Pulsar"
+            return f"what answers there is no {what}"
 
 
 class _NoSubscription(Exception):
@@ -204,7 +203,7 @@ def _refused(request: SubscriptionRequest, status: int) -> ExternalResult:
     )
 
 
-def _stats(admin: Admin, request: BacklogRequest) -> Any:
+def _stats(admin: AdminClient, request: BacklogRequest) -> Any:
     """:raises Rejected: (and FAILURES) for what is no answer."""
     plain, partitioned = (path.format(topic=_resource(request.topic)) for path in _PATHS)
     try:

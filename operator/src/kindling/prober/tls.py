@@ -59,10 +59,17 @@ def settings(trust: Trust | None) -> Iterator[dict[str, str]]:
     if trust.bound:
         yield {**common, "sslmode": "require", "channel_binding": "require", "sslrootcert": NONE}
         return
-    file = os.memfd_create("authorities", os.MFD_CLOEXEC)
+    with in_memory(trust.ca) as file:
+        yield {**common, "sslmode": "verify-full", "sslrootcert": file}
+
+
+@contextmanager
+def in_memory(text: str) -> Iterator[str]:
+    """The path of a file with this text, for as long as the context lasts, for what reads files alone."""
+    file = os.memfd_create("in-memory", os.MFD_CLOEXEC)
     try:
-        os.write(file, trust.ca.encode())
-        yield {**common, "sslmode": "verify-full", "sslrootcert": f"/proc/self/fd/{file}"}
+        os.write(file, text.encode())
+        yield f"/proc/self/fd/{file}"
     finally:
         os.close(file)
 

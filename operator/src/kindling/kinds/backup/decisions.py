@@ -16,8 +16,9 @@ from kindling.kinds.backup.results import FAILED, RUNNING, SUCCEEDED
 from kindling.kinds.backup.runs import BACKUP, DELETE, PREPARE, VERIFY, job_name
 from kindling.kinds.backup.situation import Situation
 from kindling.kinds.base import Observed
-from kindling.kinds.conditions import moment, rfc3339
+from kindling.kinds.conditions import rfc3339
 from kindling.kinds.postgresql import spec as databases
+from kindling.kinds.times import moment
 from kindling.kube.resources import Object
 
 STARTED = "Started"

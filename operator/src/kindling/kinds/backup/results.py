@@ -16,7 +16,8 @@ from kindling.kinds import reasons
 from kindling.kinds.backup.archive import LSN, MOST
 from kindling.kinds.backup.runs import BACKUP, CONTAINER, PREPARE, RUN_LABEL
 from kindling.kinds.base import Observed
-from kindling.kinds.conditions import moment, rfc3339
+from kindling.kinds.conditions import rfc3339
+from kindling.kinds.times import moment
 from kindling.kube.resources import CRON_JOB, JOB, POD, Object
 
 RUNNING, SUCCEEDED, FAILED = "Running", "Succeeded", "Failed"

@@ -15,7 +15,8 @@ from kindling.kinds.backup.results import FAILED, RUNNING
 from kindling.kinds.backup.runs import BACKUP, DELETE, PREPARE, VERIFY
 from kindling.kinds.backup.situation import Situation
 from kindling.kinds.base import Observed, Problem, RequeueAfter, Result, StatusReport, SyncResult, Terminal
-from kindling.kinds.conditions import condition, find_condition, moment, rfc3339, standard_conditions
+from kindling.kinds.conditions import condition, find_condition, rfc3339, standard_conditions
+from kindling.kinds.times import moment
 from kindling.kube.resources import Object
 
 

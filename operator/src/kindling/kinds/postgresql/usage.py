@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import NamedTuple
 from zlib import crc32
@@ -20,6 +20,7 @@ from kindling.kinds.conditions import rfc3339
 from kindling.kinds.postgresql import volume
 from kindling.kinds.postgresql.hibernation import is_to_stop
 from kindling.kinds.postgresql.login import Login, SuperuserRequest, superuser
+from kindling.kinds.times import moment
 from kindling.kube.resources import Object
 
 MEMBER, USED = "usage", "used_bytes"
@@ -107,7 +108,7 @@ def noted(storage: object) -> Figures | None:
     """What the status has; None where that is nothing, or no figures of ours."""
     if not isinstance(storage, Mapping):
         return None
-    at, since = _time(storage.get("measuredAt")), _time(storage.get("growthSince"))
+    at, since = moment(storage.get("measuredAt")), moment(storage.get("growthSince"))
     used, growth = storage.get("usedBytes"), storage.get("growthBytesPerHour")
     if at is None or since is None or not isinstance(used, int) or not isinstance(growth, int):
         return None
@@ -164,11 +165,3 @@ def _offset(cr: Object) -> int:
 
 def _hours(time: timedelta) -> float:
     return time.total_seconds() / 3600
-
-
-def _time(value: object) -> datetime | None:
-    try:
-        found = datetime.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
-        return None
-    return found.astimezone(UTC) if found is not None and found.tzinfo is not None else None

@@ -30,36 +30,46 @@ class Use(NamedTuple):
     """A Secret that the spec names: by which field, and for what.
 
     `volume` is its volume in the Pods, and its folder below FILES. `keys` are those that must have a value,
-    each with the name of its file.
+    each with the name of its file. `variables` are the consumers' settings, each with a file, or empty for
+    the folder.
     """
 
     field: str
     secret: str
     volume: str
     keys: Mapping[str, str]
+    variables: Mapping[str, str]
 
 
 def uses(cr: Object) -> list[Use]:
     """Every Secret of `spec.auth` and `spec.tls`; at most one of the first, says the CRD."""
     spec = cr.get("spec") or {}
     auth, tls = spec.get("auth") or {}, spec.get("tls") or {}
-    oauth2 = auth.get("oauth2") or {}
+
+    def use(field: str, ref: Object | None, volume: str, keys: Mapping[str, str], **variables: str) -> Use:
+        return Use(field, str((ref or {}).get("name") or ""), volume, keys, variables)
+
     token, ca = auth.get("tokenSecretRef") or {}, tls.get("caSecretRef") or {}
+    token_key = {str(token.get("key") or DEFAULT_TOKEN_KEY): DEFAULT_TOKEN_KEY}
+    ca_key = {str(ca.get("key") or DEFAULT_CA_KEY): DEFAULT_CA_KEY}
+    login, client = auth.get("basicSecretRef"), _oauth2(cr).get("credentialsSecretRef")
+    pair = tls.get("clientCertificateSecretRef")
+    client_keys = _same(CLIENT_ID, CLIENT_SECRET)
     found = (
-        (_TOKEN, token, "token", {str(token.get("key") or DEFAULT_TOKEN_KEY): DEFAULT_TOKEN_KEY}),
-        (_BASIC, auth.get("basicSecretRef") or {}, "basic", _same(USERNAME, PASSWORD)),
-        (_OAUTH2, oauth2.get("credentialsSecretRef") or {}, "oauth2", _same(CLIENT_ID, CLIENT_SECRET)),
-        (_CA, ca, "broker-ca", {str(ca.get("key") or DEFAULT_CA_KEY): DEFAULT_CA_KEY}),
-        (
+        use(_TOKEN, token, "token", token_key, PULSAR_TOKEN_FILE=DEFAULT_TOKEN_KEY),
+        use(_BASIC, login, "basic", _same(USERNAME, PASSWORD), PULSAR_BASIC_FILES=""),
+        use(_OAUTH2, client, "oauth2", client_keys, PULSAR_OAUTH2_FILES=""),
+        use(_CA, ca, "broker-ca", ca_key, PULSAR_TLS_CA_FILE=DEFAULT_CA_KEY),
+        use(
             _CERTIFICATE,
-            tls.get("clientCertificateSecretRef") or {},
+            pair,
             "client-certificate",
             _same(CERTIFICATE, KEY),
+            PULSAR_TLS_CERTIFICATE_FILE=CERTIFICATE,
+            PULSAR_TLS_KEY_FILE=KEY,
         ),
     )
-    return [
-        Use(field, str(ref["name"]), volume, keys) for field, ref, volume, keys in found if ref.get("name")
-    ]
+    return [each for each in found if each.secret]
 
 
 def _same(*names: str) -> dict[str, str]:
@@ -119,26 +129,14 @@ def _contents(use: Use, key: str) -> str:
 
 def variables(cr: Object) -> dict[str, str]:
     """The consumers' settings for it."""
-    found: dict[str, str] = {}
-    for use in uses(cr):
-        folder = f"{FILES}/{use.volume}"
-        match use.field:
-            case "auth.tokenSecretRef":
-                found["PULSAR_TOKEN_FILE"] = f"{folder}/{DEFAULT_TOKEN_KEY}"
-            case "auth.basicSecretRef":
-                found["PULSAR_BASIC_FILES"] = folder
-            case "auth.oauth2.credentialsSecretRef":
-                issuer = _oauth2(cr)
-                found["PULSAR_OAUTH2_FILES"] = folder
-                found["PULSAR_OAUTH2_ISSUER_URL"] = str(issuer.get("issuerURL", ""))
-                for name in ("audience", "scope"):
-                    if issuer.get(name):
-                        found[f"PULSAR_OAUTH2_{name.upper()}"] = str(issuer[name])
-            case "tls.caSecretRef":
-                found["PULSAR_TLS_CA_FILE"] = f"{folder}/{DEFAULT_CA_KEY}"
-            case "tls.clientCertificateSecretRef":
-                found["PULSAR_TLS_CERTIFICATE_FILE"] = f"{folder}/{CERTIFICATE}"
-                found["PULSAR_TLS_KEY_FILE"] = f"{folder}/{KEY}"
+    found = {
+        name: f"{FILES}/{use.volume}" + (f"/{file}" if file else "")
+        for use in uses(cr)
+        for name, file in use.variables.items()
+    }
+    for name, field in (("ISSUER_URL", "issuerURL"), ("AUDIENCE", "audience"), ("SCOPE", "scope")):
+        if value := _oauth2(cr).get(field):
+            found[f"PULSAR_OAUTH2_{name}"] = str(value)
     return found
 
 

@@ -93,8 +93,9 @@ class Admin:
 
 def admin(cr: Object, observed: Observed) -> Admin | None:
     """None without `spec.adminURL`, and while a Secret that it needs is missing."""
-    url, shown = str((cr.get("spec") or {}).get("adminURL") or ""), access.shown(cr, observed)
-    if not url or shown is None:
+    url = str((cr.get("spec") or {}).get("adminURL") or "")
+    shown = access.shown(cr, observed) if url else None
+    if shown is None:
         return None
     encrypted = url.startswith("https:")
     host, port = _address(url, DEFAULT_TLS_PORT if encrypted else DEFAULT_PORT)

@@ -13,10 +13,11 @@ from typing import Any
 
 from kindling.kinds import reasons
 from kindling.kinds.base import ExternalAction, ExternalResult, Observed, Problem
-from kindling.kinds.conditions import condition, moment, rfc3339
+from kindling.kinds.conditions import condition, rfc3339
 from kindling.kinds.pulsarconsumer.backlog import SubscriptionRequest, admin, reason_of
 from kindling.kinds.pulsarconsumer.workload import workload_ref
 from kindling.kinds.rollout import rollout
+from kindling.kinds.times import moment
 from kindling.kube.resources import Object
 
 FIELD = "replay"
@@ -53,7 +54,7 @@ def decide(cr: Object, observed: Observed) -> Mapping[str, Any]:
     wanted, known = _wanted(cr), _known(cr)
     if wanted is None:
         return {FIELD: None} if known else {}
-    if "deletionTimestamp" in cr["metadata"] or known.get("from") == wanted:
+    if _is_done(cr):
         return {}
     result = _result(cr, observed)
     if result is None or not result.ok:

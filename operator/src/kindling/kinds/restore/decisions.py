@@ -10,8 +10,9 @@ from kindling.kinds import reasons
 from kindling.kinds.backup import results
 from kindling.kinds.backup.results import FAILED, RUNNING, SUCCEEDED
 from kindling.kinds.base import Observed
-from kindling.kinds.conditions import moment, rfc3339
+from kindling.kinds.conditions import rfc3339
 from kindling.kinds.restore.situation import Situation, default_user
+from kindling.kinds.times import moment
 from kindling.kube.resources import JOB, Object, Ref
 
 RESTORING, RESTORED, COMPLETED, GAVE_UP = "Restoring", "Restored", "Completed", "Failed"

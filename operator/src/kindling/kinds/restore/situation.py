@@ -9,12 +9,12 @@ from kindling.kinds.backup import repository
 from kindling.kinds.backup import spec as backups
 from kindling.kinds.backup.repository import Repository
 from kindling.kinds.base import Observed, Problem
-from kindling.kinds.conditions import moment
 from kindling.kinds.metadata import MADE_BY
 from kindling.kinds.postgresql import identity
 from kindling.kinds.postgresql import spec as databases
 from kindling.kinds.restore import spec as specs
 from kindling.kinds.restore.spec import Spec
+from kindling.kinds.times import moment
 from kindling.kube.resources import SECRET, Object, Ref, ResourceType
 
 BACKUP = ResourceType(backups.GROUP, "v1", "Backup", "backups")

@@ -9,9 +9,9 @@ from kindling.kinds import reasons
 from kindling.kinds.backup.archive import LSN
 from kindling.kinds.backup.spec import GROUP, Access, access, database_type, references, wrong_store
 from kindling.kinds.base import Problem
-from kindling.kinds.conditions import moment
 from kindling.kinds.postgresql import identity
 from kindling.kinds.postgresql import spec as databases
+from kindling.kinds.times import moment
 from kindling.kube.resources import Object, ResourceType
 
 NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")

@@ -1,0 +1,14 @@
+"""Times as a spec and a status have them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def moment(value: object) -> datetime | None:
+    """A time with its zone, as text; None for anything else, and before the year 1 or after 9999 in UTC."""
+    try:
+        found = datetime.fromisoformat(value) if isinstance(value, str) else None
+        return found.astimezone(UTC) if found is not None and found.tzinfo is not None else None
+    except (ValueError, OverflowError):
+        return None
