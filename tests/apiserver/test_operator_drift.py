@@ -96,13 +96,25 @@ def _ref(resources: dict[str, Ref], kind: Kind) -> Ref:
 
 def _have_applied(cluster: Cluster, kind: Kind, ref: Ref) -> None:
     """What was created is ours with all that the server filled in. Without its mark it is applied."""
-    for child, found in cluster.children(kind, ref.namespace, ref.name).items():
-        if LAST_APPLIED_HASH in found["metadata"].get("annotations", {}):
-            cluster.merge(child, {"metadata": {"annotations": {LAST_APPLIED_HASH: None}}})
+    marked = [
+        child
+        for child, found in cluster.children(kind, ref.namespace, ref.name).items()
+        if LAST_APPLIED_HASH in found["metadata"].get("annotations", {})
+    ]
+    for child in marked:
+        cluster.merge(child, {"metadata": {"annotations": {LAST_APPLIED_HASH: None}}})
+    # The resource itself is at rest until the operator has noticed, which takes a moment on a busy machine.
+    for child in marked:
+        wait_until(lambda child=child: _is_marked(cluster, child), seconds=SECONDS, what=f"{child} applied")  # type: ignore[misc]
     cluster.wait_settled(ref)
     for found in cluster.children(kind, ref.namespace, ref.name).values():
         ours = [entry for entry in found["metadata"]["managedFields"] if entry["manager"] == "kindling"]
         assert len(ours) == 1, ours
+
+
+def _is_marked(cluster: Cluster, child: Ref) -> bool:
+    found = cluster.get(child)
+    return found is not None and LAST_APPLIED_HASH in found["metadata"].get("annotations", {})
 
 
 def _say(what: str, took: list[float]) -> None:

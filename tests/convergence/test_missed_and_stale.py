@@ -212,6 +212,8 @@ def look_back(harness: Harness, scenarios: Sequence[Scenario], views: int) -> No
         harness.wait_quiet(runs)
         harness.wait_ended(runs, seconds=LONG_SECONDS)
         harness.wait_quiet(runs)
+        # On a busy machine a server may not answer just now, and does at the next probe.
+        harness.wait_ended(runs, seconds=LONG_SECONDS)
         for run in runs:
             if differences := harness.ended(run):
                 wrong.append(f"{run}, begun as of {version} of {every[0]}..{every[-1]}: {differences}")

@@ -6,7 +6,9 @@ which last for a time. Everything else that the operator created is created from
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from typing import Any
 
 from kindling.kinds.base import Kind
 from kindling.kinds.conditions import find_condition
@@ -70,8 +72,17 @@ def diff_from_fresh(past: World) -> Iterator[str]:
                 and not _of_a_past_role(obj, child)
             }
             for child in (ref, *own):
-                found = differences(then.get(child), now.get(child), str(child))
+                left, right = then.get(child), now.get(child)
+                if child == ref:
+                    left, right = (_undated(s, w.api.objects[ref]) for s, w in ((left, past), (right, fresh)))
+                found = differences(left, right, str(child))
                 yield from (each for each in found if AUTHORITIES not in each)
+
+
+def _undated(state: Any, obj: Object) -> Any:
+    """Without the moment at which a broker set the subscription back, which the message says, too."""
+    at = (obj["status"].get("replay") or {}).get("at")
+    return json.loads(json.dumps(state).replace(at, "MOMENT")) if at else state
 
 
 def _of_a_past_role(obj: Object, child: Ref) -> bool:

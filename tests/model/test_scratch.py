@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from kindling.kinds.conditions import find_condition
 from kindling.kube.resources import POD, Ref
 
@@ -38,4 +40,27 @@ def test_a_status_that_reports_a_past_state_is_a_difference() -> None:
     world.settle()
     status = world.api.objects[Ref(FRIENDLY.type, "ns", "b")]["status"]
     world.api.set_status(Ref(FRIENDLY.type, "ns", "c"), status)
+    assert len(list(diff_from_fresh(world))) == 1
+
+
+def test_the_moment_of_a_replay_is_no_difference_and_another_subscription_is() -> None:
+    """Its message says when the broker did it (found by the state machine)."""
+    consumers = KINDS_BY_NAME["pulsarconsumer.pulsar.pulsarconsumer.krvarma.com"]
+    world = World()
+    spec = {"adminURL": "http://far.invalid:8080", "subscriptionName": "s"}
+    world.now += timedelta(minutes=1)  # the fresh one's begins at another moment
+    replay = {"replay": {"from": "2026-01-01T07:00:00Z"}}
+    world.api.put(consumers.type, resource(consumers, "a", **spec, **replay))
+    world.settle()
+    world.wait_long()
+    status = world.status(consumers, "a")
+    assert status["replay"]["at"] in find_condition(status, "Replayed")["message"]
+    assert list(diff_from_fresh(world)) == []
+    wrong = [
+        {**item, "message": item["message"].replace("subscription 's'", "subscription 't'")}
+        if item["type"] == "Replayed"
+        else item
+        for item in status["conditions"]
+    ]
+    world.api.set_status(Ref(consumers.type, "ns", "a"), {**status, "conditions": wrong})
     assert len(list(diff_from_fresh(world))) == 1
