@@ -1,7 +1,7 @@
 """What all suites share: `--thorough`, which asks for all that takes too long to be run each time, and lanes.
 
-Run by several workers (`-n 2`, as `infra test` does), a suite or a file stays with one of them: what the
-session or a module shares is set up once, and the one cluster has one user.
+Run by several workers (`-n 4`, as `infra test` does), a file stays with one of them: what a module shares is
+set up once. The one cluster has two users.
 """
 
 from __future__ import annotations
@@ -14,9 +14,12 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-ALONE = "tests/cluster/"
-"""Of this folder, whose stack is one per machine, everything is done by one worker, which begins with it."""
-APART = ("tests/cluster/test_backup_images",)
+from tests.cluster.sharing import EXCLUSIVE, SECOND
+
+CLUSTER = "tests/cluster/"
+"""Of this folder, whose stack is one per machine, two workers do everything, which begin with it."""
+SECOND_LANE = CLUSTER + "second"
+APART = ("tests/cluster/test_backup_images", "tests/cluster/test_existing")
 """But for these files of it, which need a container engine and no stack."""
 
 
@@ -50,12 +53,19 @@ def thorough(pytestconfig: pytest.Config) -> bool:
     return bool(pytestconfig.getoption("thorough"))
 
 
+def lane(nodeid: str) -> str:
+    """What one worker does without another: a file, or all that it shares a stack with."""
+    file = nodeid.partition("::")[0]
+    if not file.startswith(CLUSTER) or file.startswith(APART):
+        return file
+    return SECOND_LANE if file.removeprefix(CLUSTER) in SECOND else CLUSTER
+
+
 class Lanes(LoadScopeScheduling):  # type: ignore[misc]
-    """Hands out whole files, in the order of the collection, and one folder as if it were one file."""
+    """Hands out whole files, in the order of the collection, and most of one folder as if it were two."""
 
     def _split_scope(self, nodeid: str) -> str:
-        alone = nodeid.startswith(ALONE) and not nodeid.startswith(APART)
-        return ALONE if alone else nodeid.partition("::")[0]
+        return lane(nodeid)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
@@ -68,7 +78,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if hasattr(config, "workerinput"):
         # One of several workers: what takes longest begins first, so that none is left with it at the end.
         suites = list(config.getini("testpaths"))
-        items.sort(key=lambda item: -suites.index("/".join(item.nodeid.split("/")[:2])))
+
+        def begins(item: pytest.Item) -> tuple[int, bool, bool]:
+            own, suite = lane(item.nodeid), "/".join(item.nodeid.split("/")[:2])
+            last = own == CLUSTER and item.path.name in EXCLUSIVE
+            return -suites.index(suite), own not in (CLUSTER, SECOND_LANE), last
+
+        items.sort(key=begins)
     if not config.getoption("thorough"):
         skip = pytest.mark.skip(reason="takes long: --thorough")
         for item in items:

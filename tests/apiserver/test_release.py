@@ -320,6 +320,7 @@ WAYS = {
 }
 
 
+@pytest.mark.thorough
 def test_each_way_makes_the_same_objects(shell: Shell) -> None:
     found = {}
     for way, line in WAYS.items():

@@ -150,7 +150,7 @@ def set_certificate(files: Files, pair: Pair, authority: str) -> None:
     _execute(files, "SELECT pg_reload_conf()")
     deadline = time.monotonic() + SERVED_SECONDS
     while not _serves(files) and time.monotonic() < deadline:
-        time.sleep(0.01)
+        time.sleep(0.05)
 
 
 def _first() -> tuple[Pair, str]:

@@ -197,7 +197,7 @@ class Harness:
         deadline = time.monotonic() + SECONDS
         while differences := self.recorder.end(one.namespace).differs(self.recorder.end(other.namespace)):
             assert time.monotonic() < deadline, f"{one} {moment}: {differences}"
-            time.sleep(0.05)
+            time.sleep(0.1)
 
     def wait_still(self, runs: Sequence[ScenarioRun], *, seconds: float = SECONDS) -> None:
         """Until nothing has changed anywhere for long, and each resource that is there has its status."""
@@ -206,7 +206,7 @@ class Harness:
             while self.recorder.still_for(run.namespace) < STILL_SECONDS or not self._reported(run):
                 found = self.cluster.get(run.ref)
                 assert time.monotonic() < deadline, f"{run} is not still: {found}\n{self.log()}"
-                time.sleep(0.05)
+                time.sleep(0.1)
 
     def _reported(self, run: ScenarioRun) -> bool:
         """A server's first answer comes when it comes, and what follows from it with it."""
@@ -231,14 +231,14 @@ class Harness:
         deadline = time.monotonic() + seconds
         while differences := self.recorder.end(run.namespace).differs(end):
             assert time.monotonic() < deadline, _lines(f"{run}, {run.namespace}", differences)
-            time.sleep(0.02)
+            time.sleep(0.1)
 
     def wait_ended(self, runs: Sequence[ScenarioRun], *, seconds: float) -> None:
         """Until each has ended as it should, but no longer than that: `verdict` says so then."""
         deadline = time.monotonic() + seconds
         for run in runs:
             while self.ended(run) and time.monotonic() < deadline:
-                time.sleep(0.02)
+                time.sleep(0.1)
 
     def wait_quiet(self, runs: Sequence[ScenarioRun], *, steady_seconds: float = STILL_SECONDS) -> bool:
         """Until nothing was written for so long; False if that does not come."""

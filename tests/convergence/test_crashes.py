@@ -17,7 +17,7 @@ from tests.convergence.proxy import Fault
 from tests.convergence.scenario import Scenario
 from tests.convergence.scenarios import SAMPLE, SCENARIOS
 
-SAMPLED = 8
+SAMPLED = 6
 CHUNK = 24
 """The weight of the scenarios that are prepared at once."""
 FIRE_SECONDS = 30.0
@@ -69,7 +69,7 @@ def crash(harness: Harness, run: ScenarioRun, point: Point) -> bool:
         if (late > 0 or not harness.ended(run)) and harness.proxy.spare(run.namespace, number):
             return False
         assert late < FIRE_SECONDS, f"{run}, {point}: the write was begun and is not over"
-        time.sleep(0.01)
+        time.sleep(0.05)
     harness.restart()
     return True
 

@@ -232,10 +232,10 @@ def _watches(harness: Harness, mark: int) -> int:
 def test_a_few_lost_events_and_refused_writes_change_nothing_in_the_end(harness: Harness) -> None:
     harness.learn(SAMPLE)
     quick = [name for name in FAULTS if not FAULTS[name].hangs]
-    lost = few_of(events(harness, SAMPLE, "lost"), 12)
+    lost = few_of(events(harness, SAMPLE, "lost"), 8)
     others = [
-        *few_of(events(harness, SAMPLE, "cut"), 6),
-        *few_of(writes(harness, SAMPLE, quick), 12),
+        *few_of(events(harness, SAMPLE, "cut"), 4),
+        *few_of(writes(harness, SAMPLE, quick), 8),
     ]
     sweep(harness, "lost events", lost, env=OFTEN)
     sweep(harness, "cuts and refusals", others)

@@ -23,7 +23,8 @@ DATABASE = KINDS_BY_NAME["postgresql.database.technotuesday.io"]
 NIGHTLY, DB = Ref(KIND.type, "ns", "nightly"), Ref(DATABASE.type, "ns", "db")
 CLONE, CLAIM = Ref(DATABASE.type, "ns", "clone"), Ref(VOLUME_CLAIM, "ns", "clone-data")
 BEFORE = Ref(RESTORE.type, "ns", "before")
-FAULTS = pytest.mark.parametrize("fault", [Fault.CRASH_BEFORE, Fault.CRASH_AFTER, Fault.LOST, Fault.CONFLICT])
+FAULTS = (Fault.CRASH_BEFORE, Fault.CRASH_AFTER, Fault.LOST, Fault.CONFLICT)
+EACH_FAULT = pytest.mark.parametrize("fault", FAULTS)
 
 
 class Runs:
@@ -109,3 +110,12 @@ def edit(world: World, ref: Ref, **spec: Any) -> None:
     """What a user changes in a spec."""
     obj = world.api.objects[ref]
     world.api.put(ref.type, {**obj, "spec": {**obj["spec"], **spec}})
+
+
+def sampled_faults(most: int, *, step: int = 1) -> list[Any]:
+    """Each write with one of the faults; with all of them where there is time."""
+    return [
+        pytest.param(far, fault, marks=() if (index + number) % len(FAULTS) == 0 else pytest.mark.thorough)
+        for index, far in enumerate(range(0, most, step))
+        for number, fault in enumerate(FAULTS)
+    ]

@@ -25,7 +25,6 @@ from tests.model.backup_world import (
     CLONE,
     DATABASE,
     DB,
-    FAULTS,
     KIND,
     NIGHTLY,
     RESTORE,
@@ -34,6 +33,7 @@ from tests.model.backup_world import (
     made,
     pass_time,
     ready,
+    sampled_faults,
     secret,
     status,
 )
@@ -87,8 +87,7 @@ def test_a_view_from_before_its_job_begins_nothing_again() -> None:
     assert status(world, NIGHTLY)["runs"][0]["phase"] == "Succeeded"
 
 
-@FAULTS
-@pytest.mark.parametrize("far", range(0, 40, 3))
+@pytest.mark.parametrize(("far", "fault"), sampled_faults(40, step=3))
 def test_whatever_fails_each_run_is_begun_once(far: int, fault: Fault) -> None:
     world = World()
     begun(world, verify={})
@@ -185,8 +184,7 @@ def test_another_timeline_than_the_servers_is_asked_for() -> None:
     assert '"timeline": 7' in asked
 
 
-@FAULTS
-@pytest.mark.parametrize("far", range(14))
+@pytest.mark.parametrize(("far", "fault"), sampled_faults(14))
 def test_whatever_fails_it_is_restored_once(far: int, fault: Fault) -> None:
     world, _ = with_backup()
     world.faulty.writes.extend([*[None] * far, fault])
@@ -313,8 +311,7 @@ def test_a_repository_is_restored_where_there_is_no_backup() -> None:
     assert not world.api.objects[FILES].get("data"), "nothing opens the store once it is done"
 
 
-@FAULTS
-@pytest.mark.parametrize("far", range(14))
+@pytest.mark.parametrize(("far", "fault"), sampled_faults(14))
 def test_whatever_fails_a_repository_is_restored_once(far: int, fault: Fault) -> None:
     world, _ = of_a_lost_cluster()
     world.faulty.writes.extend([*[None] * far, fault])

@@ -11,7 +11,7 @@ from kindling.kube.resources import JOB, POD, SECRET, Object, Ref, ref_of
 
 from tests.model.backup_world import (
     DB,
-    FAULTS,
+    EACH_FAULT,
     KIND,
     NIGHTLY,
     Runs,
@@ -61,7 +61,7 @@ def test_what_is_stored_is_deleted_once_the_database_has_stopped_archiving() -> 
     assert ready(world, DB)[0] == "True"
 
 
-@FAULTS
+@EACH_FAULT
 @pytest.mark.parametrize("far", range(0, 16, 2))
 def test_whatever_fails_it_is_deleted_by_one_run(far: int, fault: Fault) -> None:
     world = World()

@@ -6,7 +6,7 @@ import pytest
 from kindling.kinds.conditions import find_condition
 from kindling.kube.resources import VOLUME_CLAIM, Ref
 
-from tests.model.backup_world import FAULTS
+from tests.model.backup_world import EACH_FAULT
 from tests.model.faults import Fault
 from tests.model.world import KINDS, World, resource
 
@@ -120,7 +120,7 @@ def test_another_resources_claim_of_this_name_keeps_its_label() -> None:
     assert is_labelled(world)
 
 
-@FAULTS
+@EACH_FAULT
 @pytest.mark.parametrize("write", range(3))
 def test_whatever_fails_the_claim_is_let_go(fault: Fault, write: int) -> None:
     world = with_database(deletionProtection=True)

@@ -11,7 +11,7 @@ from kindling.kinds.pulsarconsumer.replay import ReplayRequest
 from kindling.kube.resources import Object
 
 from tests.model import consumer_world
-from tests.model.backup_world import FAULTS
+from tests.model.backup_world import EACH_FAULT
 from tests.model.consumer_world import CONSUMER, KIND, WORKLOAD, AdminApi
 from tests.model.faults import Fault
 from tests.model.world import World
@@ -124,7 +124,7 @@ def test_what_is_no_moment_is_named(moment: str) -> None:
     assert broker.asked == []
 
 
-@FAULTS
+@EACH_FAULT
 @pytest.mark.parametrize("far", range(5))
 def test_whatever_fails_it_is_replayed_and_recorded(far: int, fault: Fault) -> None:
     world, broker = made()

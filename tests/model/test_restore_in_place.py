@@ -29,6 +29,7 @@ from tests.model.backup_world import (
     pass_time,
     ready,
     restored_in_place,
+    sampled_faults,
     status,
 )
 from tests.model.faults import Fault
@@ -117,16 +118,6 @@ def test_the_server_stops_and_starts_on_the_restored_data() -> None:
     assert server(world) == again, "nothing restarts because a Restore is deleted"
 
 
-def some(most: int) -> list[Any]:
-    """Each write with one of the faults; with all of them where there is time."""
-    faults = (Fault.CRASH_BEFORE, Fault.CRASH_AFTER, Fault.LOST, Fault.CONFLICT)
-    return [
-        pytest.param(far, fault, marks=() if (far + number) % 4 == 0 else pytest.mark.thorough)
-        for far in range(most)
-        for number, fault in enumerate(faults)
-    ]
-
-
 def test_children_whose_time_has_come_are_no_repairs() -> None:
     """The Event Repaired says that somebody deleted them."""
     world, _ = with_backup()
@@ -144,7 +135,7 @@ def test_children_whose_time_has_come_are_no_repairs() -> None:
     assert world.repaired == [("ConfigMap", "new")]
 
 
-@pytest.mark.parametrize(("far", "fault"), some(24))
+@pytest.mark.parametrize(("far", "fault"), sampled_faults(24))
 def test_whatever_fails_it_is_restored_once(far: int, fault: Fault) -> None:
     world, _ = with_backup()
     world.faulty.writes.extend([*[None] * far, fault])
@@ -156,7 +147,7 @@ def test_whatever_fails_it_is_restored_once(far: int, fault: Fault) -> None:
     assert world.writes_at_rest() == 0
 
 
-@pytest.mark.parametrize(("far", "fault"), some(18))
+@pytest.mark.parametrize(("far", "fault"), sampled_faults(18))
 def test_whatever_fails_it_is_undone_once(far: int, fault: Fault) -> None:
     world, _ = with_backup()
     restored_in_place(world)
@@ -286,7 +277,7 @@ def test_a_run_that_does_not_start_is_ended_and_the_server_starts() -> None:
     assert runs.failing == {}
 
 
-@pytest.mark.parametrize(("far", "fault"), some(20))
+@pytest.mark.parametrize(("far", "fault"), sampled_faults(20))
 def test_whatever_fails_a_run_that_does_not_start_is_given_up_once(far: int, fault: Fault) -> None:
     """`Watched` sees to it that it never runs beside the server, should it start after all."""
     world, _ = with_backup()

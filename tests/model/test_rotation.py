@@ -16,7 +16,7 @@ from kindling.kinds.postgresql.login import Login
 from kindling.kinds.postgresql.logins import LoginsRequest
 from kindling.kube.resources import SECRET, Object, Ref
 
-from tests.model.backup_world import FAULTS
+from tests.model.backup_world import EACH_FAULT
 from tests.model.faults import Fault
 from tests.model.world import KINDS, World, resource
 
@@ -334,7 +334,7 @@ def test_a_paused_database_is_not_looked_at_for_a_decision_that_nobody_stores(sp
     assert rotation.seconds_left(world.api.objects[CR], observed) is None
 
 
-@FAULTS
+@EACH_FAULT
 @pytest.mark.parametrize("far", range(7))
 def test_whatever_fails_there_is_always_a_valid_login(far: int, fault: Fault) -> None:
     world, server = made()

@@ -12,7 +12,7 @@ from kindling.kube.errors import Rejected
 from kindling.kube.resources import NETWORK_POLICY, POD, Object, Ref
 
 from tests.model import consumer_world
-from tests.model.backup_world import FAULTS
+from tests.model.backup_world import EACH_FAULT
 from tests.model.consumer_world import CONSUMER, KIND, WORKLOAD, AdminApi
 from tests.model.faults import Fault
 from tests.model.world import World
@@ -126,7 +126,7 @@ def test_one_that_is_to_keep_it_after_all_goes_at_once() -> None:
     assert broker.deleted == []
 
 
-@FAULTS
+@EACH_FAULT
 @pytest.mark.parametrize("far", range(8))
 def test_whatever_fails_it_is_deleted_and_never_beside_a_consumer(far: int, fault: Fault) -> None:
     world, broker = made()

@@ -71,6 +71,7 @@ def ended(done: Happened, how: str, *jobs: str) -> None:
         assert done.results[job] == how, f"{job} is a {done.results[job]}:\n{done.log(job)}"
 
 
+@pytest.mark.thorough
 def test_the_first_push_to_a_new_repository_is_green(happen: Happen, origin: Origin) -> None:
     """Stacks that still hold placeholders are skipped by name, with what to fill in."""
     done = happen(
@@ -225,7 +226,9 @@ def test_what_the_tests_need_is_installed_by_a_user_who_is_not_root(
     assert runner.run(["pgrep", "docker-registry|postgres|memcached|prometheus"], log=log) == 1
 
 
-@pytest.mark.parametrize("fork", [False, True], ids=["push", "fork"])
+@pytest.mark.parametrize(
+    "fork", [pytest.param(False, id="push"), pytest.param(True, id="fork", marks=pytest.mark.thorough)]
+)
 def test_a_change_is_linted_and_tested(happen: Happen, origin: Origin, fork: bool) -> None:
     """The job `test`, with one file of unit tests in place of all.
 

@@ -133,8 +133,8 @@ def test_a_passphrase_of_the_users_is_used_and_none_is_made(machine: Machine) ->
     [
         # A terminal signals the whole group, `kill` one process: Pulumi must get the signal once either way.
         pytest.param(signal.SIGINT, 130, os.killpg, id="Ctrl-C"),
-        pytest.param(signal.SIGINT, 130, os.kill, id="kill -INT"),
-        pytest.param(signal.SIGTERM, 143, os.kill, id="kill"),
+        pytest.param(signal.SIGINT, 130, os.kill, id="kill -INT", marks=pytest.mark.thorough),
+        pytest.param(signal.SIGTERM, 143, os.kill, id="kill", marks=pytest.mark.thorough),
     ],
 )
 def test_interrupted_once_pulumi_finishes_what_it_is_at(

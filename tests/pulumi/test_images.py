@@ -41,7 +41,10 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield host
 
 
-@pytest.fixture(scope="module", params=["podman", "docker-overlay2", "docker-vfs"])
+@pytest.fixture(
+    scope="module",
+    params=["podman", "docker-overlay2", pytest.param("docker-vfs", marks=pytest.mark.thorough)],
+)
 def engine(
     request: pytest.FixtureRequest, host: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ContainerEngine]:

@@ -34,9 +34,9 @@ TOOLS = (
 )
 REQUIREMENTS = "requirements-dev.txt"
 POLICY_REQUIREMENTS = "policy/requirements.txt"
-WORKERS = ("-n", "3", "--durations=40", "--durations-min=10")
-"""For a run of everything. With two, a fifth of two cores' time was nobody's: the one of them that has the
-cluster waits for it. It ends with what took longest.
+WORKERS = ("-n", "4", "--durations=40", "--durations-min=10")
+"""For a run of everything. Two of them have the cluster, and mostly wait for it; the others compute, on two
+cores. It ends with what took longest.
 """
 
 UNITS = paths.REPOSITORY / "tests" / "unit"

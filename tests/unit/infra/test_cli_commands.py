@@ -231,7 +231,10 @@ def test_refresh_of_what_never_was_says_so(machine: Machine) -> None:
     assert is_message(done.stderr, what="stack `dev` has no state to compare")
 
 
-@pytest.mark.parametrize("verb", ["up", "preview", "exec"])
+@pytest.mark.parametrize(
+    "verb",
+    ["up", *(pytest.param(verb, marks=pytest.mark.thorough) for verb in ("preview", "exec"))],
+)
 def test_without_a_network_the_first_fetch_says_so(bare: Machine, verb: str) -> None:
     machine = bare
     machine.extra["PIP_RETRIES"] = "0"
@@ -277,7 +280,12 @@ def test_a_run_at_work_is_reported_by_doctor(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)]
+    ("number", "status"),
+    [
+        (signal.SIGINT, 130),
+        pytest.param(signal.SIGTERM, 143, marks=pytest.mark.thorough),
+        pytest.param(signal.SIGHUP, 143, marks=pytest.mark.thorough),
+    ],
 )
 def test_an_interrupted_step_ends_its_programs_and_says_how_to_go_on(
     bare: Machine, number: signal.Signals, status: int

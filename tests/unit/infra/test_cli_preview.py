@@ -190,6 +190,7 @@ def test_our_own_program_is_previewed_without_a_cluster_and_an_engine(machine: M
     assert "- Cluster `cluster`" in text
 
 
+@pytest.mark.thorough
 def test_the_provider_of_the_sdk_is_used_where_it_is_installed(machine: Machine) -> None:
     """The built one, linked under the SDK's version, is used: Pulumi warns that its version is older."""
     tool = build.location(TOOLS["pulumi-resource-kubernetes"])

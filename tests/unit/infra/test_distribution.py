@@ -152,6 +152,7 @@ def test_rules_dashboards_and_health_checks_are_the_repositorys(made: dict[str, 
     assert {path.split("/")[1] for path in found} == {"argocd", "grafana", "prometheus"}
 
 
+@pytest.mark.thorough
 def test_the_command_makes_the_same_bytes_elsewhere(
     folder: Path, made: dict[str, bytes], tmp_path: Path
 ) -> None:

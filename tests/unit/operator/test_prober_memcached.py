@@ -17,6 +17,7 @@ from kindling.prober.memcached import LONGEST_ANSWER
 from kindling.prober.pool import QUICK_SECONDS
 
 from tests.unit.operator.caches import Cache, running
+from tests.unit.operator.shared_prober import shared_prober
 from tests.unit.operator.tcp_servers import MARGIN_SECONDS, garbage, hang, serving
 
 
@@ -29,17 +30,7 @@ def cache(request: pytest.FixtureRequest) -> Iterator[Cache]:
 def query(host: str, port: int) -> tuple[ExternalResult, float]:
     """What the prober's process answers, and after how many seconds."""
 
-    async def steps() -> tuple[ExternalResult, float]:
-        own = ChildProber()
-        try:
-            await own.start()
-            began = time.monotonic()
-            answer = await own.run(StatsRequest(namespace="ns", host=host, port=port, pod="cache-0"))
-            return answer, time.monotonic() - began
-        finally:
-            await own.close()
-
-    return asyncio.run(steps())
+    return shared_prober().run(StatsRequest(namespace="ns", host=host, port=port, pod="cache-0"))
 
 
 def test_it_says_what_a_real_memcached_says(cache: Cache) -> None:

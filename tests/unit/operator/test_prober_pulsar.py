@@ -2,43 +2,32 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import socket
 import ssl
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
-from kindling.kinds.base import ExternalResult, Request
+from kindling.kinds.base import ExternalResult
 from kindling.kinds.pulsarconsumer.backlog import MOST, BacklogRequest
 from kindling.kinds.pulsarconsumer.deletion import UnsubscribeRequest
 from kindling.kinds.pulsarconsumer.replay import ReplayRequest
 from kindling.prober import jobs
 from kindling.prober.admin_api import LONGEST_ANSWER, redirected
-from kindling.prober.client import ChildProber, direct
 from kindling.prober.pool import QUICK_SECONDS
 
+from tests.unit.operator.shared_prober import shared_prober
 from tests.unit.operator.tcp_servers import MARGIN_SECONDS, garbage, hang, serving
 
 STATS = "/admin/v2/persistent/public/default/orders/stats"
 SUM = "/admin/v2/persistent/public/default/orders/partitioned-stats"
-
-
-def through(port: int) -> Callable[[Request], AbstractAsyncContextManager[tuple[str, int]]]:
-    """The operator's way to a server from outside of the cluster."""
-
-    @asynccontextmanager
-    async def dial(_: Request) -> AsyncIterator[tuple[str, int]]:
-        yield "127.0.0.1", port
-
-    return dial
 
 
 def query(
@@ -50,19 +39,9 @@ def query(
 ) -> tuple[ExternalResult, float]:
     """What the prober's process answers, by way of a tunnel or not, and after how many seconds."""
 
-    async def steps() -> tuple[ExternalResult, float]:
-        own = ChildProber(dial=through(port) if tunnel else direct)
-        try:
-            await own.start()
-            began = time.monotonic()
-            host = "broker" if tunnel else "127.0.0.1"
-            asked = {"topic": "orders", "subscription": "workers", "host": host, **fields}
-            answer = await own.run(request(namespace="ns", port=port, **asked))
-            return answer, time.monotonic() - began
-        finally:
-            await own.close()
-
-    return asyncio.run(steps())
+    host = "broker" if tunnel else "127.0.0.1"
+    asked = {"topic": "orders", "subscription": "workers", "host": host, **fields}
+    return shared_prober(tunnelled=tunnel).run(request(namespace="ns", port=port, **asked))
 
 
 def stats(

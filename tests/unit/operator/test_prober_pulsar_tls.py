@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import ssl
 from collections.abc import Callable, Iterator
@@ -14,7 +13,6 @@ import pytest
 from kindling.kinds.base import ExternalResult
 from kindling.kinds.pulsarconsumer.backlog import BacklogRequest
 from kindling.prober import admin_api, jobs, pulsar, tokens
-from kindling.prober.client import ChildProber
 from kindling.prober.jobs import Job
 from kindling.prober.oauth2 import IssuerFailed, IssuerRefused, fetch
 from kindling.prober.tokens import TokenCache
@@ -22,7 +20,8 @@ from kindling.prober.tokens import TokenCache
 from tests.authority import Authority, Pair
 from tests.issuer import Issuer
 from tests.ports import free_port
-from tests.unit.operator.test_prober_pulsar import STATS, Admin, stats, through
+from tests.unit.operator.shared_prober import shared_prober
+from tests.unit.operator.test_prober_pulsar import STATS, Admin, stats
 
 AUTHORITY, OTHERS = Authority("tests"), Authority("others")
 SERVER = AUTHORITY.issue("broker", "broker")
@@ -47,15 +46,8 @@ def admin(folder: Path, *, server: Pair = SERVER, wants: str = "") -> Iterator[A
 def ask(port: int, *, host: str = "broker", **fields: Any) -> ExternalResult:
     """What the prober's process answers, which has a little memory for it."""
 
-    async def steps() -> ExternalResult:
-        own = ChildProber(dial=through(port))
-        try:
-            await own.start()
-            return await own.run(BacklogRequest(namespace="ns", host=host, port=port, **{**ASKED, **fields}))
-        finally:
-            await own.close()
-
-    return asyncio.run(steps())
+    asked = BacklogRequest(namespace="ns", host=host, port=port, **{**ASKED, **fields})
+    return shared_prober(tunnelled=True).run(asked)[0]
 
 
 def test_a_broker_of_the_named_authority_is_asked(tmp_path: Path) -> None:
