@@ -130,6 +130,7 @@ class _Asked:
         environments = _union(_named(spec, "env") for spec in specs)
         images += _union(_handlers(spec) for spec in specs)
         templates = _union(_named(spec, "podTemplate") for spec in specs)
+        templates += _union(_words(spec) for spec in specs)
         if images or environments or templates or kind in _PARAMETERS:
             self._commands(images, environments, templates, _PARAMETERS.get(kind))
         services = _union(_named(spec, "serviceTemplate") for spec in specs)
@@ -301,6 +302,15 @@ def _handlers(spec: Manifest) -> list[Path]:
         path
         for path, schema in fields(spec)
         if path[0][0] == "handler" and schema.get("type") == "string" and not cel.is_list(path)
+    ]
+
+
+def _words(spec: Manifest) -> list[Path]:
+    """What says how a handler's program is called: the lists of words of `handler`."""
+    return [
+        (*path[:-1], (path[-1][0], ""))
+        for path, schema in fields(spec)
+        if path[0][0] == "handler" and (schema.get("items") or {}).get("type") == "string"
     ]
 
 

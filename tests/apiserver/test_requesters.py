@@ -186,6 +186,11 @@ def test_whether_the_secret_exists_makes_no_difference(users: Users) -> None:
             {"handler": {"http": {"url": "http://evil"}}},
             "spec.handler.http.url 'http://evil'",
         ),
+        (
+            PULSAR_CONSUMER,
+            {"handler": {"container": {"image": "evil:1"}}},
+            "spec.handler.container.image 'evil:1'",
+        ),
         (PULSAR_CONSUMER, {"env": [{"name": "LD_PRELOAD", "value": "canary.so"}]}, "spec.env[LD_PRELOAD]"),
         *(
             (kind, {"podTemplate": {part: field}}, "spec.podTemplate decides about the Pods")
@@ -369,6 +374,19 @@ def test_other_code_is_not_given_a_secret_by_one_who_may_only_create_pods(users:
     user.finds(PULSAR_CONSUMER, {**token(), **variables("another")})
     python = {"python": {"configMapRef": {"name": "mine"}, "handler": "a:b"}}
     refused(user.edits(PULSAR_CONSUMER, {"spec": {"handler": python}}), "'stripe'")
+
+
+@pytest.mark.parametrize("words", [{"command": ["sh", "-c", "canary"]}, {"args": ["--canary"]}])
+def test_the_program_of_anothers_image_is_not_changed_by_one_who_may_not_create_pods(
+    users: Users, words: Json
+) -> None:
+    user = users.new()
+    user.finds(PULSAR_CONSUMER, {"handler": {"container": {"image": "theirs:1"}}})
+    answer = user.edits(PULSAR_CONSUMER, {"spec": {"handler": {"container": words}}})
+    refused(answer, f"spec.handler.container.{next(iter(words))}", PODS_REMEDY)
+    assert "canary" not in answer.message
+    able = {"spec": {"handler": {"container": {"concurrency": 4}}}}
+    user.edits(PULSAR_CONSUMER, able).accepted()
 
 
 def test_many_secrets_are_asked_for_one_by_one(users: Users) -> None:

@@ -35,6 +35,7 @@ SECOND = (
     "test_handler_command.py",
     "test_pulsarconsumer.py",
     "test_pulsarconsumer_backlog.py",
+    "test_pulsarconsumer_container.py",
     "test_pulsarconsumer_handlers.py",
     "test_pulsarconsumer_secured.py",
     "test_rotation.py",

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import socket
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import pytest
 from pulsar_consumer.handler import Delayed, Failed, Handled, HandlerUnavailable, Rejected
-from pulsar_consumer.http_handler import HttpHandler, headers_of, verdict_of
+from pulsar_consumer.http_handler import ABANDONED_SECONDS, HttpHandler, headers_of, verdict_of
 from pulsar_consumer.settings import Http
 
 from tests.unit.consumer.messages import Message
@@ -182,3 +184,118 @@ def test_service_that_nobody_hears_of_is_unavailable() -> None:
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(HandlerUnavailable, match=f"nobody answers at {url}: ConnectionRefusedError"):
             HttpHandler(Http(url=f"{url}/secret-path", timeout_seconds=1), wait_seconds=0)
+
+
+class Beside:
+    """A program in a container of the same Pod, at a unix socket: it starts, and is killed."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.asked: list[bytes] = []
+        self._server: ThreadingHTTPServer | None = None
+
+    def start(self) -> None:
+        beside = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                beside.asked.append(self.rfile.read(int(self.headers["Content-Length"])))
+                if beside.asked[-1] == b"poison":
+                    self.connection.shutdown(socket.SHUT_RDWR)  # as one that is killed by it
+                    return
+                self.send_response(204)
+                self.end_headers()
+
+            def address_string(self) -> str:
+                return "beside"
+
+            def log_message(self, format: str, *args: object) -> None:
+                """Say nothing."""
+
+        class Server(ThreadingHTTPServer):
+            address_family = socket.AF_UNIX
+
+            def server_bind(self) -> None:
+                self.socket.bind(str(self.server_address))
+
+        self._server = Server(str(self.path), Handler)  # type: ignore[arg-type]
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def kill(self) -> None:
+        """The file stays, as that of a killed program does."""
+        assert self._server is not None
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def beside() -> Iterator[Beside]:
+    # Not pytest's folder, whose name is too long for a socket's path.
+    with tempfile.TemporaryDirectory(prefix="kindling-") as folder:
+        made = Beside(Path(folder) / "handler.sock")
+        made.start()
+        yield made
+        made.kill()
+
+
+def by_socket(beside: Beside, **more: Any) -> HttpHandler:
+    settings = Http(url="http://localhost/", beside=True, socket=beside.path, timeout_seconds=1)
+    return HttpHandler(settings, **more)
+
+
+def test_a_container_of_the_pod_is_asked_by_its_socket(beside: Beside) -> None:
+    handler = by_socket(beside)
+    assert [handler(Message(body)) for body in (b"first", b"second")] == [Handled(None)] * 2
+    assert beside.asked == [b"first", b"second"]
+
+
+def test_one_that_does_not_listen_yet_is_waited_for_and_then_unavailable(beside: Beside) -> None:
+    beside.kill()
+    beside.path.unlink()
+    with pytest.raises(HandlerUnavailable, match=f"nobody answers at the socket {beside.path}: FileNotFound"):
+        by_socket(beside, wait_seconds=0)
+    threading.Timer(0.3, beside.start).start()
+    assert by_socket(beside, wait_seconds=10)(Message()) == Handled(None)
+
+
+def test_one_that_stays_away_ends_the_consumer(beside: Beside) -> None:
+    """Also while no message comes."""
+    handler = by_socket(beside)
+    handler.check(away_seconds=1.5)
+    beside.kill()
+    time.sleep(4)
+    with pytest.raises(HandlerUnavailable, match=f"nobody answers at the socket {beside.path} for [0-9]+ s"):
+        handler.check(away_seconds=3)
+    assert not beside.path.exists(), "the next program could not bind"
+    beside.start()
+    time.sleep(3)
+    handler.check(away_seconds=2)
+
+
+def test_a_restart_is_no_failure_of_the_messages_that_wait_for_it(beside: Beside) -> None:
+    handler = by_socket(beside)
+    beside.kill()
+    began = time.monotonic()
+    while beside.path.exists():
+        verdict = handler(Message())
+        assert isinstance(verdict, Delayed), verdict
+        assert time.monotonic() - began < 10
+        time.sleep(0.1)
+    assert time.monotonic() - began >= ABANDONED_SECONDS, "one that is bound may listen in an instant"
+    assert isinstance(handler(Message()), Delayed)
+    beside.start()  # which could not bind while the file was there
+    assert handler(Message()) == Handled(None)
+
+
+def test_a_message_that_kills_it_is_the_messages_failure(beside: Beside) -> None:
+    handler = by_socket(beside)
+    verdict = handler(Message(b"poison"))
+    assert isinstance(verdict, Failed), "or it would come for ever"
+    assert handler(Message()) == Handled(None)
+
+
+def test_one_at_a_port_of_the_pod_is_waited_for_alike(service: Service) -> None:
+    handler = HttpHandler(Http(url=service.url, beside=True, timeout_seconds=1))
+    service.server.shutdown()
+    service.server.server_close()
+    assert isinstance(handler(Message()), Delayed)

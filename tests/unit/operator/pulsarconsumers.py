@@ -77,6 +77,11 @@ TLS: st.SearchStrategy[Object] = st.fixed_dictionaries(
         "clientCertificateSecretRef": st.just({"name": "pulsar-certificate"}),
     },
 )
+HANDLERS: list[Object] = [
+    {"http": {"url": "http://orders.shop:8080", "path": "/a"}},
+    {"container": {"image": "mine:1"}},
+    {"container": {"image": "mine:1", "command": ["/orders"], "args": ["-v"], "port": 9000}},
+]
 SPECS: st.SearchStrategy[Object] = st.fixed_dictionaries(
     REQUIRED,
     optional={
@@ -94,6 +99,7 @@ SPECS: st.SearchStrategy[Object] = st.fixed_dictionaries(
         ),
         "adminURL": st.sampled_from(["http://broker", "http://broker.pulsar.svc:8080/"]),
         "env": st.lists(ENTRIES, max_size=3, unique_by=lambda entry: str(entry["name"])),
+        "handler": st.sampled_from(HANDLERS),
     },
 )
 NAMES = st.from_regex(

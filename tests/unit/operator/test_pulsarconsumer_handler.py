@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from kindling.kinds.base import SyncResult
 from kindling.kinds.conditions import find_condition
-from kindling.kinds.pulsarconsumer import handler
+from kindling.kinds.pulsarconsumer import PulsarConsumer, handler
 from kindling.kube.resources import CONFIG_MAP, Object, Ref
 from pulsar_consumer import python_handler
 from pulsar_consumer.settings import Consumer, Http, Python
 
-from tests.unit.operator.pulsarconsumers import KIND, consumer, observed, pod, rolled_out
+from tests.unit.operator.pulsarconsumers import KIND, LONG_AGO, consumer, observed, pod, rolled_out
 
 CODE = Ref(CONFIG_MAP, "ns", "code")
 PYTHON = {"python": {"configMapRef": {"name": "code"}, "handler": "orders:handle"}}
@@ -158,3 +158,95 @@ def test_handler_that_fails_on_every_message_is_reported_until_a_success() -> No
     handled = {**rolled_out(1), **pod(said=line), **config_map()}
     status = KIND.status(consumer(handler=PYTHON), observed(handled), SyncResult(in_sync=True)).status
     assert find_condition(status, "Ready")["reason"] == "Connected"
+
+
+CONTAINER = {"container": {"image": "registry.example/orders:1", "command": ["/orders"], "args": ["-v"]}}
+
+
+def pod_of(cr: Object) -> Object:
+    [_, workload] = KIND.desired(cr, observed({}))
+    found: Object = workload.body["spec"]["template"]["spec"]
+    return found
+
+
+def named(items: list[Object], name: str) -> Object:
+    [found] = [item for item in items if item["name"] == name]
+    return found
+
+
+def test_a_container_is_there_before_the_consumer_and_until_it_has_ended() -> None:
+    """As a sidecar that starts first, and is stopped once the consumer's container has ended."""
+    spec = pod_of(consumer(handler=CONTAINER))
+    own = named(spec["initContainers"], "handler")
+    assert (own["image"], own["command"], own["args"]) == ("registry.example/orders:1", ["/orders"], ["-v"])
+    assert own["restartPolicy"] == "Always"
+    assert own["securityContext"]["readOnlyRootFilesystem"]
+    [main] = spec["containers"]
+    mount = named(own["volumeMounts"], "handler-socket")
+    assert mount in main["volumeMounts"]
+    assert named(spec["volumes"], "handler-socket")["emptyDir"] == {}
+    assert named(own["volumeMounts"], "handler-tmp")["mountPath"] == "/tmp"
+    found = Consumer.load({item["name"]: item["value"] for item in main["env"]}).handling
+    assert found is not None
+    assert isinstance(found.handler, Http)
+    assert found.handler.beside
+    assert str(found.handler.socket) == named(own["env"], "PULSAR_HANDLER_SOCKET")["value"]
+    assert str(found.handler.socket).startswith(mount["mountPath"])
+
+
+def test_a_container_may_listen_at_a_port() -> None:
+    cr = consumer(handler={"container": {"image": "i", "port": 9000, "path": "/a", "concurrency": 3}})
+    spec = pod_of(cr)
+    own = named(spec["initContainers"], "handler")
+    assert named(own["env"], "PULSAR_HANDLER_PORT")["value"] == "9000"
+    assert not any(volume["name"] == "handler-socket" for volume in spec["volumes"])
+    assert not any(item["name"] == "PULSAR_HANDLER_SOCKET" for item in own["env"])
+    assert "command" not in own, "the image's own"
+    found = Consumer.load(variables_of(cr)).handling
+    assert found is not None
+    assert isinstance(found.handler, Http)
+    assert (found.handler.url, found.handler.socket) == ("http://127.0.0.1:9000/a", None)
+    assert found.concurrency == 3
+
+
+def test_variables_and_resources_are_the_containers() -> None:
+    env = [{"name": "DB", "valueFrom": {"secretKeyRef": {"name": "db", "key": "uri"}}}]
+    resources = {"requests": {"memory": "1Gi"}, "limits": {"memory": "2Gi"}}
+    spec = pod_of(consumer(handler=CONTAINER, env=env, resources=resources))
+    [main] = spec["containers"]
+    own = named(spec["initContainers"], "handler")
+    assert env[0] in own["env"]
+    assert env[0] not in main["env"], "the consumer has no use for it"
+    assert own["resources"]["limits"]["memory"] == "2Gi"
+    assert main["resources"]["limits"]["memory"] == "256Mi"
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [
+        ({"terminated": {"exitCode": 137}}, "Reconciling"),
+        ({"waiting": {"reason": "CrashLoopBackOff"}}, "CrashLoopBackOff"),
+        ({"waiting": {"reason": "ImagePullBackOff"}}, "ImagePullFailed"),
+    ],
+)
+def test_a_container_that_does_not_run_is_no_brokers_fault(state: Object, reason: str) -> None:
+    """The consumer is connected all the while, and has been for long."""
+    own = {"name": "handler", "image": "registry.example/orders:1", "state": state}
+    main = {"name": "consumer", "ready": True, "state": {"running": {"startedAt": LONG_AGO}}}
+    found = pod(ready=False, containerStatuses=[main], initContainerStatuses=[own])
+    known = {**rolled_out(1, available=0), **found}
+    status = KIND.status(consumer(handler=CONTAINER), observed(known), SyncResult(in_sync=True)).status
+    ready = find_condition(status, "Ready")
+    assert ready["reason"] == reason
+    if reason == "CrashLoopBackOff":
+        assert "-c handler --previous" in ready["message"]
+
+
+def test_both_images_are_pulled_with_the_secrets_of_both() -> None:
+    kind = PulsarConsumer(image="registry.example/consumer:1", pull_secrets=["ours"])
+    cr = consumer(handler=CONTAINER, imagePullSecrets=[{"name": "theirs"}])
+    [_, workload] = kind.desired(cr, observed({}))
+    assert workload.body["spec"]["template"]["spec"]["imagePullSecrets"] == [
+        {"name": "theirs"},
+        {"name": "ours"},
+    ]

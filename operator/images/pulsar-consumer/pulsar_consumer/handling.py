@@ -52,6 +52,7 @@ class HandlingLoop:
 
         :raises PulsarException: when the broker fails; what is not acknowledged comes again.
         :raises HandlerFailing: when the handler fails on every message, the first time.
+        :raises HandlerUnavailable: when the Pod's own container does not listen any more.
         """
         work = Work(
             self._handling,
@@ -70,6 +71,8 @@ class HandlingLoop:
             while not stop.is_set() and work.failure is None:
                 health.turn()
                 self._failing.check()
+                if isinstance(self._handler, HttpHandler):
+                    self._handler.check()
                 if not work.wait_for_capacity(TURN_MILLISECONDS / 1000):
                     continue
                 message = next_message(consumer, milliseconds=TURN_MILLISECONDS)

@@ -2,6 +2,9 @@
 
 2xx: handled, and a body is the output. 429 and 503 with Retry-After: not now. 408, other 5xx and time-outs:
 retried. Other 4xx: dead letters. Redirections are not followed.
+
+A service in a container of this Pod may restart while messages wait: nobody answers then, which is not the
+message's failure. If it stays away, the consumer ends, so that the resource's status says so.
 """
 
 from __future__ import annotations
@@ -13,8 +16,11 @@ import socket
 import ssl
 import threading
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -26,6 +32,12 @@ LARGEST_BODY = 5 * 1024 * 1024
 LONGEST_DELAY_SECONDS = 3600.0
 WAIT_SECONDS = 10.0
 _POLL_SECONDS = 0.5
+_RESTART_SECONDS = 1.0
+"""How soon a message is retried while the Pod's own container restarts."""
+ABANDONED_SECONDS = 2.0
+AWAY_SECONDS = 30.0
+"""How long the Pod's own container may not listen."""
+_LOOK_SECONDS = 1.0
 _EXTENSION = re.compile(r"[a-z0-9]{1,20}")
 # The attributes of CloudEvents themselves, and one of ours.
 _TAKEN = {"id", "source", "specversion", "type", "subject", "time", "data", "datacontenttype", "dataschema"}
@@ -100,17 +112,34 @@ class HttpHandler:
         self._host = address.hostname or ""
         self._port = address.port or (443 if self._secure else 80)
         self._path = address.path or "/"
+        self._socket = Socket(settings.socket) if settings.socket is not None else None
+        self._beside = settings.beside
         self._timeout = settings.timeout_seconds
         self._context = ssl.create_default_context() if self._secure else None
         self._local = threading.local()
-        self._await_listener(f"{address.scheme}://{address.netloc}", wait_seconds)
+        where = f"{address.scheme}://{address.netloc}"
+        self._where = where if self._socket is None else f"the socket {settings.socket}"
+        self._listened = time.monotonic()
+        self._await_listener(wait_seconds)
+        if self._beside:
+            threading.Thread(target=self._listen_for_it, name="handler", daemon=True).start()
+
+    def check(self, *, away_seconds: float = AWAY_SECONDS) -> None:
+        """:raises HandlerUnavailable: when the Pod's own container has not listened for so long."""
+        silent = time.monotonic() - self._listened
+        if self._beside and silent >= away_seconds:
+            raise HandlerUnavailable(f"nobody answers at {self._where} for {silent:.0f} s")
 
     def __call__(self, message: Any) -> Verdict:
         known = getattr(self._local, "connection", None) is not None
         try:
             return self._post(message)
-        except (ConnectionError, http.client.BadStatusLine) as error:
+        except (ConnectionError, FileNotFoundError, http.client.BadStatusLine) as error:
             if not known:
+                if self._beside and isinstance(error, ConnectionRefusedError | FileNotFoundError):
+                    return Delayed(
+                        _RESTART_SECONDS, f"the handler's container does not listen: {_words(error)}"
+                    )
                 return Failed(_words(error))
         except (OSError, http.client.HTTPException) as error:
             return Failed(_words(error))
@@ -150,18 +179,84 @@ class HttpHandler:
             return http.client.HTTPSConnection(
                 self._host, self._port, timeout=self._timeout, context=self._context
             )
+        if self._socket is not None:
+            return _SocketConnection(self._socket, timeout=self._timeout)
         return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
 
-    def _await_listener(self, where: str, seconds: float) -> None:
+    def _listen_for_it(self) -> None:
+        """Also while no message comes: a socket that is abandoned keeps the next program from starting."""
+        while True:
+            with suppress(OSError):
+                self._try_listener()
+                self._listened = time.monotonic()
+            time.sleep(_LOOK_SECONDS)
+
+    def _await_listener(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
         while True:
             try:
-                socket.create_connection((self._host, self._port), timeout=2).close()
+                self._try_listener()
                 return
             except OSError as error:
                 if time.monotonic() >= deadline:
-                    raise HandlerUnavailable(f"nobody answers at {where}: {_words(error)}") from None
+                    raise HandlerUnavailable(f"nobody answers at {self._where}: {_words(error)}") from None
             time.sleep(_POLL_SECONDS)
+
+    def _try_listener(self) -> None:
+        if self._socket is not None:
+            self._socket.connect(timeout=2).close()
+        else:
+            socket.create_connection((self._host, self._port), timeout=2).close()
+
+
+class Socket:
+    """A unix socket at which a container of this Pod listens, and listens again after a restart.
+
+    The file of one that was killed stays, and most programs cannot bind while it is there: it is removed once
+    it has refused for a while. One that is bound and does not listen yet refuses for an instant only.
+    """
+
+    def __init__(self, path: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._path, self._clock = path, clock
+        self._lock = threading.Lock()
+        self._refused: tuple[int, float] | None = None
+
+    def connect(self, *, timeout: float | None) -> socket.socket:
+        """:raises OSError: when nobody listens."""
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            made.settimeout(timeout)
+            made.connect(str(self._path))
+        except ConnectionRefusedError:
+            made.close()
+            self._remove_abandoned()
+            raise
+        except BaseException:
+            made.close()
+            raise
+        with self._lock:
+            self._refused = None
+        return made
+
+    def _remove_abandoned(self) -> None:
+        with self._lock, suppress(FileNotFoundError):
+            inode = self._path.stat().st_ino
+            if self._refused is None or self._refused[0] != inode:
+                self._refused = (inode, self._clock())
+            elif self._clock() - self._refused[1] >= ABANDONED_SECONDS:
+                self._path.unlink()
+                self._refused = None
+
+
+class _SocketConnection(http.client.HTTPConnection):
+    """HTTP over a unix socket; a Host header is needed all the same."""
+
+    def __init__(self, made: Socket, *, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._made = made
+
+    def connect(self) -> None:
+        self.sock = self._made.connect(timeout=self.timeout)
 
 
 def _words(error: Exception) -> str:

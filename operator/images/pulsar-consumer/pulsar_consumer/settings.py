@@ -105,9 +105,14 @@ class Python:
 
 @dataclass(frozen=True, kw_only=True)
 class Http:
-    """A service to which messages are sent."""
+    """A service to which messages are sent: at the URL's host, or by a `socket` of this Pod.
+
+    `beside`: it is in a container of this Pod, which may restart.
+    """
 
     url: str
+    beside: bool = False
+    socket: Path | None = None
     timeout_seconds: float
 
 
@@ -157,7 +162,12 @@ class Handling:
         else:
             if not url.startswith(("http://", "https://")):
                 raise BadSetting(f"PULSAR_HANDLER_URL={url!r}: set it to http://HOST:PORT/PATH")
-            handler = Http(url=url, timeout_seconds=timeout)
+            handler = Http(
+                url=url,
+                beside=env.get("PULSAR_HANDLER_BESIDE", "") == "true",
+                socket=_file(env, "PULSAR_HANDLER_SOCKET"),
+                timeout_seconds=timeout,
+            )
         return Handling(
             handler=handler,
             concurrency=_number(env, "PULSAR_HANDLER_CONCURRENCY", default=1, greatest=256),

@@ -213,8 +213,9 @@ CONFIG_MAP_NOT_FOUND = _reason(
 HANDLER_UNAVAILABLE = _reason(
     "HandlerUnavailable",
     _CONSUMER,
-    "a consumer cannot start with `spec.handler`: its code cannot be imported, or nobody answers at its URL",
-    "fix the code or the service that the message names; consumers that run go on",
+    "a consumer cannot start with `spec.handler`: its code cannot be imported, or nobody answers at its "
+    "URL or in its container",
+    "fix the code, the service or the program that the message names; consumers that run go on",
 )
 HANDLER_FAILING = _reason(
     "HandlerFailing",

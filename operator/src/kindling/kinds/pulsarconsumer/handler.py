@@ -1,5 +1,7 @@
 """What a PulsarConsumer does with its messages besides printing: `spec.handler`, and what a Pod needs for it.
 
+A handler in a container of its own runs in the consumer's Pod: it starts before it, and ends after it.
+
 The consumer's image has the other half: `pulsar_consumer/settings.py` reads the variables, and
 `pulsar_consumer/python_handler.py` computes the same hash of the files.
 """
@@ -7,16 +9,21 @@ The consumer's image has the other half: `pulsar_consumer/settings.py` reads the
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from kindling.kinds import reasons
+from kindling.kinds import pod_security, reasons
 from kindling.kinds.base import Observed, Problem
 from kindling.kube.resources import CONFIG_MAP, Object, Ref
 
 FILES = "/etc/kindling/handler"
 VOLUME = "handler"
 DEFAULT_PATH = "/"
+CONTAINER = "handler"
+TMP = "handler-tmp"
+SOCKETS = "handler-socket"
+SOCKET_FOLDER = "/run/kindling"
+SOCKET = f"{SOCKET_FOLDER}/handler.sock"
 
 
 class Code(NamedTuple):
@@ -79,6 +86,7 @@ def variables(cr: Object, observed: Observed) -> dict[str, str]:
     """The consumers' settings for it; none where they print."""
     spec, handler = cr.get("spec") or {}, handler_of(cr)
     python, http = handler.get("python") or {}, handler.get("http") or {}
+    container = container_of(cr)
     found: dict[str, str] = {}
     if (code := code_of(cr)) is not None:
         files = files_of(code, observed, namespace=cr["metadata"]["namespace"])
@@ -86,13 +94,22 @@ def variables(cr: Object, observed: Observed) -> dict[str, str]:
         found["PULSAR_HANDLER_HASH"] = digest(files)
     elif http.get("url"):
         found["PULSAR_HANDLER_URL"] = str(http["url"]).rstrip("/") + str(http.get("path") or DEFAULT_PATH)
+    elif container:
+        path = str(container.get("path") or DEFAULT_PATH)
+        found["PULSAR_HANDLER_BESIDE"] = "true"
+        if container.get("port"):
+            found["PULSAR_HANDLER_URL"] = f"http://127.0.0.1:{container['port']}{path}"
+        else:
+            found["PULSAR_HANDLER_URL"] = f"http://localhost{path}"
+            found["PULSAR_HANDLER_SOCKET"] = SOCKET
     else:
         return {}
+    given = python or http or container
     retry, dead_letter = spec.get("retry") or {}, spec.get("deadLetter") or {}
     backoff = retry.get("backoff") or {}
     asked = {
-        "PULSAR_HANDLER_TIMEOUT_SECONDS": (python or http).get("timeoutSeconds"),
-        "PULSAR_HANDLER_CONCURRENCY": (python or http).get("concurrency"),
+        "PULSAR_HANDLER_TIMEOUT_SECONDS": given.get("timeoutSeconds"),
+        "PULSAR_HANDLER_CONCURRENCY": given.get("concurrency"),
         "PULSAR_OUTPUT_TOPIC": (spec.get("output") or {}).get("topic"),
         "PULSAR_DEAD_LETTER_TOPIC": dead_letter.get("topic"),
         "PULSAR_DEAD_LETTER_KEEP": "false" if dead_letter.get("keep") is False else None,
@@ -104,13 +121,55 @@ def variables(cr: Object, observed: Observed) -> dict[str, str]:
     return {**found, **{name: str(value) for name, value in asked.items() if value is not None}}
 
 
+def container_of(cr: Object) -> Object:
+    """`spec.handler.container`; empty where there is none."""
+    found: Object = handler_of(cr).get("container") or {}
+    return found
+
+
+def containers(cr: Object, *, env: Sequence[Object], resources: Object) -> list[Object]:
+    """The users' own container, whose variables and resources are the spec's.
+
+    A sidecar: it is there before the consumer starts, and until the consumer has ended its last message.
+    """
+    given = container_of(cr)
+    if not given:
+        return []
+    named = (
+        {"PULSAR_HANDLER_PORT": given.get("port")} if given.get("port") else {"PULSAR_HANDLER_SOCKET": SOCKET}
+    )
+    return [
+        {
+            "name": CONTAINER,
+            **pod_security.image(str(given["image"])),
+            **{name: list(given[name]) for name in ("command", "args") if given.get(name)},
+            "restartPolicy": "Always",
+            "env": [*({"name": name, "value": str(value)} for name, value in named.items()), *env],
+            "resources": resources,
+            "securityContext": pod_security.CONTAINER,
+            # Not the end of the log where it says nothing: that may be other people's messages.
+            "terminationMessagePolicy": "File",
+            "volumeMounts": [{"name": TMP, "mountPath": "/tmp"}, *_sockets(given)],
+        }
+    ]
+
+
+def _sockets(container: Object) -> list[Object]:
+    return [] if container.get("port") else [{"name": SOCKETS, "mountPath": SOCKET_FOLDER}]
+
+
 def mounts(cr: Object) -> list[Object]:
+    if container := container_of(cr):
+        return _sockets(container)
     if code_of(cr) is None:
         return []
     return [{"name": VOLUME, "mountPath": FILES, "readOnly": True}]
 
 
 def volumes(cr: Object) -> list[Object]:
+    if container := container_of(cr):
+        names = [TMP, *(mount["name"] for mount in _sockets(container))]
+        return [{"name": name, "emptyDir": {}} for name in names]
     code = code_of(cr)
     if code is None:
         return []

@@ -13,6 +13,7 @@ DEFAULT_POSITION = "Latest"
 DEFAULT_CPU = "20m"
 DEFAULT_MEMORY = "64Mi"
 DEFAULT_MEMORY_LIMIT = "256Mi"
+DEFAULT_RESOURCES = merged(None, cpu=DEFAULT_CPU, memory=DEFAULT_MEMORY, memory_limit=DEFAULT_MEMORY_LIMIT)
 
 
 @dataclass(frozen=True, kw_only=True)

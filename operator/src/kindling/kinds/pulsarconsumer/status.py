@@ -42,8 +42,8 @@ NEXT_STEPS = {
     "another type, or fix spec.subscriptionName or spec.subscriptionType.",
     reasons.INVALID_SETTING: "Fix the setting that the consumer names.",
     reasons.HANDLER_FAILING: "Fix the handler, or what it uses: the consumer's log has each failure.",
-    reasons.HANDLER_UNAVAILABLE: "Fix what spec.handler names: the code in the ConfigMap, or the service at "
-    "the URL; consumers that run go on.",
+    reasons.HANDLER_UNAVAILABLE: "Fix what spec.handler names: the code in the ConfigMap, the service at "
+    "the URL, or the container's program; consumers that run go on.",
 }
 """What to do about each reason that a consumer may leave in its termination message, `REASON: WORDS`."""
 
@@ -177,7 +177,7 @@ def _fault(
     for pod in unready:
         if problem := pods.pod_problem(pod, now=observed.now, placed_by=cr):
             return problem
-    if any((_running_seconds(pod, observed) or 0.0) >= CONNECT_GRACE_SECONDS for pod in unready):
+    if any((_unconnected_seconds(pod, observed) or 0.0) >= CONNECT_GRACE_SECONDS for pod in unready):
         return Problem(reason=reasons.BROKER_UNREACHABLE, message=_unreachable(cr, local_broker=local_broker))
     return refused(deployment)
 
@@ -194,11 +194,11 @@ def _termination_problem(pod: Object) -> Problem | None:
     return None
 
 
-def _running_seconds(pod: Object, observed: Observed) -> float | None:
-    """For how long its consumer has run; None where it does not."""
+def _unconnected_seconds(pod: Object, observed: Observed) -> float | None:
+    """For how long its consumer has run unready; None where it is ready, and another container is not."""
     for item in (pod.get("status") or {}).get("containerStatuses") or ():
         running = (item.get("state") or {}).get("running")
-        if item.get("name") == CONTAINER and running:
+        if item.get("name") == CONTAINER and running and not item.get("ready"):
             return pods.seconds_since(running.get("startedAt"), now=observed.now)
     return None
 
@@ -238,7 +238,7 @@ def _outcome(
         return RequeueAfter(CONNECT_GRACE_SECONDS)
     # That a consumer has run unconnected for long is also known by a deadline only.
     found = pods.pods_of(type, cr, observed)
-    running = (_running_seconds(pod, observed) for pod in found if not pods.pod_ready(pod))
+    running = (_unconnected_seconds(pod, observed) for pod in found if not pods.pod_ready(pod))
     unconnected = [CONNECT_GRACE_SECONDS - seconds for seconds in running if seconds is not None]
     deadline = progressing.deadlines(cr, pod_progress(type, cr, observed), observed, fault=fault)
     return pods.requeue_at_deadline([*unconnected, *deadline, *pods.deadlines(found, now=observed.now)])

@@ -10,7 +10,7 @@ from kindling.kinds import pod_security, pod_template
 from kindling.kinds.base import Child, Observed
 from kindling.kinds.metadata import child_metadata, labels_of, selector_of
 from kindling.kinds.pulsarconsumer import access, ambassador, handler
-from kindling.kinds.pulsarconsumer.spec import Spec
+from kindling.kinds.pulsarconsumer.spec import DEFAULT_RESOURCES, Spec
 from kindling.kinds.rollout import rollout
 from kindling.kube.resources import DEPLOYMENT, Object, Ref, ResourceType
 
@@ -35,7 +35,10 @@ def build(
 ) -> Child:
     """`own_image` is what the ambassadors run, whatever the consumers do."""
     selector = {"matchLabels": selector_of(type, cr)}
-    sidecars = ambassador.containers(spec.server, local_broker=local_broker, image=own_image)
+    sidecars = [
+        *ambassador.containers(spec.server, local_broker=local_broker, image=own_image),
+        *handler.containers(cr, env=spec.env, resources=spec.resources),
+    ]
     template = {
         "metadata": {"labels": labels_of(type, cr)},
         "spec": {
@@ -46,6 +49,7 @@ def build(
                 grace_seconds=GRACE_SECONDS,
                 pull_secrets=spec.pull_secrets,
             ),
+            **_pull_secrets(cr, spec),
             "topologySpreadConstraints": pod_security.spread(selector),
             "initContainers": sidecars,
             "containers": [_consumer(cr, spec, observed)],
@@ -65,6 +69,15 @@ def build(
             },
         },
     )
+
+
+def _pull_secrets(cr: Object, spec: Spec) -> Object:
+    """For the users' image and the operator's in one Pod, both's."""
+    users = (cr.get("spec") or {}).get("imagePullSecrets") or []
+    if not (handler.container_of(cr) and users):
+        return {}
+    names = dict.fromkeys([*(item["name"] for item in users), *spec.pull_secrets])
+    return {"imagePullSecrets": [{"name": name} for name in names]}
 
 
 def _strategy(spec: Spec, known: Object | None) -> Object:
@@ -108,9 +121,10 @@ def _consumer(cr: Object, spec: Spec, observed: Observed) -> Object:
     return {
         "name": CONTAINER,
         **pod_security.image(spec.image),
-        "env": [*env, *spec.env],
+        # Beside a container that handles the messages it is the operator's program alone.
+        "env": env if handler.container_of(cr) else [*env, *spec.env],
         "ports": [{"name": "health", "containerPort": HEALTH_PORT, "protocol": "TCP"}],
-        "resources": spec.resources,
+        "resources": DEFAULT_RESOURCES if handler.container_of(cr) else spec.resources,
         "securityContext": pod_security.CONTAINER,
         # Not the end of the log where it says nothing: that is other people's messages.
         "terminationMessagePolicy": "File",
