@@ -21,7 +21,7 @@ from infra.cli.commands import release
 from infra.distribution import plugin
 from infra.paths import REPOSITORY
 from infra.settings import read
-from tests.cluster.consumers import BROKER, produce
+from tests.cluster.consumers import ADMIN, BROKER, produce
 from tests.cluster.consumers import KIND as CONSUMER
 from tests.cluster.stack import STACK, Environment, within
 from tests.unit.plugin.guide import commands
@@ -244,6 +244,7 @@ def given_up(environment: Environment) -> Iterator[str]:
             "topic": topic,
             "subscriptionName": "workers",
             "replicas": 1,
+            "adminURL": ADMIN,
             "handler": {"python": {"configMapRef": {"name": "orders"}, "handler": "orders:handle"}},
             "retry": {"maxDeliveries": 2, "backoff": {"initialSeconds": 1}},
             "deadLetter": {"topic": f"{topic}-dead"},
@@ -279,7 +280,8 @@ def test_dead_letters_are_kept_shown_and_sent_back(
     printed = kindling.ok("dead-letters", "orders", "--reason", "Rejected")
     assert "Reject: three" in printed
     assert "ValueError" not in printed
-    for line in commands(broker=True):
+    *lines, replay = commands(broker=True)
+    for line in lines:
         kindling.ok(*shlex.split(line)[2:])
     # The handler gives up the one that was sent back again: as a new dead letter, once.
     within(SECONDS, lambda: len(letters()) == 2)
@@ -291,9 +293,16 @@ def test_dead_letters_are_kept_shown_and_sent_back(
     environment.kubectl("rollout", "status", "deployment/orders-deployment", "--timeout=120s")
     assert "Sent back: 2." in kindling.ok("redrive", "orders", "--yes")
     within(SECONDS, lambda: letters() == [])
-    log = environment.kubectl("logs", "deployment/orders-deployment", "-c", "consumer", "--tail=-1")
-    assert "two" in log
-    assert "three" in log
+
+    def handled() -> list[str]:
+        log = environment.kubectl("logs", "deployment/orders-deployment", "-c", "consumer", "--tail=-1")
+        return [word for word in log.split() if word in ("two", "three")]
+
+    assert {"two", "three"} <= set(handled())
+    before = len(handled())
+    kindling.ok(*shlex.split(replay)[2:])
+    within(SECONDS, lambda: len(handled()) >= before + 2)
+    environment.kubectl("wait", f"{CONSUMER}/orders", "--for=condition=Replayed", "--timeout=60s")
 
 
 def _generation(environment: Environment) -> int:

@@ -183,6 +183,13 @@ def _parser() -> argparse.ArgumentParser:
     add_selection(sub)
     add_yes(sub)
 
+    sub = add("replay", "Have messages that a PulsarConsumer handled come again (spec.replay)")
+    sub.add_argument("target", metavar="NAME")
+    sub.add_argument(
+        "--from", dest="since", required=True, metavar="TIME", help="2026-11-24T06:45:00Z, or 2h for an age"
+    )
+    add_yes(sub)
+
     sub = add("report", "Write a bundle for a ticket, without anything secret", _REPORT)
     sub.add_argument("target", metavar="KIND/NAME")
     sub.add_argument("--file", dest="output_file", default="", metavar="FILE", help="where to; default: here")

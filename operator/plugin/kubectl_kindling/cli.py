@@ -14,6 +14,7 @@ from kubectl_kindling.commands import (
     logs,
     plan,
     psql,
+    replay,
     report,
     restore,
     rotate,
@@ -39,6 +40,7 @@ COMMANDS: Mapping[str, Callable[[Command, Kubectl], int]] = {
     "undo": restore.undo,
     "dead-letters": dead_letters.show,
     "redrive": dead_letters.redrive,
+    "replay": replay.run,
     "report": report.run,
     "version": version.run,
 }

@@ -23,7 +23,7 @@ TARGETS = {
     "psql": "Postgresql", "restart": "Postgresql", "hibernate": "Postgresql", "wake": "Postgresql",
     "rotate": "Postgresql",
     "backup": "Backup", "drill": "Backup", "restore": "Backup", "undo": "Restore",
-    "dead-letters": "PulsarConsumer", "redrive": "PulsarConsumer",
+    "dead-letters": "PulsarConsumer", "redrive": "PulsarConsumer", "replay": "PulsarConsumer",
 }  # fmt: skip
 """By command: the kind whose names it takes; ANY for all, with their kind before them."""
 _OF_FILES = ("FILE",)

@@ -22,15 +22,14 @@ def tool_of(resource: Object) -> str:
     return next((tool for mark, tool in MARKS.items() if mark in present), "")
 
 
-def note(resource: Object) -> str:
-    """What becomes of spec.hibernate when it is set by hand."""
-    what = "spec.hibernate"
+def note(resource: Object, *, field: str = "spec.hibernate") -> str:
+    """What becomes of the field when it is set by hand."""
     tool = tool_of(resource)
     if tool == "Helm":
-        return f"Helm installed this resource: the next `helm upgrade` may set {what} back."
+        return f"Helm installed this resource: the next `helm upgrade` may set {field} back."
     if tool:
-        return f"{tool} applies this resource, and may set {what} back. Change it in Git, too."
-    return f"A GitOps tool that applies this resource may set {what} back. Change it in Git, too."
+        return f"{tool} applies this resource, and may set {field} back. Change it in Git, too."
+    return f"A GitOps tool that applies this resource may set {field} back. Change it in Git, too."
 
 
 def note_of_restart() -> str:

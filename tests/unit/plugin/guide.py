@@ -10,8 +10,8 @@ GUIDE = REPOSITORY / "docs/guides/kubectl-plugin.md"
 START = "kubectl kindling "
 IN_A_CLUSTER = frozenset({"logs", "psql", "rotate"})
 """What needs a server that answers."""
-AT_A_BROKER = frozenset({"dead-letters", "redrive"})
-"""What needs a consumer with dead letters."""
+AT_A_BROKER = frozenset({"dead-letters", "redrive", "replay"})
+"""What needs a consumer that has handled messages and given some up."""
 
 
 def commands(*, cluster: bool = False, broker: bool = False) -> list[str]:

@@ -1,0 +1,82 @@
+"""`replay`: messages that a PulsarConsumer has had since a moment come again, as `spec.replay` has it."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime, timedelta
+
+from kubectl_kindling import facts, gitops, kinds, resources
+from kubectl_kindling.arguments import Command
+from kubectl_kindling.commands.server import LIMIT, say
+from kubectl_kindling.confirmation import confirm
+from kubectl_kindling.errors import FAILED, FINE, USAGE, PluginError
+from kubectl_kindling.kubectl import Kubectl
+
+KIND = "PulsarConsumer"
+_AGE = re.compile(r"(\d{1,6})([smhd])")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+def run(command: Command, kubectl: Kubectl) -> int:
+    """Sets spec.replay.from, and nothing where it has that moment."""
+    since = moment(command.since, now=datetime.now(UTC))
+    type, resource = resources.find_of_kind(kubectl, kinds.served(kubectl), KIND, command.target)
+    name, namespace = facts.name_of(resource), facts.namespace_of(resource)
+    spec = resource.get("spec") or {}
+    subscription, topic = spec.get("subscriptionName"), spec.get("topic")
+    if not spec.get("adminURL"):
+        raise PluginError(
+            f"{KIND} {name} cannot replay; nothing was changed",
+            why="spec.adminURL is not set, and only the broker's admin API can set a subscription back",
+            remedy="set it.",
+            status=FAILED,
+        )
+    if (spec.get("replay") or {}).get("from") == since:
+        say(f"spec.replay.from of {KIND} {name} is {since} already; nothing was changed.")
+        return FINE
+    say(
+        f"Subscription {subscription} begins again with what was published to topic {topic} from {since} on, "
+        "as far as the broker still has it: its consumers get messages again that they have handled.",
+        gitops.note(resource, field="spec.replay"),
+    )
+    confirm(f"Replay {KIND} {name} in namespace {namespace} from {since}?", yes=command.yes)
+    where, patch = f"--namespace={namespace}", json.dumps({"spec": {"replay": {"from": since}}})
+    kubectl.text("patch", type.full, name, where, "--type=merge", f"--patch={patch}", LIMIT)
+    say(
+        f"Requested. `kubectl wait {type.full}/{name} --namespace {namespace} --for=condition=Replayed` "
+        "waits for the broker."
+    )
+    return FINE
+
+
+def moment(text: str, *, now: datetime) -> str:
+    """The moment in UTC, of a time with its zone or of an age such as 2h.
+
+    :raises PluginError: when it is neither, or one that is later than `now`.
+    """
+    if age := _AGE.fullmatch(text):
+        return _rfc3339(now - timedelta(**{_UNITS[age[2]]: int(age[1])}))
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None:
+        raise PluginError(
+            f"--from {text!r} is no moment",
+            why="it is neither a time with its zone nor an age",
+            remedy="write 2026-11-24T06:45:00Z, or 2h for two hours ago.",
+            status=USAGE,
+        )
+    if found > now:
+        raise PluginError(
+            f"--from {text!r} is yet to come",
+            why="the subscription would skip all that waits",
+            remedy="name a moment that has passed; to skip messages, edit spec.replay.from.",
+            status=USAGE,
+        )
+    return _rfc3339(found)
+
+
+def _rfc3339(moment: datetime) -> str:
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="auto") + "Z"
