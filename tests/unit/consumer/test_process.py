@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -30,6 +31,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
         "PULSAR_SUBSCRIPTION_NAME": "first-subscription",
         "PULSAR_HEALTH_PORT": str(free_port()),
         "PULSAR_TERMINATION_LOG": str(tmp_path / "termination-log"),
+        "PULSAR_REPORTED_MARKER": str(tmp_path / "reported"),
     }
 
 
@@ -109,6 +111,49 @@ def test_an_error_that_no_retry_fixes_is_one_line(
     assert Path(environment["PULSAR_TERMINATION_LOG"]).read_text() == line
     assert line in error
     assert out == ""
+
+
+def test_what_was_reported_is_retried_without_another_end(
+    environment: dict[str, str], start: Callable[..., subprocess.Popen[str]]
+) -> None:
+    """As the kubelet has it: the container ends, another starts in the same Pod, and what it says is news."""
+    first = start(PULSAR_TOPIC="a/b")
+    first.communicate(timeout=30)
+    assert first.returncode == 1
+    second = start(PULSAR_TOPIC="a/b")
+    deadline = time.monotonic() + 15
+    while time.monotonic() < deadline:
+        assert second.poll() is None
+        time.sleep(0.5)
+    assert (ask(environment, "/healthz"), ask(environment, "/readyz")) == (200, 503)
+    second.send_signal(signal.SIGTERM)
+    _, error = second.communicate(timeout=20)
+    assert second.returncode == 0
+    assert error.count("not connected, trying again: InvalidTopic") == 2, "every ten seconds"
+    third = start(PULSAR_SERVER="pulsar://[::1]:6650")
+    third.communicate(timeout=30)
+    assert third.returncode == 1
+    assert "InvalidAddress" in Path(environment["PULSAR_TERMINATION_LOG"]).read_text()
+
+
+def test_a_service_that_comes_late_is_found_at_once_by_a_container_that_need_not_report_it(
+    environment: dict[str, str], start: Callable[..., subprocess.Popen[str]]
+) -> None:
+    port = free_port()
+    url = {"PULSAR_HANDLER_URL": f"http://127.0.0.1:{port}/"}
+    first = start(**url)
+    first.communicate(timeout=30)
+    assert first.returncode == 1
+    assert "HandlerUnavailable" in Path(environment["PULSAR_TERMINATION_LOG"]).read_text()
+    second = start(**url)
+    time.sleep(13)  # the first one had ten seconds
+    assert second.poll() is None
+    with socket.create_server(("127.0.0.1", port)) as service:
+        service.settimeout(3)
+        service.accept()[0].close()
+    second.send_signal(signal.SIGTERM)
+    second.communicate(timeout=20)
+    assert second.returncode == 0
 
 
 def coded(folder: Path, code: str) -> dict[str, str]:

@@ -30,7 +30,8 @@ from pulsar_consumer.receiving import (
     batch_of,
     next_message,
 )
-from pulsar_consumer.settings import BadSetting, Broker, Consumer
+from pulsar_consumer.reported import Reported, pause
+from pulsar_consumer.settings import BadSetting, Broker, Consumer, Handling, Http
 
 PAUSE_SECONDS = 1.0
 # Little, so that the consumers of a subscription share its backlog, and because each may have 5 MB.
@@ -51,11 +52,12 @@ def consume(
     stop: threading.Event,
     health: Health,
     out: BinaryIO,
+    reported: Reported,
     handling: HandlingLoop | None = None,
 ) -> None:
     """Consume until asked to stop, with a new client whenever one fails.
 
-    :raises Hopeless: when trying again does not help.
+    :raises Hopeless: what a retry does not fix, where it is not `reported`.
     """
     while not stop.is_set():
         health.turn()
@@ -72,6 +74,7 @@ def consume(
                     receiver_queue_size=PREFETCH if handling is None else handling.prefetch,
                 )
                 health.watch(consumer.is_connected)
+                reported.clear()
                 outdated = partial(_is_outdated, consumer, settings.broker, used)
                 until = Until(stop, outdated)
                 # Closing sends the acknowledgements still on their way, and only then lets go.
@@ -80,11 +83,22 @@ def consume(
                         receive(consumer, stop=until, health=health, out=out)
                     else:
                         handling.receive(consumer, stop=until, health=health)
+        except Hopeless as error:
+            _retry_reported(error, stop=stop, health=health, reported=reported)
         except pulsar.PulsarException as error:
             if hopeless := explain(error, settings.broker):
-                raise hopeless from None
+                _retry_reported(hopeless, stop=stop, health=health, reported=reported)
+                continue
             log.warning("not connected, trying again: %s", error)
             stop.wait(PAUSE_SECONDS)
+
+
+def _retry_reported(error: Hopeless, *, stop: threading.Event, health: Health, reported: Reported) -> None:
+    """Wait for another attempt; raises the error where it is news."""
+    if not reported.has(str(error)):
+        raise error from None
+    log.warning("not connected, trying again: %s", error)
+    pause(stop, health.turn)
 
 
 def _is_outdated(consumer: pulsar.Consumer, broker: Broker, used: Shown | None) -> bool:
@@ -134,6 +148,7 @@ def main() -> int:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
+    reported = Reported(Path(os.environ.get("PULSAR_REPORTED_MARKER") or "/tmp/reported"))
     try:
         settings = Consumer.load(os.environ)
         health = Health()
@@ -143,21 +158,46 @@ def main() -> int:
             logging.getLogger().setLevel(logging.INFO)  # what users' code logs
             if isinstance(sys.stdout, io.TextIOWrapper):
                 sys.stdout.reconfigure(line_buffering=True)  # and prints: into a pipe, it would wait
-            handling = HandlingLoop(settings, settings.handling)
-        consume(settings, stop=stop, health=health, out=sys.stdout.buffer, handling=handling)
+            handling = _handling_loop(
+                settings, settings.handling, stop=stop, health=health, reported=reported
+            )
+        consume(
+            settings, stop=stop, health=health, out=sys.stdout.buffer, reported=reported, handling=handling
+        )
     except BadSetting as error:
         return _give_up(f"InvalidSetting: {error}")
     except HandlerUnavailable as error:
-        return _give_up(f"HandlerUnavailable: {error}")
+        return _give_up(f"HandlerUnavailable: {error}", reported)
     except HandlerFailing as error:
         return _give_up(f"HandlerFailing: {error}")
     except Hopeless as error:
-        return _give_up(str(error))
+        return _give_up(str(error), reported)
     return 0
 
 
-def _give_up(words: str) -> int:
+def _handling_loop(
+    settings: Consumer, handling: Handling, *, stop: threading.Event, health: Health, reported: Reported
+) -> HandlingLoop | None:
+    """None if it is to stop before there is a handler.
+
+    :raises HandlerUnavailable: when there is none, and that is news; or when only other code would help.
+    """
+    while not stop.is_set():
+        health.turn()
+        try:
+            return HandlingLoop(settings, handling)
+        except HandlerUnavailable as error:
+            if not isinstance(handling.handler, Http) or not reported.has("HandlerUnavailable"):
+                raise
+            log.warning("no handler, trying again: %s", error)
+    return None
+
+
+def _give_up(words: str, reported: Reported | None = None) -> int:
     print(words, file=sys.stderr)
+    if reported is not None:
+        with suppress(OSError):
+            reported.report(words)
     with suppress(OSError):
         Path(os.environ.get("PULSAR_TERMINATION_LOG", "/dev/termination-log")).write_text(words)
     return 1
