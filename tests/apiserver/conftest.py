@@ -1,4 +1,4 @@
-"""Fixtures of the tests against a real API server: one for the whole session, started on first use."""
+"""Fixtures of the tests against a real API server: one for the whole folder, started on first use."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ ESTABLISHED_SECONDS = 30.0
 ENVIRONMENT = {"KINDLING_LOG_LEVEL": "DEBUG", "KINDLING_DEBUG": "1", "RES_OPTIONS": "timeout:1 attempts:1"}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """A running etcd and kube-apiserver, empty at first."""
     with control_plane(directory=tmp_path_factory.mktemp("controlplane")) as running:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def api(plane: ControlPlane) -> Iterator[Api]:
     """The API with every CRD of `crds/` established; objects that tests make may stay behind."""
     client = Api(plane)
@@ -44,14 +44,14 @@ def api(plane: ControlPlane) -> Iterator[Api]:
     client.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def new_name() -> Callable[[], str]:
     """Makes names that no other test uses, since all share one namespace."""
     numbers = itertools.count(1)
     return lambda: f"resource-{next(numbers)}"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def running_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A cluster of its own, with controllers: everything but the operator, started on first use."""
     with cluster(directory=tmp_path_factory.mktemp("cluster")) as running:

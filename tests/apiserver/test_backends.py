@@ -22,12 +22,10 @@ from tests.apiserver.support.object_store import ObjectStore, object_store
 from tests.unit.infra.cli_machine import Machine
 from tests.unit.infra.registry_server import registry
 
-# A stack on files lives through most of it in test_existing_cluster_stack, each time.
-BACKENDS = (
-    pytest.param("files", marks=pytest.mark.thorough),
-    pytest.param("packed", marks=pytest.mark.thorough),
-    "s3",
-)
+# A stack on files lives through most of it in test_existing_cluster_stack, each time, and one in a bucket
+# through some of it in tests/pipelines.
+pytestmark = pytest.mark.thorough
+BACKENDS = ("files", "packed", "s3")
 FOLDER = Path(".pulumi")
 RECORD = FOLDER / "stacks" / "kindling"
 
@@ -112,17 +110,14 @@ def kept(api: Api) -> tuple[int, int]:
     return api.get(ROWS).status, api.get(SETTINGS).status
 
 
-def test_the_life_of_a_stack(
-    machine: Machine, backend: Backend, api: Api, host: str, tmp_path: Path, thorough: bool
-) -> None:
+def test_the_life_of_a_stack(machine: Machine, backend: Backend, api: Api, host: str, tmp_path: Path) -> None:
     """One after the other in one stack, as each `up` takes its seconds."""
     assert "to create" in ok(machine, "preview", "staging")
     assert backend.records() == [], "a preview before the first `up` leaves nothing"
     ok(machine, "up", "staging")
     assert backend.records(), "or nothing would be shown of this backend"
     previews_write_nothing_and_need_no_lock(machine, backend, api, host)
-    if thorough:
-        a_plan_is_carried_out_once(machine, api, host, tmp_path / "plan.json")
+    a_plan_is_carried_out_once(machine, api, host, tmp_path / "plan.json")
     a_context_of_another_cluster_is_reported(machine, backend, api)
     a_run_that_was_cut_off_is_gone_on_from(machine, backend, api)
     configure(machine, host=host)

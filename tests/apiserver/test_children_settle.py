@@ -26,7 +26,7 @@ from tests.unit.schema.drawing import drawn_from
 from tests.unit.schema.worlds import KINDS, ROUNDS, decide, given_for, nothing, schema_of, watched
 
 EXAMPLES = settings(
-    max_examples=20,
+    max_examples=10,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
 )

@@ -1,7 +1,7 @@
 """Staging and prod in a cluster that Kindling's program did not make, with a registry between them.
 
-What only nodes that pull can show; the rest of promotion and protection tests/apiserver tests each time, and
-this file where it is asked to be thorough. The stand-in is a kind cluster of another name, which the stacks
+What only nodes that pull can show, where it is asked to be thorough; promotion and protection tests/apiserver
+tests each time. The stand-in is a kind cluster of another name, which the stacks
 know by its context alone. Its nodes pull from Debian's registry on the host's bridge address, without TLS.
 """
 
@@ -28,8 +28,8 @@ from tests.cluster.stack import ROOT
 from tests.unit.infra.registry_server import registry
 from tests.unit.infra.repository import commit, git
 
+pytestmark = pytest.mark.thorough
 NAME = "kindling-standin"
-SAMPLE = ROOT / "samples" / "postgresql-example.yaml"
 GATEWAYS = {
     "podman": "{{range .Subnets}}{{.Gateway}} {{end}}",
     "docker": "{{range .IPAM.Config}}{{.Gateway}} {{end}}",
@@ -57,8 +57,8 @@ def said(words: tuple[str, ...]) -> tuple[str, ...]:
 class Checkout:
     """A copy of the repository with settings, state and kubeconfig of its own."""
 
-    def __init__(self, home: Path, *, host: str, every_sample: bool) -> None:
-        """`every_sample` brings up all that staging can hold, a broker of half a gigabyte among it."""
+    def __init__(self, home: Path, *, host: str) -> None:
+        """Staging brings up all that it can hold, a broker of half a gigabyte among it."""
         self.home, self.folder = home, home / "checkout"
         self.folder.mkdir(parents=True)
         for name in ("infra", "operator", "crds", "samples"):
@@ -70,12 +70,11 @@ class Checkout:
             shutil.copy(file, self.folder)
         self.change("staging", "context: staging.example.com", f"context: kind-{NAME}")
         self.change("prod", "context: prod.example.com", f"context: kind-{NAME}")
-        wanted = str(every_sample).lower()
         self.change(
             "staging",
             "registry: registry.example.com/kindling",
             f"registry: {host}/kindling\n  kindling:insecureRegistry: true\n"
-            f"  kindling:samples: {wanted}\n  kindling:broker: {wanted}\n  kindling:protect: false",
+            "  kindling:samples: true\n  kindling:broker: true\n  kindling:protect: false",
         )
         git(self.folder, "init", "--quiet", "--initial-branch", "main")
         commit(self.folder)
@@ -122,7 +121,7 @@ class Checkout:
 
 
 @pytest.fixture(scope="module")
-def checkout(tmp_path_factory: pytest.TempPathFactory, thorough: bool) -> Iterator[Checkout]:
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
     home = tmp_path_factory.mktemp("existing")
     engine = ContainerEngine.detect()
     kind = KindCli(Toolchain().ensure("kind"), engine)
@@ -141,7 +140,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory, thorough: bool) -> Iterat
             address = next(found for found in gateways if ":" not in found)
             with registry(home / "registry", address=address) as host:
                 trust(engine, host, folder=home)
-                yield Checkout(home, host=host, every_sample=thorough)
+                yield Checkout(home, host=host)
         finally:
             kind.delete(NAME)
 
@@ -171,22 +170,18 @@ def bring_staging_up(checkout: Checkout) -> None:
     assert done.returncode == 0, f"{done.stdout[-4000:]}\n{done.stderr[-3000:]}"
 
 
-def test_what_staging_is_proven_with_is_what_prod_gets(checkout: Checkout, thorough: bool) -> None:
+def test_what_staging_is_proven_with_is_what_prod_gets(checkout: Checkout) -> None:
     host = checkout.folder.joinpath("Pulumi.staging.yaml").read_text().split("registry: ")[1].split("/")[0]
     bring_staging_up(checkout)  # It waits for a sample of each kind to be Ready, where there are some.
-    if not thorough:
-        checkout.kubectl("staging", "apply", "-f", str(SAMPLE))
-        checkout.kubectl("staging", "wait", "-f", str(SAMPLE), "--for=condition=Ready", "--timeout=120s")
     proven = checkout.operator_image("staging")
     assert proven.startswith(f"{host}/kindling/kindling-operator@sha256:")
     rows = checkout.get("staging", "statefulset", "mydb")["spec"]["template"]["spec"]["containers"][0]
     assert rows["image"].startswith(f"{host}/kindling/kindling-postgres@sha256:")
-    if thorough:
-        unchanged = ("pulumi", "up", "--yes", "--skip-preview", "--expect-no-changes")
-        checkout.ok("exec", "--stack", "staging", *unchanged)
-        refused = checkout.infra("up", "prod")
-        assert refused.returncode == 1
-        assert "promote staging prod" in refused.stdout + refused.stderr
+    unchanged = ("pulumi", "up", "--yes", "--skip-preview", "--expect-no-changes")
+    checkout.ok("exec", "--stack", "staging", *unchanged)
+    refused = checkout.infra("up", "prod")
+    assert refused.returncode == 1
+    assert "promote staging prod" in refused.stdout + refused.stderr
     assert proven.rpartition("@")[2][:19] in checkout.ok("promote", "staging", "prod")
     checkout.ok("destroy", "staging")
     assert (
@@ -206,8 +201,7 @@ def test_what_staging_is_proven_with_is_what_prod_gets(checkout: Checkout, thoro
     checkout.folder = checkout.home / "release"
     checkout.ok("up", "prod")
     assert checkout.operator_image("prod") == proven
-    if thorough:
-        leave_prod(checkout, proven)
+    leave_prod(checkout, proven)
 
 
 def leave_prod(checkout: Checkout, proven: str) -> None:

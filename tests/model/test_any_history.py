@@ -283,7 +283,7 @@ def test_any_history(thorough: bool) -> None:
     run_state_machine_as_test(
         History,
         settings=settings(
-            max_examples=3000 if thorough else 150,
+            max_examples=3000 if thorough else 100,
             stateful_step_count=50 if thorough else 30,
             derandomize=not thorough,
             report_multiple_bugs=False,

@@ -24,7 +24,7 @@ from tests.pipelines.stores import Caches
 TOOLS = ("pulumi", "pulumi-resource-kubernetes", "kind", "kubectl")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def session_folder() -> Iterator[Path]:
     """A folder on the cache's file system, so that cached files need not be copied; deleted afterwards."""
     root.folder().mkdir(parents=True, exist_ok=True)
@@ -33,13 +33,13 @@ def session_folder() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def origin(session_folder: Path) -> Origin:
     """The repository that jobs are run for."""
     return Origin(session_folder / "origin.git")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def earlier(session_folder: Path, origin: Origin) -> tuple[Path, ...]:
     """What an earlier run left in its cache."""
     if os.geteuid() != 0:
@@ -69,19 +69,19 @@ def hosting(tmp_path: Path, origin: Origin, earlier: tuple[Path, ...], api_of_gi
     return Hosting(origin.folder, caches, tmp_path / "artifacts", api_of_github)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
     with object_store(tmp_path_factory.mktemp("store")) as made:
         yield made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     with control_plane(directory=tmp_path_factory.mktemp("plane")) as running:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster(plane: ControlPlane) -> Iterator[Api]:
     client = Api(plane)
     yield client

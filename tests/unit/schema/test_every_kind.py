@@ -50,7 +50,7 @@ from tests.unit.schema.worlds import (
 
 EACH_KIND = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
 EXAMPLES = settings(
-    max_examples=25,
+    max_examples=15,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )

@@ -154,6 +154,7 @@ def _messages(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value
 
 
+@cache
 def wrong_in_name(name: str) -> list[str]:
     if name in OF_THE_LIBRARY:
         return []
