@@ -34,10 +34,10 @@ WAIT_SECONDS = 10.0
 _POLL_SECONDS = 0.5
 _RESTART_SECONDS = 1.0
 """How soon a message is retried while the Pod's own container restarts."""
-ABANDONED_SECONDS = 2.0
+ABANDONED_SECONDS = 0.5
 AWAY_SECONDS = 30.0
 """How long the Pod's own container may not listen."""
-_LOOK_SECONDS = 1.0
+_LOOK_SECONDS, _LOOK_AGAIN_SECONDS = 1.0, 0.1
 _EXTENSION = re.compile(r"[a-z0-9]{1,20}")
 # The attributes of CloudEvents themselves, and one of ours.
 _TAKEN = {"id", "source", "specversion", "type", "subject", "time", "data", "datacontenttype", "dataschema"}
@@ -186,10 +186,14 @@ class HttpHandler:
     def _listen_for_it(self) -> None:
         """Also while no message comes: a socket that is abandoned keeps the next program from starting."""
         while True:
-            with suppress(OSError):
+            try:
                 self._try_listener()
+            except OSError:
+                # The kubelet starts it again within a second or two: by then it should be able to bind.
+                time.sleep(_LOOK_AGAIN_SECONDS)
+            else:
                 self._listened = time.monotonic()
-            time.sleep(_LOOK_SECONDS)
+                time.sleep(_LOOK_SECONDS)
 
     def _await_listener(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
