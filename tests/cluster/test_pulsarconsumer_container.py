@@ -122,7 +122,7 @@ def test_a_message_that_kills_the_program_is_a_dead_letter_and_no_other_is(
     word = os.urandom(3).hex()
     done, dead = f"done-{word}", f"dead-{word}"
     command = ["python3", "-c", textwrap.dedent(KILLED), "/run/kindling/handler.sock"]
-    container = {"image": python_image(environment), "command": command, "concurrency": 3}
+    container = {"image": python_image(environment), "command": command}
     name = make(
         handler={"container": container},
         output={"topic": done},

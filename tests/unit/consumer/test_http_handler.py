@@ -32,7 +32,7 @@ class Service:
         self.connections: set[Any] = set()
         self.answer: tuple[int, dict[str, str], bytes] = (204, {}, b"")
         self.delay = 0.0
-        self.hang_up = False
+        self.hang_up = self.breaks_off = False
         service = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -47,12 +47,12 @@ class Service:
                 self.send_response(status)
                 for name, value in headers.items():
                     self.send_header(name, value)
-                if status != 204:
+                if status != 204 and not service.breaks_off:
                     self.send_header("Content-Length", str(len(content)))
                 self.end_headers()
                 if status != 204:
                     self.wfile.write(content)
-                if service.hang_up:
+                if service.hang_up or service.breaks_off:
                     # Without a word: the other side finds out at its next request.
                     self.close_connection = True
 
@@ -176,6 +176,17 @@ def test_service_that_goes_is_a_failure_of_each_message(service: Service, handle
     verdict = handler(Message())
     assert isinstance(verdict, Failed)
     assert "refused" in verdict.error
+
+
+def test_an_answer_that_breaks_off_is_no_output(service: Service, handler: HttpHandler) -> None:
+    """The service was killed while it answered; what it did not say would be lost."""
+    for said in (b"", b"out"):
+        service.answer, service.breaks_off = (200, {"Content-Length": "6"}, said), True
+        verdict = handler(Message())
+        assert isinstance(verdict, Failed)
+        assert "IncompleteRead" in verdict.error
+    service.answer, service.breaks_off = (200, {}, b"output"), False
+    assert handler(Message()) == Handled(b"output")
 
 
 def test_service_that_nobody_hears_of_is_unavailable() -> None:

@@ -192,4 +192,4 @@ def _as_it_was(message: Any) -> tuple[Any, ...]:
 
 
 if __name__ == "__main__":
-    sys.exit(run_to_the_end(lambda: run(Asked.load(os.environ, sys.argv[1:]), sys.stdout.buffer)))
+    run_to_the_end(lambda: run(Asked.load(os.environ, sys.argv[1:]), sys.stdout.buffer))

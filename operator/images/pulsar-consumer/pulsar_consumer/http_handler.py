@@ -159,6 +159,9 @@ class HttpHandler:
             if len(body) > LARGEST_BODY:
                 connection.close()
                 return Failed(f"HTTP {answer.status} with more than {LARGEST_BODY} bytes")
+            if answer.length:
+                # `read` of so many bytes says nothing of those that did not come.
+                raise http.client.IncompleteRead(body, answer.length)
         except BaseException:
             connection.close()
             raise

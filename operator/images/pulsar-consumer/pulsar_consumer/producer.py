@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import closing
 
 import pulsar
@@ -25,4 +24,4 @@ def produce(settings: Producer) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run_to_the_end(lambda: produce(Producer.load(os.environ))))
+    run_to_the_end(lambda: produce(Producer.load(os.environ)))
