@@ -16,8 +16,9 @@ from urllib.parse import unquote
 
 import pytest
 from pulsar_consumer.handler import Delayed, Failed, Handled, HandlerUnavailable, Rejected
-from pulsar_consumer.http_handler import ABANDONED_SECONDS, HttpHandler, headers_of, verdict_of
+from pulsar_consumer.http_handler import HttpHandler, headers_of, verdict_of
 from pulsar_consumer.settings import Http
+from pulsar_consumer.unix_socket import ABANDONED_SECONDS, Socket
 
 from tests.unit.consumer.messages import Message
 
@@ -287,15 +288,29 @@ def test_a_restart_is_no_failure_of_the_messages_that_wait_for_it(beside: Beside
     handler = by_socket(beside)
     beside.kill()
     began = time.monotonic()
-    while beside.path.exists():
-        verdict = handler(Message())
-        assert isinstance(verdict, Delayed), verdict
-        assert time.monotonic() - began < 10
-        time.sleep(0.1)
-    assert time.monotonic() - began >= ABANDONED_SECONDS, "one that is bound may listen in an instant"
     assert isinstance(handler(Message()), Delayed)
-    beside.start()  # which could not bind while the file was there
+    assert time.monotonic() - began > ABANDONED_SECONDS, "one that is bound may listen in an instant"
+    assert not beside.path.exists(), "the next program could not bind"
+    threading.Timer(1.0, beside.start).start()
+    began = time.monotonic()
+    assert isinstance(handler(Message()), Delayed)
+    assert 0.9 < time.monotonic() - began < 4, "it waits for the program, and no longer"
     assert handler(Message()) == Handled(None)
+
+
+def test_a_program_with_a_full_queue_of_connections_is_waited_for() -> None:
+    with tempfile.TemporaryDirectory(prefix="kindling-") as folder:
+        path = Path(folder) / "handler.sock"
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(str(path))
+            listening.listen(0)
+            made = Socket(path)
+            with made.connect(timeout=1):
+                with pytest.raises(BlockingIOError):
+                    made.connect(timeout=0.2)
+                threading.Timer(0.3, lambda: listening.accept()[0].close()).start()
+                made.connect(timeout=5).close()
+        assert path.exists(), "it was full, not abandoned"
 
 
 def test_a_message_that_kills_it_is_the_messages_failure(beside: Beside) -> None:

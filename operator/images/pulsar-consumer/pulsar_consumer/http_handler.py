@@ -16,25 +16,22 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 from pulsar_consumer.handler import Delayed, Failed, Handled, HandlerUnavailable, Rejected, Verdict, id_of
 from pulsar_consumer.settings import Http
+from pulsar_consumer.unix_socket import Socket, SocketConnection
 
 TYPE = "dev.kindling.pulsar.message"
 LARGEST_BODY = 5 * 1024 * 1024
 LONGEST_DELAY_SECONDS = 3600.0
 WAIT_SECONDS = 10.0
 _POLL_SECONDS = 0.5
-_RESTART_SECONDS = 1.0
-"""How soon a message is retried while the Pod's own container restarts."""
-ABANDONED_SECONDS = 0.5
+_RESTART_SECONDS = 5.0
+"""How long a message waits for the Pod's own container to listen again, before others have its place."""
 AWAY_SECONDS = 30.0
 """How long the Pod's own container may not listen."""
 _LOOK_SECONDS, _LOOK_AGAIN_SECONDS = 1.0, 0.1
@@ -119,8 +116,9 @@ class HttpHandler:
         self._local = threading.local()
         where = f"{address.scheme}://{address.netloc}"
         self._where = where if self._socket is None else f"the socket {settings.socket}"
-        self._listened = time.monotonic()
         self._await_listener(wait_seconds)
+        self._listened = time.monotonic()
+        self._listens = threading.Event()
         if self._beside:
             threading.Thread(target=self._listen_for_it, name="handler", daemon=True).start()
 
@@ -137,9 +135,7 @@ class HttpHandler:
         except (ConnectionError, FileNotFoundError, http.client.BadStatusLine) as error:
             if not known:
                 if self._beside and isinstance(error, ConnectionRefusedError | FileNotFoundError):
-                    return Delayed(
-                        _RESTART_SECONDS, f"the handler's container does not listen: {_words(error)}"
-                    )
+                    return self._restarted(error)
                 return Failed(_words(error))
         except (OSError, http.client.HTTPException) as error:
             return Failed(_words(error))
@@ -148,6 +144,12 @@ class HttpHandler:
             return self._post(message)
         except (OSError, http.client.HTTPException) as error:
             return Failed(_words(error))
+
+    def _restarted(self, error: Exception) -> Delayed:
+        """Once the container listens again, or after a while."""
+        self._listens.clear()
+        self._listens.wait(_RESTART_SECONDS)
+        return Delayed(0.0, f"the handler's container did not listen: {_words(error)}")
 
     def _post(self, message: Any) -> Verdict:
         connection = getattr(self._local, "connection", None) or self._connect()
@@ -183,7 +185,7 @@ class HttpHandler:
                 self._host, self._port, timeout=self._timeout, context=self._context
             )
         if self._socket is not None:
-            return _SocketConnection(self._socket, timeout=self._timeout)
+            return SocketConnection(self._socket, timeout=self._timeout)
         return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
 
     def _listen_for_it(self) -> None:
@@ -196,6 +198,7 @@ class HttpHandler:
                 time.sleep(_LOOK_AGAIN_SECONDS)
             else:
                 self._listened = time.monotonic()
+                self._listens.set()
                 time.sleep(_LOOK_SECONDS)
 
     def _await_listener(self, seconds: float) -> None:
@@ -214,56 +217,6 @@ class HttpHandler:
             self._socket.connect(timeout=2).close()
         else:
             socket.create_connection((self._host, self._port), timeout=2).close()
-
-
-class Socket:
-    """A unix socket at which a container of this Pod listens, and listens again after a restart.
-
-    The file of one that was killed stays, and most programs cannot bind while it is there: it is removed once
-    it has refused for a while. One that is bound and does not listen yet refuses for an instant only.
-    """
-
-    def __init__(self, path: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._path, self._clock = path, clock
-        self._lock = threading.Lock()
-        self._refused: tuple[int, float] | None = None
-
-    def connect(self, *, timeout: float | None) -> socket.socket:
-        """:raises OSError: when nobody listens."""
-        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            made.settimeout(timeout)
-            made.connect(str(self._path))
-        except ConnectionRefusedError:
-            made.close()
-            self._remove_abandoned()
-            raise
-        except BaseException:
-            made.close()
-            raise
-        with self._lock:
-            self._refused = None
-        return made
-
-    def _remove_abandoned(self) -> None:
-        with self._lock, suppress(FileNotFoundError):
-            inode = self._path.stat().st_ino
-            if self._refused is None or self._refused[0] != inode:
-                self._refused = (inode, self._clock())
-            elif self._clock() - self._refused[1] >= ABANDONED_SECONDS:
-                self._path.unlink()
-                self._refused = None
-
-
-class _SocketConnection(http.client.HTTPConnection):
-    """HTTP over a unix socket; a Host header is needed all the same."""
-
-    def __init__(self, made: Socket, *, timeout: float) -> None:
-        super().__init__("localhost", timeout=timeout)
-        self._made = made
-
-    def connect(self) -> None:
-        self.sock = self._made.connect(timeout=self.timeout)
 
 
 def _words(error: Exception) -> str:
