@@ -159,6 +159,16 @@ BAD: list[tuple[Json, list[str]]] = [
         {"handler": {"container": {"image": "a", "concurrency": 2}}, "subscriptionType": "Failover"},
         ["spec.handler's concurrency", "'Failover'"],
     ),
+    ({"handler": {"http": {}}}, ["spec.handler.http", "either url or serviceRef"]),
+    (
+        {"handler": {"http": {"url": "http://a", "serviceRef": {"name": "a", "port": 1}}}},
+        ["spec.handler.http", "exactly one"],
+    ),
+    ({"handler": {"http": {"serviceRef": {"name": "a"}}}}, ["spec.handler.http.serviceRef.port", "Required"]),
+    (
+        {"handler": {"http": {"serviceRef": {"name": "a.b", "port": 1}}}},
+        ["spec.handler.http.serviceRef.name", '"a.b"'],
+    ),
     ({"handler": {"http": {"url": "ftp://a"}}}, ["spec.handler.http.url", '"ftp://a"']),
     ({"handler": {"http": {"url": "http://ada:canary@a"}}}, ["spec.handler.http.url"]),
     ({"handler": {"http": {"url": "http://a/path"}}}, ["spec.handler.http.url"]),
@@ -233,6 +243,7 @@ GOOD: list[Json] = [
         },
         "subscriptionType": "Shared",
     },
+    {"handler": {"http": {"serviceRef": {"name": "orders", "port": 8080}, "path": "/a"}}},
     {"handler": {"http": {"url": "https://[::1]:8443/", "path": "/a/%20b", "concurrency": 256}}},
     {
         "handler": {"python": {**PYTHON["python"], "timeoutSeconds": 3600, "concurrency": 8}},

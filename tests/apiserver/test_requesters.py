@@ -188,6 +188,11 @@ def test_whether_the_secret_exists_makes_no_difference(users: Users) -> None:
         ),
         (
             PULSAR_CONSUMER,
+            {"handler": {"http": {"serviceRef": {"name": "evil", "port": 80}}}},
+            "spec.handler.http.serviceRef.name 'evil'",
+        ),
+        (
+            PULSAR_CONSUMER,
             {"handler": {"container": {"image": "evil:1"}}},
             "spec.handler.container.image 'evil:1'",
         ),

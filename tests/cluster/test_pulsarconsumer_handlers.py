@@ -235,7 +235,7 @@ def test_service_gets_cloud_events_and_its_answers_decide(
     word = os.urandom(3).hex()
     service, done, dead = f"service-{word}", f"done-{word}", f"dead-{word}"
     name = make(
-        handler={"http": {"url": f"http://{service}:8000", "timeoutSeconds": 1}},
+        handler={"http": {"serviceRef": {"name": service, "port": 8000}, "timeoutSeconds": 1}},
         output={"topic": done},
         deadLetter={"topic": dead},
         retry={"maxDeliveries": 3},

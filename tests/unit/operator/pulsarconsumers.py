@@ -79,6 +79,7 @@ TLS: st.SearchStrategy[Object] = st.fixed_dictionaries(
 )
 HANDLERS: list[Object] = [
     {"http": {"url": "http://orders.shop:8080", "path": "/a"}},
+    {"http": {"serviceRef": {"name": "orders", "port": 8080}}},
     {"container": {"image": "mine:1"}},
     {"container": {"image": "mine:1", "command": ["/orders"], "args": ["-v"], "port": 9000}},
 ]

@@ -104,6 +104,7 @@ def test_changed_code_rolls_the_pods_and_another_order_of_keys_does_not() -> Non
         (ONE_KEY, Python),
         ({"http": {"url": "http://orders.shop"}}, Http),
         ({"http": {"url": "https://[::1]:8443/", "path": "/a$b"}}, Http),
+        ({"http": {"serviceRef": {"name": "orders", "port": 8000}, "path": "/a"}}, Http),
     ],
 )
 def test_consumers_read_their_settings(of: Object, wanted: type) -> None:
@@ -122,7 +123,11 @@ def test_consumers_read_their_settings(of: Object, wanted: type) -> None:
     assert found.keep_dead_letters
     assert [found.backoff_seconds(failures) for failures in (1, 2, 3)] == [2, 6, 9]
     if isinstance(found.handler, Http):
-        assert found.handler.url in ("http://orders.shop/", "https://[::1]:8443/a$b")
+        assert found.handler.url in (
+            "http://orders.shop/",
+            "https://[::1]:8443/a$b",
+            "http://orders.ns.svc:8000/a",
+        )
 
 
 def test_dead_letters_that_others_read_are_not_kept() -> None:

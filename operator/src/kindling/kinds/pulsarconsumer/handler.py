@@ -92,8 +92,8 @@ def variables(cr: Object, observed: Observed) -> dict[str, str]:
         files = files_of(code, observed, namespace=cr["metadata"]["namespace"])
         found["PULSAR_HANDLER_PYTHON"] = str(python.get("handler", ""))
         found["PULSAR_HANDLER_HASH"] = digest(files)
-    elif http.get("url"):
-        found["PULSAR_HANDLER_URL"] = str(http["url"]).rstrip("/") + str(http.get("path") or DEFAULT_PATH)
+    elif http:
+        found["PULSAR_HANDLER_URL"] = _url(http, cr) + str(http.get("path") or DEFAULT_PATH)
     elif container:
         path = str(container.get("path") or DEFAULT_PATH)
         found["PULSAR_HANDLER_BESIDE"] = "true"
@@ -119,6 +119,13 @@ def variables(cr: Object, observed: Observed) -> dict[str, str]:
         "PULSAR_RETRY_MAX_SECONDS": backoff.get("maxSeconds"),
     }
     return {**found, **{name: str(value) for name, value in asked.items() if value is not None}}
+
+
+def _url(http: Object, cr: Object) -> str:
+    if http.get("url"):
+        return str(http["url"]).rstrip("/")
+    service = http.get("serviceRef") or {}
+    return f"http://{service.get('name')}.{cr['metadata']['namespace']}.svc:{service.get('port')}"
 
 
 def container_of(cr: Object) -> Object:
