@@ -59,9 +59,8 @@ def place(tmp_path: Path) -> Iterator[Cluster]:
         yield running
 
 
-@pytest.mark.parametrize(
-    "measure", [pytest.param(SHORT, id="short"), pytest.param(LONG, id="long", marks=pytest.mark.thorough)]
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("measure", [pytest.param(SHORT, id="short"), pytest.param(LONG, id="long")])
 def test_all_comes_to_rest(place: Cluster, tmp_path: Path, measure: Measure) -> None:
     seed = random.randrange(1 << 32)
     draw = random.Random(seed)

@@ -18,7 +18,9 @@ FOLDER = REPOSITORY / "infra/images/pulsar"
 MIB = {"m": 1, "g": 1024, "Mi": 1, "Gi": 1024}
 
 
-@pytest.fixture(params=[False, True], ids=["up", "preview"])
+@pytest.fixture(
+    params=[pytest.param(False, id="up"), pytest.param(True, id="preview", marks=pytest.mark.thorough)]
+)
 def graph(request: pytest.FixtureRequest) -> Graph:
     def program() -> None:
         Broker("broker", image=IMAGE)

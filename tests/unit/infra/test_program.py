@@ -29,7 +29,9 @@ CRD = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
 DEPLOYMENT = "kubernetes:apps/v1:Deployment"
 
 
-@pytest.fixture(params=[False, True], ids=["up", "preview"])
+@pytest.fixture(
+    params=[pytest.param(False, id="up"), pytest.param(True, id="preview", marks=pytest.mark.thorough)]
+)
 def graph(request: pytest.FixtureRequest) -> Graph:
     """Stack dev's graph, whose samples are enabled."""
     return declare(lambda: program.build(settings.read("dev")), stack="dev", preview=request.param)

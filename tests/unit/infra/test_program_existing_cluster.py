@@ -44,7 +44,9 @@ def graph_of(chosen: Settings, *, preview: bool = False) -> Graph:
     return declare(lambda: program.build(chosen), stack=chosen.stack, preview=preview)
 
 
-@pytest.fixture(params=[False, True], ids=["up", "preview"])
+@pytest.fixture(
+    params=[pytest.param(False, id="up"), pytest.param(True, id="preview", marks=pytest.mark.thorough)]
+)
 def staging(request: pytest.FixtureRequest) -> Graph:
     return graph_of(STAGING, preview=request.param)
 
