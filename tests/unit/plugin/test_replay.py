@@ -45,7 +45,17 @@ def test_a_moment_is_a_time_with_its_zone_or_an_age(given: str, wanted: str) -> 
 
 
 @pytest.mark.parametrize(
-    "given", ["", "yesterday", "2026-11-24T06:45:00", "2026-11-24T08:00:01Z", "2w", "-1h"]
+    "given",
+    [
+        "",
+        "yesterday",
+        "2026-11-24T06:45:00",
+        "2026-11-24T08:00:01Z",
+        "2w",
+        "-1h",
+        "999999d",
+        "0001-01-01T00:00:00+14:00",
+    ],
 )
 def test_what_is_none_is_a_usage_error(given: str) -> None:
     with pytest.raises(PluginError) as found:

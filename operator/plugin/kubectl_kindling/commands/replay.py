@@ -55,13 +55,8 @@ def moment(text: str, *, now: datetime) -> str:
 
     :raises PluginError: when it is neither, or one that is later than `now`.
     """
-    if age := _AGE.fullmatch(text):
-        return _rfc3339(now - timedelta(**{_UNITS[age[2]]: int(age[1])}))
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        found = None
-    if found is None or found.tzinfo is None:
+    found = _moment(text, now=now)
+    if found is None:
         raise PluginError(
             f"--from {text!r} is no moment",
             why="it is neither a time with its zone nor an age",
@@ -75,8 +70,15 @@ def moment(text: str, *, now: datetime) -> str:
             remedy="name a moment that has passed; to skip messages, edit spec.replay.from.",
             status=USAGE,
         )
-    return _rfc3339(found)
+    return found.replace(tzinfo=None).isoformat() + "Z"
 
 
-def _rfc3339(moment: datetime) -> str:
-    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="auto") + "Z"
+def _moment(text: str, *, now: datetime) -> datetime | None:
+    """In UTC; None for what is neither, and for what is before the calendar begins."""
+    try:
+        if age := _AGE.fullmatch(text):
+            return now - timedelta(**{_UNITS[age[2]]: int(age[1])})
+        found = datetime.fromisoformat(text)
+        return found.astimezone(UTC) if found.tzinfo is not None else None
+    except (ValueError, OverflowError):
+        return None
