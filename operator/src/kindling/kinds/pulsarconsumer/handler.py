@@ -142,16 +142,16 @@ def containers(cr: Object, *, env: Sequence[Object], resources: Object) -> list[
     given = container_of(cr)
     if not given:
         return []
-    named = (
-        {"PULSAR_HANDLER_PORT": given.get("port")} if given.get("port") else {"PULSAR_HANDLER_SOCKET": SOCKET}
-    )
+    listens = {"name": "PULSAR_HANDLER_SOCKET", "value": SOCKET}
+    if port := given.get("port"):
+        listens = {"name": "PULSAR_HANDLER_PORT", "value": str(port)}
     return [
         {
             "name": CONTAINER,
             **pod_security.image(str(given["image"])),
             **{name: list(given[name]) for name in ("command", "args") if given.get(name)},
             "restartPolicy": "Always",
-            "env": [*({"name": name, "value": str(value)} for name, value in named.items()), *env],
+            "env": [listens, *env],
             "resources": resources,
             "securityContext": pod_security.CONTAINER,
             # Not the end of the log where it says nothing: that may be other people's messages.

@@ -13,7 +13,13 @@ DEFAULT_POSITION = "Latest"
 DEFAULT_CPU = "20m"
 DEFAULT_MEMORY = "64Mi"
 DEFAULT_MEMORY_LIMIT = "256Mi"
-DEFAULT_RESOURCES = merged(None, cpu=DEFAULT_CPU, memory=DEFAULT_MEMORY, memory_limit=DEFAULT_MEMORY_LIMIT)
+
+
+def _resources(given: Object | None) -> Object:
+    return merged(given, cpu=DEFAULT_CPU, memory=DEFAULT_MEMORY, memory_limit=DEFAULT_MEMORY_LIMIT)
+
+
+DEFAULT_RESOURCES = _resources(None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,12 +51,7 @@ def read(cr: Object, *, default_image: str, pull_secrets: Sequence[str] = ()) ->
         replicas=int(spec.get("replicas", 0)),
         image=spec.get("image") or default_image,
         pull_secrets=tuple(pull_secrets),
-        resources=merged(
-            spec.get("resources"),
-            cpu=DEFAULT_CPU,
-            memory=DEFAULT_MEMORY,
-            memory_limit=DEFAULT_MEMORY_LIMIT,
-        ),
+        resources=_resources(spec.get("resources")),
         env=list(spec.get("env") or ()),
         deadline=spec.get("progressDeadlineSeconds"),
     )
