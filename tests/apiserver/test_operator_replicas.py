@@ -13,6 +13,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -188,6 +189,16 @@ def test_a_leader_that_nodded_off_goes_on(pair: Pair, new_namespace: str) -> Non
     assert pair.writes(1) == []
 
 
-def test_a_leader_that_stops_hands_over_at_once(pair: Pair) -> None:
-    assert pair.leader.stop() == 0
-    wait_until(lambda: pair.standby.leads, seconds=5, what=pair.standby.log)
+def test_a_leader_that_stops_hands_over_at_once(running_cluster: Cluster) -> None:
+    planes = {identity: running_cluster.log_in(identity) for identity in ("one", "two")}
+    with ExitStack() as stack:
+        both = [
+            stack.enter_context(operator(plane, identity=identity, kept=True))
+            for identity, plane in planes.items()
+        ]
+        for replica in both:
+            replica.wait_ready()
+        wait_until(lambda: any(replica.leads for replica in both), seconds=SECONDS, what=both[0].log)
+        leader, standby = sorted(both, key=lambda replica: replica.leads, reverse=True)
+        assert leader.stop() == 0, leader.log()
+        wait_until(lambda: standby.leads, seconds=5, what=standby.log)

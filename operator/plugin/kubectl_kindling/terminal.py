@@ -2,7 +2,7 @@
 
 psql asks on its terminal, without an echo; where it has none, it reads the password as the first line of
 standard input. The prompt is taken out of the output. Nothing is sent before psql asks on a terminal, and
-then once, and only if the prompt is the first that comes.
+then once, and only if the prompt is the first that comes, but for log lines of kubectl's own.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ from kubectl_kindling import kubectl
 from kubectl_kindling.errors import PluginError
 
 PROMPT = re.compile(rb"\APassword(?: for user [^\r\n:]*)?: ")
+# Where a stream begins before kubectl expects it, kubectl says so on its standard error, and goes on.
+LOG_LINE = re.compile(rb"\A[IWEF]\d{4} [^\n]*\n")
+LOG_START = b"E0000 "
 AMOUNT = 65536
 LONGEST_PROMPT = 512
 
@@ -39,15 +42,18 @@ class Prompt:
         if self._over:
             return data
         self._held += data
+        printed = b""
         if not self.asked:
+            while line := LOG_LINE.match(self._held):
+                printed, self._held = printed + line[0], self._held[line.end() :]
             found = PROMPT.match(self._held)
             if found is None:
-                return b"" if self._may_come() else self.rest()
+                return printed if self._may_come() else printed + self.rest()
             self.asked, self._held = True, self._held[found.end() :]
         if self._held in (b"", b"\r"):
-            return b""
+            return printed
         self._held = self._held.removeprefix(b"\r\n").removeprefix(b"\n")
-        return self.rest()
+        return printed + self.rest()
 
     def rest(self) -> bytes:
         """What is held and was not printed."""
@@ -56,9 +62,11 @@ class Prompt:
         return held
 
     def _may_come(self) -> bool:
+        if b"\n" in self._held or len(self._held) > LONGEST_PROMPT:
+            return False
         start = b"Password"
-        begins = self._held[: len(start)] == start[: len(self._held)]
-        return begins and b"\n" not in self._held and len(self._held) <= LONGEST_PROMPT
+        log = re.sub(rb"\d", b"0", re.sub(rb"\A[IWF]", b"E", self._held[: len(LOG_START)]))
+        return self._held[: len(start)] == start[: len(self._held)] or LOG_START.startswith(log)
 
 
 def pipe(argv: Sequence[str], password: str) -> int:

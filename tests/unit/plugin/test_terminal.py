@@ -99,8 +99,33 @@ def test_a_prompt_may_come_in_pieces(prompt: str) -> None:
     assert found.without(b"\n") == b"\n"
 
 
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("prompt", PROMPTS)
+def test_log_lines_of_kubectl_may_come_before_the_prompt(prompt: str, end: bytes) -> None:
+    """Seen on a busy machine: the stream begins before kubectl expects it."""
+    lines = b"".join(
+        f"{level}1127 03:42:11.123456   12345 websocket.go:297] Unknown stream id 1".encode() + end
+        for level in "EWI"
+    )
+    text = lines + prompt.encode() + b"\nERROR: no"
+    for size in (1, 7, len(text)):
+        found = Prompt()
+        pieces = [text[place : place + size] for place in range(0, len(text), size)]
+        assert b"".join(map(found.without, pieces)) + found.rest() == lines + b"ERROR: no"
+        assert found.asked
+
+
 @pytest.mark.parametrize(
-    "text", [b"psql: error", b"Passwords are:\n", b"P\n", b"Password for user " + b"x" * 600]
+    "text",
+    [
+        b"E1127 03:42 said",
+        b"ERROR: no",
+        b"E112",
+        b"psql: error",
+        b"Passwords are:\n",
+        b"P\n",
+        b"Password for user " + b"x" * 600,
+    ],
 )
 def test_what_is_no_prompt_is_printed_and_answered_by_nothing(text: bytes) -> None:
     found = Prompt()
