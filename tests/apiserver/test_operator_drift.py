@@ -10,6 +10,7 @@ import random
 import re
 import statistics
 import time
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ from kindling.kube.resources import (
     Ref,
 )
 
-from tests.apiserver.support.apiclient import Json
+from tests.apiserver.support.apiclient import MERGE_PATCH, Json
 from tests.apiserver.support.audit import wait_until
 from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster, path, ref_to
 from tests.apiserver.support.fields import Path, edited, edits, ours, value_of
@@ -311,6 +312,37 @@ def test_repair_is_reported_by_an_event(
     ]
     assert untold == []
     assert len(notes) <= 2 * len(children)
+
+
+def test_who_edited_is_named(running_cluster: Cluster, namespace: str) -> None:
+    """As the API server has it: by the name under which the writer wrote, and when."""
+    kind = KINDS_BY_NAME[MEMCACHED.id]
+    running_cluster.create(kind, namespace, "edited")
+    ref = ref_to(kind, namespace, "edited")
+    running_cluster.wait_settled(ref)
+    (deployment,) = (
+        child for child in running_cluster.children(kind, namespace, "edited") if child.type == DEPLOYMENT
+    )
+    began = datetime.now(UTC).replace(microsecond=0)
+    running_cluster.api.request(
+        "PATCH",
+        path(deployment),
+        body={"spec": {"replicas": 3}},
+        query={"fieldManager": "kubectl-edit"},
+        content_type=MERGE_PATCH,
+    ).accepted()
+
+    def notes() -> list[str]:
+        events = running_cluster.api.get(EVENT.path(namespace=namespace)).accepted()["items"]
+        mine = [event for event in events if event["regarding"]["name"] == "edited"]
+        return [event["note"] for event in mine if event["reason"] == "Repaired"]
+
+    wait_until(lambda: bool(notes()), seconds=SECONDS, what="reported")
+    (note,) = notes()
+    who = "spec.replicas by kubectl-edit at"
+    said = re.fullmatch(f"Deployment {deployment.name} was edited: {who} (.*); it was set back[.]", note)
+    assert said, note
+    assert began <= datetime.fromisoformat(said[1]) <= datetime.now(UTC)
 
 
 def test_volume_without_its_labels_is_not_ours_until_it_has_them_again(

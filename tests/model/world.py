@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kindling.engine.dependencies import Dependencies
+from kindling.engine.edits import Edit
 from kindling.engine.external import ExternalState
 from kindling.engine.metrics import Metrics
 from kindling.engine.plan import Apply, plan
@@ -272,7 +273,7 @@ class World:
     def _status_changed(self, type: ResourceType, cr: Object, before: Object, after: Object) -> None:
         self.status_changes.append((cr["metadata"]["name"], after["conditions"][0]["reason"]))
 
-    def _repaired(self, type: ResourceType, cr: Object, action: Apply) -> None:
+    def _repaired(self, type: ResourceType, cr: Object, action: Apply, edit: Edit | None) -> None:
         self.repaired.append((action.type.kind, "new" if action.new else "edited"))
 
     def _notice(self, event: Event) -> None:

@@ -58,7 +58,7 @@ def test_good_news_of_a_backup_is_no_warning(type: str) -> None:
 def test_a_repair_is_reported_once_a_while() -> None:
     def name(at: datetime, child: str = "a") -> str:
         action = Apply(SERVICE, {"metadata": {"name": child}}, new=False, drift=True)
-        event = repair_for(TYPE, CR, action, instance="op-1", now=at)
+        event = repair_for(TYPE, CR, action, None, instance="op-1", now=at)
         assert (event["type"], event["reason"]) == ("Normal", "Repaired")
         assert event["note"] == f"Service {child} was edited by another writer; it was set back."
         return str(event["metadata"]["name"])

@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 
 from kindling.engine import apply, finalizers
 from kindling.engine.changes import change
+from kindling.engine.edits import Edit, edit
 from kindling.engine.plan import Action, Apply, Create, Delete, Plan, Update, plan
 from kindling.engine.resource_writer import Outdated, ResourceDeleted, ResourceWriter
 from kindling.engine.warnings import rejection
 from kindling.kinds.base import Child, Problem, SyncResult
 from kindling.kinds.conditions import is_current, status_of
 from kindling.kinds.planned import Disruption, of_change
-from kindling.kube.errors import Conflict, NotFound, Rejected
+from kindling.kube.errors import ApiError, Conflict, NotFound, Rejected
 from kindling.kube.resources import SECRET, Object, Ref, ref_of, version_of
 
 MAX_ROUNDS = 4
@@ -50,6 +51,8 @@ class ChildWriter(ResourceWriter):
                 await self._verify_current()
             for action in actions:
                 written.append(action)
+                repair = repairing and isinstance(action, Apply) and self._is_repair(action)
+                edited = await self._edit(action) if repair and isinstance(action, Apply) else None
                 try:
                     await self._act(action)
                 except Conflict:
@@ -63,8 +66,8 @@ class ChildWriter(ResourceWriter):
                     if not isinstance(action, Apply) or action.new:
                         return rejection(refusal), refusal  # what comes after may need it
                 else:
-                    if repairing and isinstance(action, Apply) and self._is_repair(action):
-                        self.dependencies.repaired(self.kind.type, self.cr, action)
+                    if repair and isinstance(action, Apply):
+                        self.dependencies.repaired(self.kind.type, self.cr, action, edited)
         else:
             self._log(logging.WARNING, f"children still differ after {MAX_ROUNDS} rounds")
         return (rejection(refusal), refusal) if refusal is not None else (None, None)
@@ -73,6 +76,22 @@ class ChildWriter(ResourceWriter):
         """Not of a child whose time has only come: that was never there."""
         deleted = self.dependencies.store.was_deleted(ref_of(action.type, action.body))
         return action.drift or (action.new and deleted)
+
+    async def _edit(self, action: Apply) -> Edit | None:
+        """What another writer made of the child, while that is still to be seen; None if it was deleted.
+
+        The cache is without the server's record of it, so it costs a read, and only where there is an edit.
+        """
+        if action.new:
+            return None
+        ref = ref_of(action.type, action.body)
+        try:
+            live = await self._live(ref)
+        except ApiError:
+            live = None
+        found = edit(live or {"metadata": {}}, change(action, self._objects).paths)
+        self._log(logging.INFO, f"edited: {ref.type.kind} {ref.name}, {found}")
+        return found
 
     async def _decide(self, *, check_existing: bool) -> Plan:
         """What to write. If `check_existing`, children that are not in the cache are read from the API

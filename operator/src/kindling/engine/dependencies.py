@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Protocol
 
+from kindling.engine.edits import Edit
 from kindling.engine.external import ExternalState
 from kindling.engine.plan import Apply
 from kindling.engine.restart_queue import RestartQueue
@@ -28,8 +29,8 @@ class Api(Protocol):
 StatusChanged = Callable[[ResourceType, Object, Object, Object], None]
 """Called for each written status: (type, resource, status before, status after)."""
 
-Repaired = Callable[[ResourceType, Object, Apply], None]
-"""Called for each write that reverted another writer's change of a child."""
+Repaired = Callable[[ResourceType, Object, Apply, Edit | None], None]
+"""Called for each write that reverted another writer's change of a child; no edit if it was deleted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +41,7 @@ class Dependencies:
     store: Store
     external_state: ExternalState
     status_changed: StatusChanged
-    repaired: Repaired = lambda type, cr, action: None
+    repaired: Repaired = lambda type, cr, action, edit: None
     restart_queue: RestartQueue = field(
         default_factory=lambda: RestartQueue(exists=lambda key: True, wake=lambda key: None)
     )

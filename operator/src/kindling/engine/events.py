@@ -14,6 +14,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Protocol
 
+from kindling.engine.edits import Edit
 from kindling.engine.plan import Apply
 from kindling.kinds import reasons
 from kindling.kinds.conditions import POSITIVE, find_condition
@@ -60,10 +61,16 @@ def event_for(type: ResourceType, cr: Object, item: Object, *, instance: str, no
     )
 
 
-def repair_for(type: ResourceType, cr: Object, action: Apply, *, instance: str, now: datetime) -> Object:
+def repair_for(
+    type: ResourceType, cr: Object, action: Apply, edit: Edit | None, *, instance: str, now: datetime
+) -> Object:
     """The Event for a child that was set back; one per child and window, however long a fight lasts."""
     name = action.body["metadata"]["name"]
-    done = "deleted; it was created again" if action.new else "edited by another writer; it was set back"
+    done = "edited by another writer; it was set back"
+    if action.new:
+        done = "deleted; it was created again"
+    elif edit is not None and edit.paths:
+        done = f"edited: {edit}; it was set back"
     identity = (reasons.REPAIRED, action.type.group_kind, name, str(int(now.timestamp() // REPAIR_SECONDS)))
     note = f"{action.type.kind} {name} was {done}."
     return _event(
@@ -133,8 +140,8 @@ class EventRecorder:
         for item in changed_conditions(before, after):
             self._post(event_for(type, cr, item, instance=self._instance, now=self._clock()))
 
-    def repaired(self, type: ResourceType, cr: Object, action: Apply) -> None:
-        self._post(repair_for(type, cr, action, instance=self._instance, now=self._clock()))
+    def repaired(self, type: ResourceType, cr: Object, action: Apply, edit: Edit | None) -> None:
+        self._post(repair_for(type, cr, action, edit, instance=self._instance, now=self._clock()))
 
     def _post(self, event: Object) -> None:
         with contextlib.suppress(asyncio.QueueFull):  # the status and the log say it too
