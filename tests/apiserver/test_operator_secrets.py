@@ -131,6 +131,19 @@ def test_pages_contain_no_password(replica: Replica, canaries: list[str]) -> Non
         assert _found(replica.process.get(page)[1], canaries) == []
 
 
+def test_records_of_decisions_contain_no_password(
+    replica: Replica, namespace: str, canaries: list[str]
+) -> None:
+    for number, crd in enumerate(DATABASES):
+        group_kind = KINDS_BY_NAME[crd].type.group_kind
+        for name in ("spec", "reference", "generated", "changed", "roles"):
+            key = f"{group_kind}/{namespace}/{name}-{number}"
+            status, text = replica.process.get(f"/debug/decisions?key={quote(key, safe='')}")
+            assert status == 200, text
+            assert {"children", "status"} <= {entry["what"] for entry in json.loads(text)["entries"]}
+            assert _found(text, canaries) == []
+
+
 def test_requests_name_no_password(running_cluster: Cluster, canaries: list[str]) -> None:
     """Their addresses and agents, as any log on the way to the server would have them."""
     text = running_cluster.audit.text()

@@ -24,6 +24,7 @@ from infra.settings import read
 from tests.cluster.consumers import ADMIN, BROKER, produce
 from tests.cluster.consumers import KIND as CONSUMER
 from tests.cluster.stack import STACK, Environment, within
+from tests.model.recorded import otherwise
 from tests.unit.plugin.guide import commands
 from tests.unit.plugin.terminals import on_a_terminal
 
@@ -41,7 +42,7 @@ def handle(message):
         raise Reject("three")
 """
 # What a binding has beside the password and the address that has it in it; and who a store's key is of.
-PUBLIC = {"type", "provider", "host", "port", "database", "username", "accessKeyId"}
+PUBLIC = {"type", "provider", "host", "port", "database", "username", "accessKeyId", "ca.crt", "tls.crt"}
 
 
 class Plugin:
@@ -186,6 +187,11 @@ def test_a_report_has_the_operators_lines_and_no_secret_of_the_namespace(
     assert "not-read.txt" not in texts, texts["not-read.txt"]
     lines = [json.loads(line) for line in texts["operator.log"].splitlines()]
     assert {line["key"] for line in lines} == {f"postgresql.database.db.example.com/default/{NAME}"}
+    record = json.loads(texts["decisions.json"])
+    decided = [entry["decided"] for entry in record["entries"] if entry["what"] == "children"]
+    made = {"action": "Create", "object": f"StatefulSet/{NAME}"}
+    assert any(made in each["changes"] for each in decided)
+    assert otherwise(record) == []
     everything = "\n".join([printed, *texts.values()])
     assert PASSWORD not in everything
     secret = 0

@@ -29,6 +29,7 @@ from kindling.kube.resources import CONFIG_MAP, POD, SECRET, VOLUME_CLAIM, Ref
 
 from tests.model import drift
 from tests.model.faults import Fault, Meanwhile
+from tests.model.recorded import as_reported, otherwise
 from tests.model.scratch import diff_from_fresh, owner
 from tests.model.specs import ANSWERS, SPECS, may_follow
 from tests.model.workloads import control, run_pods
@@ -231,8 +232,17 @@ class History(RuleBasedStateMachine):
         try:
             self.all_is_quiet()
             self.secrets_are_in_secrets_alone()
+            self.decisions_come_out_again()
         finally:
             logging.getLogger("kindling").removeHandler(self._handler)
+
+    def decisions_come_out_again(self) -> None:
+        """Each that was recorded, from its record alone, which has no secret in it."""
+        for key in self.world.recorder.resources():
+            record = as_reported(self.world, key)
+            found = CANARY.search(json.dumps(record))
+            assert found is None, json.dumps(record)[max(0, found.start() - 500) : found.end() + 100]
+            assert otherwise(record) == []
 
     def _rest(self) -> None:
         """No more faults; a resync, if the watches have kept anything back."""

@@ -12,6 +12,7 @@ from typing import Any
 from kindling.engine.dependencies import Dependencies
 from kindling.engine.edits import Edit
 from kindling.engine.external import ExternalState
+from kindling.engine.flight_recorder import FlightRecorder
 from kindling.engine.metrics import Metrics
 from kindling.engine.plan import Apply, plan
 from kindling.engine.queue import Queue
@@ -24,7 +25,8 @@ from kindling.kinds.base import ExternalResult, Kind, Observed, RequeueAfter
 from kindling.kinds.conditions import find_condition, rfc3339
 from kindling.kinds.metadata import MANAGED_BY_LABEL, MANAGER, named_in
 from kindling.kinds.postgresql.login import Login
-from kindling.kinds.registry import kinds
+from kindling.kinds.postgresql.tls import DEFAULT_LIFE
+from kindling.kinds.registry import Options, kinds
 from kindling.kube.errors import ApiError
 from kindling.kube.resources import Object, Ref, ResourceType, ref_of
 
@@ -32,16 +34,15 @@ from tests.model.faults import Crash, FaultyApi
 from tests.model.memory import MemoryApi
 from tests.model.workloads import run_pods
 
-KINDS = kinds(
-    {
-        "postgres": "postgres:17",
-        "postgres-init": "postgres-init:1",
-        "postgres-backup": "backup:17",
-        "memcached": "memcached:1",
-        "pulsar-consumer": "consumer:1",
-    },
-    local_broker="broker.pulsar:6650",
-)
+IMAGES = {
+    "postgres": "postgres:17",
+    "postgres-init": "postgres-init:1",
+    "postgres-backup": "backup:17",
+    "memcached": "memcached:1",
+    "pulsar-consumer": "consumer:1",
+}
+OPTIONS = Options(IMAGES, "kindling-system", "broker.pulsar:6650", (), DEFAULT_LIFE)
+KINDS = kinds(IMAGES, local_broker=OPTIONS.local_broker)
 KINDS_BY_NAME: dict[str, Kind] = {kind.type.group_kind: kind for kind in KINDS}
 WATCHES = {type for kind in KINDS for type in kind.watches}
 RESOURCES = [kind.type for kind in KINDS]
@@ -69,6 +70,8 @@ class World:
         self.kinds_by_name = KINDS_BY_NAME
         self.noted = ""
         """What the operator noted for its next leader."""
+        self.recorder = FlightRecorder(clock=lambda: self.now)
+        """Of all operator processes: what one has in memory does not matter here."""
         self.lost = False
         """Whether events were lost since all was last listed."""
         self.interfered = False
@@ -85,6 +88,7 @@ class World:
         self.queue: Queue[Key] = Queue()
         self.later: set[Key] = set()
         dependencies = Dependencies(
+            recorder=self.recorder,
             api=self.faulty,
             store=self.store,
             external_state=ExternalState(

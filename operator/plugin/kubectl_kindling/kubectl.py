@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +21,7 @@ Object = dict[str, Any]
 PROGRAM = "kubectl"
 REQUEST_SECONDS = 20
 SECONDS = 60.0
+_FORWARDING = re.compile(rb"Forwarding from 127\.0\.0\.1:(\d+) ")
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,30 @@ class Kubectl:
     def get(self, *words: str) -> Output:
         """`kubectl get … -o json`: of several types, those that may be read are in the output."""
         return self.ask("get", *words, "-o", "json", f"--request-timeout={REQUEST_SECONDS}s")
+
+    @contextlib.contextmanager
+    def forwarded(self, namespace: str, pod: str, port: int) -> Iterator[tuple[int | None, Output]]:
+        """A port of this machine that leads to the Pod's; None with what kubectl said if that cannot be."""
+        words = ("port-forward", f"--namespace={namespace}", f"pod/{pod}", f":{port}", "--address=127.0.0.1")
+        process = subprocess.Popen(
+            self.argv(*words), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        late = threading.Timer(SECONDS, process.kill)
+        late.start()
+        try:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            match = _FORWARDING.match(process.stdout.readline())
+            if match is not None:
+                yield int(match[1]), Output(0, "", "")
+            else:
+                process.kill()
+                said = process.stderr.read().decode(errors="replace")
+                yield None, Output(process.wait() or 1, "", said)
+        finally:
+            late.cancel()
+            process.kill()
+            process.communicate()
 
     def foreground(self, *words: str) -> int:
         """Run it on this terminal until it ends, or Ctrl-C ends it; returns its status."""

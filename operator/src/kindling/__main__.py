@@ -15,11 +15,12 @@ from datetime import timedelta
 
 import uvloop
 
-from kindling import logs, web
-from kindling.config import Config, InvalidConfig
+from kindling import logs, replay, web
+from kindling.config import Config, Images, InvalidConfig
 from kindling.engine.dependencies import Dependencies
 from kindling.engine.events import EventRecorder
 from kindling.engine.external import ExternalState
+from kindling.engine.flight_recorder import FlightRecorder
 from kindling.engine.leader_election import LeaderElector
 from kindling.engine.metrics import Metrics
 from kindling.engine.queue import Queue
@@ -31,13 +32,13 @@ from kindling.engine.worker import WORKERS, Reconciler, work
 from kindling.handlers import KopfWatcher, connections, settings_for
 from kindling.health import Health
 from kindling.kinds.metadata import SELECTOR
-from kindling.kinds.registry import kinds
+from kindling.kinds.registry import Options, kinds
 from kindling.kube.client import Client
 from kindling.kube.credentials import Credentials, NoCredentials, load_credentials
 from kindling.kube.errors import ApiError
 from kindling.kube.portforward import PortForwarder
 from kindling.kube.reflector import EventHandler, Reflector
-from kindling.kube.resources import SECRET, ResourceType
+from kindling.kube.resources import SECRET, Object, ResourceType
 from kindling.kube.versions import OLDEST, too_old
 from kindling.kube.watch_monitor import METADATA, WatchMonitor, paths_of
 from kindling.on_demand import OnDemandWatches
@@ -90,6 +91,13 @@ async def run_operator(config: Config, credentials: Credentials) -> None:
 
     :raises StartupError: when it cannot even start.
     """
+    options = Options(
+        config.images.given() if isinstance(config.images, Images) else config.images,
+        config.namespace,
+        config.local_broker,
+        config.pull_secrets,
+        timedelta(seconds=config.certificate_seconds),
+    )
     served = kinds(
         config.images,
         operator_namespace=config.namespace,
@@ -138,6 +146,13 @@ async def run_operator(config: Config, credentials: Credentials) -> None:
             exists=lambda key: store.resource(key) is not None, wake=queue.add, note=elector.note
         )
         events = EventRecorder(api=event_client, instance=config.pod)
+        recorder = FlightRecorder()
+
+        def decisions(key: str) -> Object | None:
+            named = Key(*key.split("/")) if key.count("/") == 2 else None
+            entries = recorder.read(named) if named is not None else []
+            return replay.record(named, entries, options) if named is not None and entries else None
+
         health = Health(queue=queue, elector=elector)
         metrics.measure(
             workqueue_depth=lambda: len(queue),
@@ -154,6 +169,7 @@ async def run_operator(config: Config, credentials: Credentials) -> None:
                 ready=health.ready,
                 metrics=lambda: metrics.render() + resource_metrics.render(),
                 versions=store.versions if config.debug else None,
+                decisions=decisions,
             )
         except OSError as error:
             raise StartupError(f"port {config.port} cannot be used: {error}; set KINDLING_PORT") from error
@@ -189,6 +205,7 @@ async def run_operator(config: Config, credentials: Credentials) -> None:
                 status_changed=events.status_changed,
                 repaired=events.repaired,
                 restart_queue=restart_queue,
+                recorder=recorder,
             )
             reconciler = Reconciler(dependencies=dependencies, kinds=kinds_by_name)
             resync = Resync(

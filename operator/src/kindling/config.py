@@ -54,6 +54,10 @@ class Images(Mapping[str, str]):
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
 
+    def given(self) -> dict[str, str]:
+        """As they are set, right or not."""
+        return dict(self._values)
+
     def __len__(self) -> int:
         return len(self._values)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 
 import aiohttp
 import pytest
@@ -13,7 +14,7 @@ from kindling.kube.resources import SECRET, ResourceType
 TYPE = ResourceType("example.com", "v1", "Toy", "toys")
 
 
-def page(path: str, *, store: Store | None) -> tuple[int, str]:
+def page(path: str, *, store: Store | None, host: str = "127.0.0.1") -> tuple[int, str]:
     async def run() -> tuple[int, str]:
         runner = await web.serve(
             port=0,
@@ -21,12 +22,13 @@ def page(path: str, *, store: Store | None) -> tuple[int, str]:
             ready=lambda: "starting",
             metrics=lambda: "",
             versions=store.versions if store is not None else None,
+            decisions=lambda key: {"key": key} if key == "toy/ns/x" else None,
         )
         try:
             port = next(address[1] for address in runner.addresses if len(address) == 2)  # Of IPv4.
             async with (
                 aiohttp.ClientSession() as session,
-                session.get(f"http://127.0.0.1:{port}{path}") as found,
+                session.get(f"http://{host}:{port}{path}") as found,
             ):
                 return found.status, await found.text()
         finally:
@@ -47,6 +49,17 @@ def test_the_store_is_shown_without_what_is_in_it() -> None:
 
 def test_the_store_is_not_shown_unasked() -> None:
     assert page("/debug/store", store=None)[0] == 404
+
+
+def test_decisions_are_for_this_pod_alone() -> None:
+    """Whoever may forward a port comes from there; a Pod of the cluster does not."""
+    assert page("/debug/decisions?key=toy/ns/x", store=None) == (200, '{"key":"toy/ns/x"}')
+    status, text = page("/debug/decisions?key=toy/ns/y", store=None)
+    assert (status, "KIND.GROUP/NAMESPACE/NAME" in text) == (404, True)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as unsent:
+        unsent.connect(("192.0.2.1", 9))  # No packet goes out: it only says from where one would.
+        address = unsent.getsockname()[0]
+    assert page("/debug/decisions?key=toy/ns/x", store=None, host=address)[0] == 403
 
 
 @pytest.mark.parametrize(("path", "answer"), [("/healthz", (200, "ok")), ("/readyz", (503, "starting"))])

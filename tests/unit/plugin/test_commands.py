@@ -7,7 +7,6 @@ import json
 import os
 import re
 import sys
-import tarfile
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import pytest
 from kubectl_kindling import cli
 from kubectl_kindling import kubectl as programs
 from kubectl_kindling.commands import backup as backups
-from kubectl_kindling.commands import report, server
+from kubectl_kindling.commands import server
 from kubectl_kindling.errors import FAILED, FINE, NOT_READY, USAGE
 from kubectl_kindling.resources import CHILDREN
 
@@ -556,6 +555,12 @@ def serve_operator(kubectl: FakeKubectl, *, log: str = "") -> None:
     )
     kubectl.has("deployments.apps", "kindling-operator", one=deployment())
     kubectl.say("logs", "--namespace=kindling-system", stdout=log)
+    ports = [{"name": "http", "containerPort": 8080}]
+    pods = [
+        {"metadata": {"name": name}, "spec": {"containers": [{"name": "prober"}, {"ports": ports}]}}
+        for name in ("standby", "leader")
+    ]
+    kubectl.has("pods", "--namespace=kindling-system", items=pods)
 
 
 def test_version(kubectl: FakeKubectl, capsys: Printed) -> None:
@@ -582,86 +587,3 @@ def test_version_where_the_operator_may_not_be_read(kubectl: FakeKubectl, capsys
     printed = capsys.readouterr().out
     assert "kubernetes  unknown" in printed
     assert "you lack the right `list` in namespace `shop` on `deployments.apps`" in printed
-
-
-KEY = "postgresql.database.db.example.com/shop/mydb"
-LOG = "\n".join(
-    json.dumps({"level": "INFO", "key": key, "message": message})
-    for key, message in ((KEY, "reconciled"), (f"{KEY}2", "another"), (KEY, "password=canary-of-the-log"))
-)
-
-
-def unpacked(file: Path) -> dict[str, str]:
-    with tarfile.open(file, "r:gz") as archive:
-        members = {member.name: archive.extractfile(member) for member in archive}
-        assert len({name.partition("/")[0] for name in members}) == 1
-        return {name.partition("/")[2]: found.read().decode() for name, found in members.items() if found}
-
-
-def test_a_report_has_what_a_ticket_needs_and_no_secret(
-    kubectl: FakeKubectl, tmp_path: Path, capsys: Printed
-) -> None:
-    serve(kubectl, mydb())
-    serve_operator(kubectl, log=LOG)
-    sizes = "mydb-binding servicebinding.io/postgresql -\nmydb-binding password 14\n"
-    kubectl.say("get", "secrets", stdout=sizes)
-    assert cli.run(["report", "pge/mydb"]) == FINE
-    (file,) = tmp_path.glob("kindling-postgresql-shop-mydb-*.tar.gz")
-    assert file.name in capsys.readouterr().out
-    assert file.stat().st_mode & 0o777 == 0o600
-    found = unpacked(file)
-    assert found.keys() == {
-        "status.txt", "status.json", "resource.json", "versions.json", "events.json", "secrets.txt",
-        "operator.log", "backups/nightly.json",
-        *(f"children/{each['kind']}-{each['metadata']['name']}.json" for each in items("children")),
-    }  # fmt: skip
-    everything = "\n".join(found.values())
-    assert PASSWORD not in everything
-    assert "canary-of-the-log" not in everything
-    assert [json.loads(line)["message"] for line in found["operator.log"].splitlines()] == [
-        "reconciled",
-        "password=REDACTED",
-    ]
-    assert "mydb-binding password 14" in found["secrets.txt"]
-    assert json.loads(found["versions.json"])["operator"]["images"].keys() == {"operator", "prober"}
-    (template,) = {word for words in kubectl.asked for word in words if word.startswith("go-template=")}
-    assert template == f"go-template={report.SECRETS_TEMPLATE}"
-    for words in kubectl.asked:
-        assert "secrets" not in words or "json" not in words, "their content is never asked for"
-
-
-def test_a_report_of_a_user_of_few_rights_names_what_it_lacks(
-    kubectl: FakeKubectl, tmp_path: Path, capsys: Printed
-) -> None:
-    kubectl.has(EXAMPLE, "mydb", one=mydb())
-    kubectl.say("get", stderr=FORBIDDEN, status=1)
-    kubectl.say("logs", stderr=FORBIDDEN.splitlines()[-1], status=1)
-    kubectl.say("version", stdout="{}")
-    assert cli.run(["report", "pge/mydb", "--file", "few.tar.gz"]) == FINE
-    found = unpacked(tmp_path / "few.tar.gz")
-    assert "you lack the right `list` in namespace `shop` on `statefulsets.apps`" in found["not-read.txt"]
-    assert "resource.json" in found
-    assert "Not all could be read:" in capsys.readouterr().out
-
-
-def test_a_report_does_not_replace_a_file(kubectl: FakeKubectl, tmp_path: Path, capsys: Printed) -> None:
-    serve(kubectl, mydb())
-    (tmp_path / "there").write_text("x")
-    assert cli.run(["report", "pge/mydb", "--file", "there"]) == FAILED
-    assert "`there` is there already" in error(capsys)
-    assert (tmp_path / "there").read_text() == "x"
-
-
-@pytest.mark.parametrize(
-    ("line", "about"),
-    [
-        (json.dumps({"key": KEY, "message": "x"}), True),
-        (json.dumps({"key": f"{KEY}-2", "message": KEY}), False),
-        (json.dumps([KEY]), False),
-        (f"10:00:00 INFO    {KEY} reconciled", True),
-        (f"10:00:00 INFO    {KEY}2 reconciled", False),
-        ("Traceback", False),
-    ],
-)
-def test_a_line_of_the_operators_log_is_about_its_key(line: str, about: bool) -> None:
-    assert report.is_about(line, KEY) is about

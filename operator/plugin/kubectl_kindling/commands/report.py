@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from kubectl_kindling import bundle, facts, kinds, redaction, resources, screen
+from kubectl_kindling import bundle, decisions, facts, kinds, redaction, resources, screen
 from kubectl_kindling.arguments import Command
 from kubectl_kindling.commands import status, version
 from kubectl_kindling.errors import FINE, PluginError
@@ -24,7 +24,6 @@ SECRETS_TEMPLATE = (
 """A line for each Secret, and one for each key: kubectl itself counts, and prints no content."""
 LOG_LINES = 5000
 NOT_READ = "not-read.txt"
-LOG_SELECTOR = "app.kubernetes.io/name=kindling,app.kubernetes.io/component=operator"
 
 
 def run(command: Command, kubectl: Kubectl) -> int:
@@ -68,6 +67,8 @@ def contents(kubectl: Kubectl, view: View, operator_namespace: str, now: datetim
         "secrets.txt": _secrets(kubectl, view, namespace, problems),
         "operator.log": _log(kubectl, view, operator_namespace, problems),
     }
+    if decided := _decisions(kubectl, view, operator_namespace, problems):
+        texts["decisions.json"] = decided
     for child in view.children:
         texts[f"children/{child.get('kind')}-{facts.name_of(child)}.json"] = _json(redaction.redacted(child))
     for backup in view.backups:
@@ -101,16 +102,29 @@ def _secrets(kubectl: Kubectl, view: View, namespace: str, problems: list[str]) 
 def _log(kubectl: Kubectl, view: View, operator_namespace: str, problems: list[str]) -> str:
     """The operator's lines with the key of this resource; it writes them as JSON, without bodies."""
     found = kubectl.ask(
-        "logs", f"--namespace={operator_namespace}", f"--selector={LOG_SELECTOR}", "--container=operator",
-        f"--tail={LOG_LINES}", "--ignore-errors", "--request-timeout=60s", seconds=120,
+        "logs", f"--namespace={operator_namespace}", f"--selector={decisions.SELECTOR}",
+        "--container=operator", f"--tail={LOG_LINES}", "--ignore-errors", "--request-timeout=60s",
+        seconds=120,
     )  # fmt: skip
     if found.status != 0 or not found.stdout:
         missing, others = resources.troubles([found])
         said = others or ([] if missing else [found.stderr.strip() or "no Pod of the operator has one"])
         problems += [*described(missing), *(f"the operator's log: {text}" for text in said)]
         return ""
-    key = f"{view.type.group_kind}/{facts.namespace_of(view.resource)}/{facts.name_of(view.resource)}"
+    key = _key(view)
     return "\n".join(redaction.line(line) for line in found.stdout.splitlines() if is_about(line, key))
+
+
+def _decisions(kubectl: Kubectl, view: View, operator_namespace: str, problems: list[str]) -> str:
+    """What the flight recorder has of this resource; the operator has taken out what is secret."""
+    text, troubles = decisions.read(kubectl, operator_namespace, _key(view))
+    missing, others = resources.troubles(troubles)
+    problems += [*described(missing), *(f"the operator's decisions: {said}" for said in others)]
+    return text
+
+
+def _key(view: View) -> str:
+    return f"{view.type.group_kind}/{facts.namespace_of(view.resource)}/{facts.name_of(view.resource)}"
 
 
 def is_about(line: str, key: str) -> bool:

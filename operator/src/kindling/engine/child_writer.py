@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from kindling.engine import apply, finalizers
 from kindling.engine.changes import change
+from kindling.engine.decisions import CHILDREN, Asking, of_plan
 from kindling.engine.edits import Edit, edit
 from kindling.engine.plan import Action, Apply, Create, Delete, Plan, Update, plan
 from kindling.engine.resource_writer import Outdated, ResourceDeleted, ResourceWriter
@@ -29,7 +30,9 @@ class ChildWriter(ResourceWriter):
     """`_converge` writes the children that the kind desires, or for a deleted resource those that finish."""
 
     _watched: Mapping[Ref, Object] = field(default_factory=dict)
-    """What the last decision was taken from."""
+    """What of those the last decision was taken from."""
+    _asked: Asking = field(init=False)
+    """All that it was taken from."""
 
     async def _converge(self) -> tuple[Problem | None, Rejected | None]:
         """Write what differs until nothing does; returns the problem, and the rejection if that is it."""
@@ -48,6 +51,7 @@ class ChildWriter(ResourceWriter):
                 break
             repairing = was_current and not written
             if not written:
+                self._record(CHILDREN, of_plan(decided, self._objects), self._asked)
                 await self._verify_current()
             for action in actions:
                 written.append(action)
@@ -90,6 +94,9 @@ class ChildWriter(ResourceWriter):
         except ApiError:
             live = None
         found = edit(live or {"metadata": {}}, change(action, self._objects).paths)
+        self.dependencies.recorder.record(
+            self.key, "edited", lambda _: {"message": f"{ref.type.kind} {ref.name}: {found}"}
+        )
         self._log(logging.INFO, f"edited: {ref.type.kind} {ref.name}, {found}")
         return found
 
@@ -111,7 +118,7 @@ class ChildWriter(ResourceWriter):
         )
 
     def _wanted(self, *, deleted: bool) -> list[Child]:
-        observed = self._observed()
+        observed = self._asked = self._observed()
         self._watched = observed.watched
         if deleted:
             return list(self.kind.finish(self.cr, observed).children)

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from kindling.engine.edits import Edit
 from kindling.engine.external import ExternalState
+from kindling.engine.flight_recorder import FlightRecorder
 from kindling.engine.plan import Apply
 from kindling.engine.restart_queue import RestartQueue
 from kindling.engine.store import Store
@@ -42,6 +43,7 @@ class Dependencies:
     external_state: ExternalState
     status_changed: StatusChanged
     repaired: Repaired = lambda type, cr, action, edit: None
+    recorder: FlightRecorder = field(default_factory=FlightRecorder)
     restart_queue: RestartQueue = field(
         default_factory=lambda: RestartQueue(exists=lambda key: True, wake=lambda key: None)
     )

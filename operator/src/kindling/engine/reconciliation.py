@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from kindling.engine import finalizers
 from kindling.engine.changes import changes
 from kindling.engine.child_writer import ChildWriter
+from kindling.engine.decisions import OUTSIDE, Asking, of_actions
 from kindling.engine.resource_writer import ResourceDeleted
 from kindling.engine.warnings import newest_warnings, server_failure
 from kindling.kinds.base import (
@@ -83,8 +84,9 @@ class Reconciliation(ChildWriter):
             in_sync = problem is None
         unread = await self._fetch_warnings() if in_sync else None
         sync = SyncResult(in_sync=in_sync, problem=problem, results=results, paused=paused, changes=planned)
-        report = self.kind.status(self.cr, self._observed(), sync)
-        await self._report(report)
+        observed = self._observed()
+        report = self.kind.status(self.cr, observed, sync)
+        await self._report(report, taken_from=(observed, sync))
         if (failure := refusal or unread) is not None:
             raise failure
         ready = find_condition(report.status, "Ready").get("status") == "True"
@@ -101,9 +103,9 @@ class Reconciliation(ChildWriter):
         if not (paused := self.kind.paused(self.cr)):
             await self._store_decisions()
             problem, refusal = await self._converge()
-        finish = self.kind.finish(self.cr, self._observed())
+        finish = self.kind.finish(self.cr, observed := self._observed())
         if finish.actions and problem is None and not paused:
-            await self._run_actions(finish.actions)
+            await self._run_actions(finish.actions, observed)
             finish = self.kind.finish(self.cr, self._observed())
         done = finish.done and not paused
         if refusal is not None and refusal.namespace_is_deleted:
@@ -144,8 +146,9 @@ class Reconciliation(ChildWriter):
 
         Returns the answer of each member of which something is wanted, and whether all have answered.
         """
-        actions = [] if paused else list(self.kind.external_actions(self.cr, self._observed()))
-        results, complete = await self._run_actions(actions)
+        observed = self._observed()
+        actions = [] if paused else list(self.kind.external_actions(self.cr, observed))
+        results, complete = await self._run_actions(actions, observed)
         probes = self.kind.probes(self.cr, self._observed())
         self.dependencies.external_state.keep(self.key, {*probes, *(action.member for action in actions)})
         await self._probe(probes)
@@ -157,10 +160,14 @@ class Reconciliation(ChildWriter):
                 complete = False
         return results, complete
 
-    async def _run_actions(self, actions: Sequence[ExternalAction]) -> tuple[dict[str, ExternalResult], bool]:
+    async def _run_actions(
+        self, actions: Sequence[ExternalAction], observed: Asking
+    ) -> tuple[dict[str, ExternalResult], bool]:
         """One after another, until one has not succeeded; whether all that ran have answered."""
         external_state = self.dependencies.external_state
         results: dict[str, ExternalResult] = {}
+        if actions:
+            self._record(OUTSIDE, of_actions(actions), observed)
         for action in actions:
             self._log(logging.DEBUG, f"{action.name} {action.member}")
             result = await external_state.run(self.key, action)

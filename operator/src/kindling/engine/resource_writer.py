@@ -8,17 +8,18 @@ from dataclasses import dataclass, field
 
 from kindling.engine import finalizers
 from kindling.engine.compare import merge_patch
+from kindling.engine.decisions import STATUS, Asking, of_status, seen
 from kindling.engine.dependencies import Dependencies
 from kindling.engine.store import Key
 from kindling.kinds.base import (
     CachedResult,
     Kind,
-    Observed,
     RestartSlot,
     StatusReport,
+    SyncResult,
     WarningEvent,
 )
-from kindling.kinds.conditions import find_condition, with_stalled, with_transition_times
+from kindling.kinds.conditions import find_condition, summary, with_stalled, with_transition_times
 from kindling.kube.errors import Conflict, NotFound
 from kindling.kube.resources import Object, Ref
 
@@ -55,8 +56,8 @@ class ResourceWriter:
     def _ref(self) -> Ref:
         return Ref(self.kind.type, self.cr["metadata"]["namespace"], self.cr["metadata"]["name"])
 
-    def _observed(self) -> Observed:
-        return Observed(
+    def _observed(self) -> Asking:
+        return Asking(
             objects=self._objects,
             now=self.dependencies.clock(),
             entropy=self._entropy,
@@ -64,6 +65,14 @@ class ResourceWriter:
             results=self._results,
             restart_slot=self._restart_slot,
             warnings=self._warnings,
+        )
+
+    def _record(
+        self, what: str, decision: Object, observed: Asking, *, sync: SyncResult | None = None
+    ) -> None:
+        """Note a decision before it is carried out, with what it is taken from."""
+        self.dependencies.recorder.record(
+            self.key, what, lambda redactor: seen(redactor, self.kind, self.cr, observed, decision, sync)
         )
 
     async def _live(self, ref: Ref) -> Object | None:
@@ -89,7 +98,9 @@ class ResourceWriter:
             await self._patch(patch, subresource="status")
             self._log(logging.INFO, f"decided: {', '.join(changed)}")
 
-    async def _report(self, report: StatusReport) -> Object | None:
+    async def _report(
+        self, report: StatusReport, *, taken_from: tuple[Asking, SyncResult] | None = None
+    ) -> Object | None:
         """Patch the status, if anything differs, and update our copy of the resource.
 
         Returns the resource of the response.
@@ -105,6 +116,9 @@ class ResourceWriter:
         if not patch:
             return None
         body = {"metadata": finalizers.precondition(self.cr), "status": patch}
+        if taken_from is not None and summary(status) != summary(known):
+            observed, sync = taken_from
+            self._record(STATUS, of_status(report), observed, sync=sync)
         try:
             written = await self._merge(body, subresource="status")
         except Conflict:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from kindling.engine import finalizers
 from kindling.engine.dependencies import Dependencies
+from kindling.engine.flight_recorder import Build
 from kindling.engine.leader_election import LeaseLost
 from kindling.engine.metrics import UNHANDLED, Metrics, ResultLabel
 from kindling.engine.plan_for import reconciliation
@@ -21,6 +22,7 @@ from kindling.kube.errors import ApiError, Conflict, TooManyRequests, Unreachabl
 log = logging.getLogger(__name__)
 
 WORKERS = 32
+FAILED = "failed"
 _RESULTS: Mapping[type[Result], ResultLabel] = {
     Done: "success",
     RequeueAfter: "requeue_after",
@@ -58,6 +60,10 @@ class Reconciler:
         await self.dependencies.restart_queue.remove(key)
 
 
+def _message(text: str) -> Build:
+    return lambda redactor: {"message": text}
+
+
 async def work(reconciler: Reconciler, queue: Queue[Key], metrics: Metrics) -> None:
     """One worker, for ever: take a key, reconcile it, requeue it by the result. No error of a key ends it.
 
@@ -86,13 +92,16 @@ async def work(reconciler: Reconciler, queue: Queue[Key], metrics: Metrics) -> N
             if isinstance(error, TooManyRequests):
                 queue.add_after(key, error.retry_after)
             metrics.failed(type_, type(error).__name__)
+            reconciler.dependencies.recorder.record(key, FAILED, _message(str(error)))
             level = logging.INFO if isinstance(error, (Conflict, Unreachable)) else logging.WARNING
             log.log(level, f"requeued after {pause:.1f} s: {error}", extra={"key": str(key)})
         except LeaseLost:
             raise
-        except Exception:
+        except Exception as error:
             queue.add_rate_limited(key)
             metrics.failed(type_, UNHANDLED)
+            said = f"{UNHANDLED}: {type(error).__name__}"
+            reconciler.dependencies.recorder.record(key, FAILED, _message(said))
             log.exception("unhandled exception: the reconciliation is requeued", extra={"key": str(key)})
         finally:
             metrics.reconciled(type_, label, time.perf_counter() - began)

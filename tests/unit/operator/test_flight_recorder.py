@@ -1,0 +1,239 @@
+"""What the flight recorder keeps, how much of it, and that a record can be decided again from a shell."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from kindling import replay
+from kindling.engine.flight_recorder import FlightRecorder
+from kindling.engine.redaction import Redactor, without
+from kindling.engine.store import Key
+from kindling.kube.resources import Object
+
+from tests.model.recorded import as_reported
+from tests.model.world import KINDS_BY_NAME, World, resource
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+A, B = Key("memcached.cache.example.com", "ns", "a"), Key("memcached.cache.example.com", "ns", "b")
+SOURCE = Path(__file__).parents[3] / "operator" / "src"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> datetime:
+        self.now += timedelta(seconds=1)
+        return self.now
+
+
+def said(recorder: FlightRecorder, key: Key) -> list[str]:
+    return [entry["message"] for entry in recorder.read(key)]
+
+
+def say(recorder: FlightRecorder, key: Key, text: str, *, what: str = "failed") -> None:
+    recorder.record(key, what, lambda redactor: {"message": text})
+
+
+def test_the_oldest_of_one_resource_go_first() -> None:
+    recorder = FlightRecorder(most_of_one=3)
+    for number in range(5):
+        say(recorder, A, str(number))
+    say(recorder, B, "b")
+    assert said(recorder, A) == ["2", "3", "4"]
+    assert said(recorder, B) == ["b"]
+    assert recorder.resources() == [A, B]
+
+
+def test_all_together_take_no_more_than_so_many_bytes() -> None:
+    recorder = FlightRecorder(most_bytes=4000)
+    for number in range(1000):
+        say(recorder, Key("memcached.cache.example.com", "ns", f"n{number}"), f"{number}" * 40)
+        assert 0 < recorder.bytes <= 4000
+    kept = recorder.resources()
+    assert 3 < len(kept) < 1000
+    assert kept[-1].name == "n999"
+    assert kept == [Key(*A[:2], f"n{number}") for number in range(1000 - len(kept), 1000)]
+    for key in kept:
+        recorder.read(key)
+
+
+def test_the_same_again_is_counted() -> None:
+    recorder = FlightRecorder(clock=Clock())
+    for text in ("x", "x", "x", "y", "x"):
+        say(recorder, A, text)
+    first, *rest = recorder.read(A)
+    assert (first["message"], first["again"]) == ("x", 2)
+    assert first["lastAt"] == (NOW + timedelta(seconds=3)).isoformat()
+    assert [entry["message"] for entry in rest] == ["y", "x"]
+    say(recorder, A, "x", what="edited")
+    assert [entry["what"] for entry in recorder.read(A)] == ["failed", "failed", "failed", "edited"]
+
+
+def test_the_same_again_after_it_has_gone_is_an_entry() -> None:
+    recorder = FlightRecorder(most_of_one=1)
+    say(recorder, A, "x")
+    say(recorder, A, "y", what="edited")
+    say(recorder, A, "x")
+    assert said(recorder, A) == ["x"]
+    assert "again" not in recorder.read(A)[0]
+
+
+def test_what_cannot_be_recorded_keeps_nobody_from_work(caplog: pytest.LogCaptureFixture) -> None:
+    recorder = FlightRecorder()
+
+    def broken(redactor: Redactor) -> Object:
+        raise ValueError("no")
+
+    with caplog.at_level(logging.ERROR):
+        recorder.record(A, "failed", broken)
+        recorder.record(A, "failed", lambda redactor: {"message": object()})
+    assert [record.getMessage() for record in caplog.records] == ["not recorded"] * 2
+    assert recorder.read(A) == []
+
+
+def test_no_secret_is_in_what_is_redacted() -> None:
+    cr: Object = {
+        "metadata": {"name": "x", "annotations": {"example.com/token": "canary-1"}},
+        "spec": {
+            "password": "canary-2",
+            "passwordSecretRef": {"name": "kept", "key": "kept"},
+            "env": [{"name": "KEY", "value": "canary-3"}, {"name": "FROM", "valueFrom": {"x": "kept"}}],
+            "url": "https://canary-4:canary-5@kept/",
+        },
+    }
+    redactor = Redactor(bytes(32))
+    child = {"env": [{"name": "KEY", "value": "canary-3"}, {"name": "OTHER", "value": "canary-3"}]}
+    taken = redactor.taken(cr)
+    text = json.dumps(without([cr, child], taken))
+    assert text.count("canary") == 1, "of another variable it is the operator's own"
+    assert text.count("kept") == 4
+    assert without({"password": "canary-2"}, taken) == {"password": redactor.word("canary-2")}
+    assert without({"label": "canary-2"}, taken) == {"label": "canary-2"}, "a word may be a password"
+
+
+def settled() -> tuple[World, Key]:
+    """A Postgresql with a password in its spec, and an edit of its Service that was set back."""
+    world, kind = World(), KINDS_BY_NAME["postgresql.database.db.example.com"]
+    world.api.put(kind.type, resource(kind, "shop", password="canary"))
+    world.settle()
+    (service,) = (ref for ref in world.api.objects if ref.type.kind == "Service" and ref.name == "shop")
+    found = world.api.objects[service]
+    ports = [{**port, "port": 1} for port in found["spec"]["ports"]]
+    world.api.put(service.type, {**found, "spec": {**found["spec"], "ports": ports}})
+    world.settle()
+    return world, Key(kind.type.group_kind, "ns", "shop")
+
+
+@pytest.fixture(scope="module")
+def record() -> Object:
+    return as_reported(*settled())
+
+
+def test_it_has_who_edited_what_and_each_decision(record: Object) -> None:
+    assert [entry["what"] for entry in record["entries"]] == [
+        "children", "status", "outside", "status", "children", "edited",
+    ]  # fmt: skip
+    made, *_, back, edited = record["entries"]
+    assert {"action": "Create", "object": "StatefulSet/shop"} in made["decided"]["changes"]
+    assert back["decided"]["changes"] == [
+        {"action": "Update", "object": "Service/shop", "fields": ["spec.ports.5432"], "drift": True}
+    ]
+    assert edited["message"] == "Service shop: spec.ports.5432 by another writer"
+    assert "canary" not in json.dumps(record)
+
+
+def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "kindling.replay", *map(str, words)],
+        env={"PYTHONPATH": str(SOURCE)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_same_code_takes_the_same_decisions(record: Object, tmp_path: Path) -> None:
+    file = tmp_path / "decisions.json"
+    file.write_text(json.dumps(record))
+    done = run(file)
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[-1] == "This code takes the same."
+    assert len(lines) == len(record["entries"]) + 1
+    assert "Create StatefulSet/shop" in lines[0]
+    assert "Ready=True LoginSucceeded" in done.stdout
+
+
+def test_another_decision_is_shown_beside_it(record: Object, tmp_path: Path) -> None:
+    changed = json.loads(json.dumps(record))
+    changed["entries"][0]["decided"]["changes"].pop()
+    file = tmp_path / "decisions.json"
+    file.write_text(json.dumps(changed))
+    done = run(file)
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[-1] == "This code takes 1 of them otherwise."
+    assert "    this code: " in done.stdout
+
+
+def test_a_decision_becomes_a_test_that_fails_until_the_code_decides_otherwise(
+    record: Object, tmp_path: Path
+) -> None:
+    file = tmp_path / "decisions.json"
+    file.write_text(json.dumps(record))
+    done = run(file, "--test", "0", "--into", tmp_path)
+    assert done.returncode == 0, done.stderr
+    test = Path(done.stdout.strip())
+    assert _pytest(test) == 1
+    (beside,) = tmp_path.glob("decision_of_*.json")
+    other = json.loads(beside.read_text())
+    other["entries"][0]["decided"]["changes"] = []
+    beside.write_text(json.dumps(other))
+    assert _pytest(test) == 0
+
+
+def _pytest(test: Path) -> int:
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", test.parent, test],
+        env={"PYTHONPATH": str(SOURCE)},
+        cwd=test.parent,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    ).returncode
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "Expecting value"),
+        ("[]", "is no record of decisions of format 1"),
+        ('{"format": 2}', "is no record of decisions of format 1"),
+        ('{"format": 1, "kind": "x", "entries": [{"what": "status", "at": "t"}]}', "cannot be read"),
+    ],
+)
+def test_what_is_no_record_is_refused(tmp_path: Path, text: str, words: str) -> None:
+    file = tmp_path / "decisions.json"
+    file.write_text(text)
+    done = run(file)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_kind_that_is_not_served_any_more_is_named(record: Object) -> None:
+    with pytest.raises(replay.NoRecord, match=r"no kind 'gone\.example\.com' is served"):
+        replay.decide({**record, "kind": "gone.example.com"}, 0)
+
+
+@pytest.mark.parametrize("number", [5, 99])
+def test_what_is_no_decision_is_refused(record: Object, number: int) -> None:
+    with pytest.raises(replay.NoRecord):
+        replay.decide(record, number)
