@@ -52,6 +52,8 @@ def _is_kept_or_refused(api: Api, kind: Kind, data: st.DataObject) -> None:
             "cannot be a parameter's", "lock it out", "has a line break",
             "needs a namespaceSelector", "cannot be a label's", "needs values", "takes no values",
             "is of no use to a role that cannot log in", "whose data goes with the Pod",
+            "set exactly one of spec.topic, spec.topics", "is no pattern of topics",
+            "use spec.topics, or leave", "is one of spec.topics", "matches spec.topicsPattern",
             "replaces that: leave out one of the two", "has no effect without a handler",
             "needs a topic for what is given up", "keeps all messages in order",
             "from which it would come back", "exceeds maxSeconds", "has several moments",

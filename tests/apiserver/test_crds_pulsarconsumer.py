@@ -22,6 +22,7 @@ TWO: Json = {"http": {"url": "http://orders.shop:8080", "concurrency": 2}}
 HTTP: Json = {"http": {"url": "http://orders.shop:8080"}}
 MAP_KEY = {"configMapKeyRef": {"name": "m", "key": "k"}}
 
+EU = "persistent://public/default/eu-.*"
 BASIC: Json = {"basicSecretRef": {"name": "a"}}
 OAUTH2: Json = {"oauth2": {"issuerURL": "https://a", "credentialsSecretRef": {"name": "a"}}}
 BAD: list[tuple[Json, list[str]]] = [
@@ -127,6 +128,60 @@ BAD: list[tuple[Json, list[str]]] = [
         {"handler": HTTP, "topic": "persistent://public/default/a", "output": {"topic": "a"}},
         ["spec.output.topic 'a'", "another topic"],
     ),
+    ({"topic": None}, ["spec.topic", "Required", "exactly one of spec.topic, spec.topics and"]),
+    ({"topics": ["a"]}, ["spec.topic beside spec.topics", "exactly one"]),
+    ({"topicsPattern": EU}, ["spec.topic beside spec.topicsPattern", "exactly one"]),
+    ({"topic": None, "topics": ["a"], "topicsPattern": EU}, ["spec.topics beside spec.topicsPattern"]),
+    ({"topic": None, "topics": []}, ["spec.topics", "at least 1"]),
+    ({"topic": None, "topics": ["a", "a"]}, ["spec.topics[1]", "Duplicate"]),
+    ({"topic": None, "topics": [f"t{n}" for n in range(101)]}, ["spec.topics", "at most 100"]),
+    ({"topic": None, "topics": ["a b"]}, ["spec.topics[0]", '"a b"']),
+    *(
+        ({"topic": None, "topicsPattern": bad}, [f"spec.topicsPattern '{bad}'", "is no pattern of topics"])
+        for bad in (
+            "orders-.*",
+            "public/default/a.*",
+            "persistent://public/default/",
+            "persistent://a/b/c/d.*",
+            "non-persistent://a/b/c",
+            "persistent://a/b/*",
+            "persistent://a/b/(x",
+            "persistent://a/b/(a*)*",
+            "persistent://a/b/x**",
+            "persistent://a/b/[z-a]",
+            "persistent://a/b/x{2}",
+            "persistent://a/b/(?i)x",
+            r"persistent://a/b/\w",
+            "persistent://a/b/[]",
+            "persistent://a/b/a|b",
+            "persistent://a.*/b/c",
+        )
+    ),
+    *(
+        (
+            {"topic": None, "topics": ["a", "b"], "handler": HTTP, field: {"topic": topic}},
+            [f"spec.{field}.topic '{topic}' is one of spec.topics", "another topic"],
+        )
+        for field in ("deadLetter", "output")
+        for topic in ("b", "persistent://public/default/a")
+    ),
+    *(
+        (
+            {"topic": None, "topicsPattern": EU, "handler": HTTP, field: {"topic": topic}},
+            [f"spec.{field}.topic '{topic}' matches spec.topicsPattern '{EU}'", "another topic"],
+        )
+        for field in ("deadLetter", "output")
+        for topic in ("eu-dead", "public/default/eu-dead", "persistent://public/default/eu-1")
+    ),
+    (
+        {
+            "topic": None,
+            "topicsPattern": EU,
+            "adminURL": "http://a",
+            "replay": {"from": "2026-11-24T07:00:00Z"},
+        },
+        ["spec.replay", f"spec.topicsPattern '{EU}'", "use spec.topics"],
+    ),
     ({"handler": HTTP, "deadLetter": {}}, ["spec.deadLetter.topic", "Required"]),
     ({"handler": HTTP, "output": {"topic": "a b"}}, ["spec.output.topic", '"a b"']),
     *(
@@ -211,6 +266,30 @@ GOOD: list[Json] = [
         },
     },
     {"auth": {"oauth2": {**OAUTH2["oauth2"], "issuerURL": "https://id.example.com:8443/realms/a_b/"}}},
+    {"topic": None, "topics": ["a"]},
+    {
+        "topic": None,
+        "topics": [f"{'t' * 509}{n:03}" for n in range(100)],
+        "handler": HTTP,
+        "output": {"topic": "o"},
+    },
+    {
+        "topic": None,
+        "topics": ["a", "b/c/d"],
+        "adminURL": "http://a",
+        "replay": {"from": "2026-11-24T07:00:00Z"},
+    },
+    *(
+        {"topic": None, "topicsPattern": f"persistent://a-1/b.c/{good}"}
+        for good in ("x", ".*", r"orders-\d+\.v[0-9]?", "(eu|us|)?-[^a-z_-]+x*", "[A-Za-z0-9.]", "a=b:c~@%,d")
+    ),
+    {
+        "topic": None,
+        "topicsPattern": EU,
+        "handler": HTTP,
+        "deadLetter": {"topic": "dead"},
+        "output": {"topic": "shop/x/eu-1"},
+    },
     {"adminURL": "http://pulsar.pulsar.svc:8080"},
     {"adminURL": "http://10.0.0.1/", "auth": {"tokenSecretRef": {"name": "a"}}},
     {"adminURL": "http://a", "serverAddress": "pulsar+ssl://a:6651"},

@@ -38,6 +38,7 @@ SECOND = (
     "test_pulsarconsumer_container.py",
     "test_pulsarconsumer_handlers.py",
     "test_pulsarconsumer_secured.py",
+    "test_pulsarconsumer_topics.py",
     "test_rotation.py",
 )
 """A second worker's: with what these make, the files of the first have nothing to do."""

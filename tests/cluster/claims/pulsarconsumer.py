@@ -73,6 +73,7 @@ def _replayed(reported: Reported) -> None:
         assert said["from"] == wanted["from"]
         made = datetime.fromisoformat(reported.resource["metadata"]["creationTimestamp"])
         assert made <= datetime.fromisoformat(said["at"]) <= datetime.now(UTC) + timedelta(seconds=2)
+        assert "topic" not in said, "of one topic none is to come"
 
 
 def _scaled(name: str) -> Claim:
@@ -128,6 +129,11 @@ def _about(name: str, field: str) -> Claim:
     return claim
 
 
+def _of_several(reported: Reported) -> None:
+    """tests/cluster/test_pulsarconsumer_topics.py has those that read several topics."""
+    assert "topics" not in reported.status.get("backlog", {})
+
+
 def _time(name: str) -> Claim:
     """Not before there was such a resource, and not later than now."""
 
@@ -149,6 +155,7 @@ def _recorded(name: str) -> Claim:
         spec, said = reported.resource["spec"], reported.status.get("subscriptions")
         assert bool(said) == (spec.get("deletionPolicy") == "Unsubscribe")
         for entry in said or ():
+            assert "topicsPattern" not in entry
             topic = entry["topic"].rpartition("/")[2]
             known = stats(reported.environment, topic).get("subscriptions", {})
             assert entry["subscription"] in known, f"{name}: {entry}"
@@ -234,6 +241,8 @@ CLAIMS = KindClaims(
         "status.replicas": _replicas,
         "status.selector": _selector,
         **{f"status.subscriptions[].{name}": _recorded(name) for name in ("topic", "subscription")},
+        "status.subscriptions[].topicsPattern": _recorded("topicsPattern"),
+        "status.backlog.topics": _of_several,
         "status.backlog.topic": _about("topic", "topic"),
         "status.backlog.subscription": _about("subscription", "subscriptionName"),
         **{f"status.backlog.{name}": _backlog(name) for name in BACKLOG},
@@ -243,7 +252,7 @@ CLAIMS = KindClaims(
             f"status.autoscaling.{name}": _scaled(name)
             for name in ("replicas", "lastScaleTime", "lowerSince", "lowerReplicas")
         },
-        **{f"status.replay.{name}": _replayed for name in ("from", "at")},
+        **{f"status.replay.{name}": _replayed for name in ("from", "at", "topic")},
         **{
             f"column {name.capitalize()}": _column(name)
             for name in ("server", "topic", "subscription", "replicas")

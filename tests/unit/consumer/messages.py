@@ -20,6 +20,7 @@ class Message:
     sent: dict[str, str] = field(default_factory=dict, hash=False)
     event: int = 0
     null: bool = False
+    topic: str = "persistent://public/default/t"
 
     def data(self) -> bytes:
         return self.payload
@@ -43,7 +44,7 @@ class Message:
         return self.null
 
     def topic_name(self) -> str:
-        return "persistent://public/default/t"
+        return self.topic
 
     def message_id(self) -> Any:
         return pulsar.MessageId(-1, 7, self.entry, self.index)

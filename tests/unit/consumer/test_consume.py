@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pulsar_consumer.__main__ import _is_outdated, line, receive
 from pulsar_consumer.credentials import is_outdated, shown
 from pulsar_consumer.health import Health
-from pulsar_consumer.receiving import Until
+from pulsar_consumer.receiving import LOST_SECONDS, MOST_SKIPPED, Lost, Until
 from pulsar_consumer.settings import Broker
 
 
@@ -27,12 +27,13 @@ class Message:
     payload: bytes
     entry: int = 0
     index: int = -1
+    topic: str = "persistent://public/default/t"
 
     def data(self) -> bytes:
         return self.payload
 
     def topic_name(self) -> str:
-        return "persistent://public/default/t"
+        return self.topic
 
     def message_id(self) -> object:
         return pulsar.MessageId(-1, 7, self.entry, self.index)
@@ -91,6 +92,35 @@ def test_batches_rest_that_does_not_come_is_not_waited_for() -> None:
     assert consume(BATCHES[:2], stop_after=1)[0] == BATCHES[:2]
 
 
+def test_stop_ends_the_begun_batch_of_each_topic() -> None:
+    """Messages of several topics come in between each other; of none is one skipped and a later one taken."""
+    a = [Message(b"a%d" % n, entry=n // 3, index=n % 3, topic="a") for n in range(6)]
+    b = [Message(b"b%d" % n, entry=n // 2, index=n % 2, topic="b") for n in range(4)]
+    c = [Message(b"c%d" % n, entry=n, topic="c") for n in range(4)]
+    order = [a[0], c[0], b[0], c[1], b[1], b[2], a[1], c[2], b[3], a[2], a[3], c[3]]
+    acknowledged, _ = consume(order, stop_after=3)
+    assert acknowledged == [a[0], c[0], b[0], b[1], a[1], a[2]]
+
+
+def test_a_batch_is_not_looked_for_among_other_topics_messages_for_ever() -> None:
+    others = [Message(b"", entry=n, topic="other") for n in range(2 * MOST_SKIPPED)]
+    late = Message(b"late", index=1)
+    acknowledged, _ = consume([Message(b"", index=0), *others, late], stop_after=1)
+    assert len(acknowledged) == 1
+
+
+def test_a_consumer_is_lost_once_it_was_unconnected_without_a_break() -> None:
+    now, connected = [0.0], [True]
+    lost = Lost(lambda: connected[0], clock=lambda: now[0])
+    said = []
+    for now[0], connected[0] in (
+        (0, True), (100, False), (100 + LOST_SECONDS - 1, False), (140, True), (141, False),
+        (141 + LOST_SECONDS, False),
+    ):  # fmt: skip
+        said.append(lost())
+    assert said == [False] * 5 + [True]
+
+
 @pytest.mark.parametrize(
     ("payload", "shown"),
     [
@@ -116,7 +146,7 @@ def test_any_payload_is_one_line(payload: bytes) -> None:
 def _login(folder: Path, password: str) -> Broker:
     for name, value in (("username", "ann"), ("password", password)):
         (folder / name).write_text(value)
-    return Broker(server="pulsar://b", topic="t", basic_files=folder)
+    return Broker(server="pulsar://b", basic_files=folder)
 
 
 def test_a_client_with_an_earlier_password_is_followed_by_another_once_it_is_disconnected(
@@ -144,7 +174,7 @@ def test_a_client_with_an_earlier_password_is_followed_by_another_once_it_is_dis
 def test_a_token_outdates_no_client(tmp_path: Path) -> None:
     """It is asked for at each authentication."""
     (tmp_path / "token").write_text("one")
-    broker = Broker(server="pulsar://b", topic="t", token_file=tmp_path / "token")
+    broker = Broker(server="pulsar://b", token_file=tmp_path / "token")
     used = shown(broker)
     (tmp_path / "token").write_text("two")
     assert not is_outdated(broker, used)

@@ -95,6 +95,7 @@ def test_each_is_shown_and_stays(monkeypatch: pytest.MonkeyPatch) -> None:
         first, second, end = printed("list")
     assert first == {
         "id": "7:1:-1", "reason": "Rejected", "error": "ValueError: two", "deliveries": "2",
+        "topic": "persistent://public/default/t",
         "origin": "1:1:-1", "key": "k", "publishTime": 1_767_225_600_123, "size": 1, "payload": "1",
     }  # fmt: skip
     assert second["reason"] == "MaxDeliveries"
@@ -125,6 +126,27 @@ def test_what_is_sent_back_is_as_it_was_and_sent_first(monkeypatch: pytest.Monke
     properties = {"mine": "kept", "SENT_BACK_FROM": "7:1:-1"}
     arguments = {"properties": properties, "partition_key": "k", "event_timestamp": 7}
     assert seen.events[1:] == [("produce", "t"), ("send", b"1", arguments), ("acknowledge", b"1")]
+
+
+@pytest.mark.parametrize(
+    "env", [{"PULSAR_TOPICS": "t u"}, {"PULSAR_TOPICS_PATTERN": "persistent://public/default/[tu]"}], ids=str
+)
+def test_of_several_topics_each_goes_back_to_its_own(
+    monkeypatch: pytest.MonkeyPatch, env: dict[str, str]
+) -> None:
+    monkeypatch.setattr(f"{__name__}.ENV", {**ENV, "PULSAR_TOPIC": "", **env})
+    of_u = letter(2, REAL_TOPIC="persistent://public/default/u-partition-1")
+    foreign = letter(3, REAL_TOPIC="persistent://public/default/v")
+    with broker(monkeypatch, letter(1), of_u, foreign, letter(4)) as seen:
+        *_, end = printed("redrive")
+    assert end == {"found": 3, "sent": 3}
+    prefix = "" if "PULSAR_TOPICS" in env else "persistent://public/default/"
+    events = [event[:2] for event in seen.events[1:]]
+    assert events == [
+        ("produce", f"{prefix}t"), ("send", b"1"), ("acknowledge", b"1"),
+        ("produce", f"{prefix}u"), ("send", b"2"), ("acknowledge", b"2"),
+        ("send", b"4"), ("acknowledge", b"4"),
+    ]  # fmt: skip
 
 
 def test_what_no_broker_takes_stays_a_dead_letter(monkeypatch: pytest.MonkeyPatch) -> None:

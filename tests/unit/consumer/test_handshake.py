@@ -71,7 +71,7 @@ def listen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Listen]:
 
 def broker(*listeners: Listener, **shown: Any) -> Broker:
     hosts = ",".join(f"127.0.0.1:{listener.port}" for listener in listeners)
-    return Broker(server=f"pulsar://{hosts}/", topic="t", **shown)
+    return Broker(server=f"pulsar://{hosts}/", **shown)
 
 
 CREDENTIALS = Refusal.CREDENTIALS, ""
@@ -108,7 +108,7 @@ def test_frame_is_what_it_says_it_is(listen: Listen, size: int, tmp_path: Path) 
     ["pulsar://127.0.0.1:1", "pulsar://no.invalid", "pulsar://:x", "pulsar+ssl://127.0.0.1:1", "pulsar://["],
 )
 def test_nobody_there_is_no_refusal(server: str) -> None:
-    assert refusal(Broker(server=server, topic="t")) is None
+    assert refusal(Broker(server=server)) is None
 
 
 def test_a_user_is_shown_as_pulsars_basic_method_has_it(listen: Listen, tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ def test_a_token_is_renewed_before_it_ends_and_kept_while_the_issuer_is_away(
 
 
 def test_a_client_says_why_it_has_no_token(issuer: Issuer, settings: OAuth2, tmp_path: Path) -> None:
-    broker = Broker(server="pulsar://127.0.0.1:1", topic="t", oauth2=settings, ca_file=tmp_path / "ca.crt")
+    broker = Broker(server="pulsar://127.0.0.1:1", oauth2=settings, ca_file=tmp_path / "ca.crt")
     issuer.away = True
     with pytest.raises(
         Hopeless, match="IssuerUnreachable: the issuer cannot be asked for a token: status 503"

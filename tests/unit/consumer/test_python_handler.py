@@ -50,7 +50,7 @@ def record() -> Record:
 def make(tmp_path: Path, record: Record) -> Make:
     def make(code: str, *, name: str = "orders:handle", **others: str) -> PythonHandler:
         found = settings(tmp_path, code, name=name, **others)
-        return PythonHandler(found, topic="t", output_topic="out", publish=record.send)
+        return PythonHandler(found, topics=["t"], output_topic="out", publish=record.send)
 
     return make
 
@@ -218,7 +218,7 @@ def test_function_publishes_before_it_returns(make: Make, record: Record) -> Non
 
 def test_every_method_of_the_context_is_kept_or_refused_by_name() -> None:
     """None of Pulsar's own, which return nothing, is left."""
-    context = FunctionContext(Message(), topic="t", output_topic="", publish=Record().send)
+    context = FunctionContext(Message(), topics=["t"], output_topic="", publish=Record().send)
     for name in dir(pulsar.functions.context.Context):
         if name.startswith("_"):
             continue
@@ -247,7 +247,7 @@ def test_every_method_of_the_context_is_kept_or_refused_by_name() -> None:
 )
 def test_what_publish_cannot_do_is_refused(arguments: dict[str, Any], said: str) -> None:
     record = Record()
-    context = FunctionContext(Message(), topic="t", output_topic="", publish=record.send)
+    context = FunctionContext(Message(), topics=["t"], output_topic="", publish=record.send)
     with pytest.raises((NotImplementedError, ValueError), match=said):
         context.publish("other", b"x", **arguments)
     assert record.events == []

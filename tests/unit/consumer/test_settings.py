@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pulsar_consumer.settings import BadSetting, Broker, Consumer, Handling, Http, OAuth2, Producer, Python
+from pulsar_consumer.topics import Topics
 
 LEAST = {
     "PULSAR_SERVER": "pulsar://localhost:6650",
@@ -28,7 +30,8 @@ SENDING = {"PULSAR_SERVER": "pulsar://localhost:6650", "PULSAR_TOPIC": "t", "PUL
 
 def test_what_the_documents_set_is_enough() -> None:
     assert Consumer.load(LEAST) == Consumer(
-        broker=Broker(server="pulsar://localhost:6650", topic="my-topic"),
+        broker=Broker(server="pulsar://localhost:6650"),
+        topics=Topics(names=("my-topic",)),
         subscription="first-subscription",
         subscription_type="Shared",
         initial_position="Latest",
@@ -67,6 +70,74 @@ def test_what_lets_it_in_is_read() -> None:
     }
     read = Consumer.load({**LEAST, **issuer}).broker.oauth2
     assert read == OAuth2(issuer="https://issuer/", audience="pulsar", scope="", files=Path("/oauth2"))
+
+
+PATTERN = "persistent://public/default/orders-(eu|us).*"
+
+
+def several(**env: str) -> Topics:
+    return Topics.load(env)
+
+
+def test_one_topic_stays_what_it_was() -> None:
+    one = several(PULSAR_TOPIC="a")
+    assert (one.to_subscribe, one.several, one.prefetch(20), one.given) == ("a", False, 20, ["a"])
+
+
+def test_several_topics_share_the_messages_that_are_held() -> None:
+    """The client leaves a consumer behind for a topic that is named twice."""
+    found = several(PULSAR_TOPICS="a b persistent://public/default/a shop/eu/c")
+    assert found.to_subscribe == ["a", "b", "shop/eu/c"]
+    assert (found.several, found.prefetch(20), found.given) == (True, 6, ["a", "b", "shop/eu/c"])
+    assert several(PULSAR_TOPICS=" ".join(f"t{n}" for n in range(100))).prefetch(20) == 1
+
+
+def test_a_pattern_is_what_the_client_takes() -> None:
+    found = several(PULSAR_TOPICS_PATTERN=PATTERN)
+    assert found.to_subscribe == re.compile(PATTERN)
+    assert (found.several, found.prefetch(20), found.given) == (True, 2, [PATTERN])
+
+
+@pytest.mark.parametrize(
+    ("env", "topic", "name"),
+    [
+        ({"PULSAR_TOPIC": "a"}, "persistent://public/default/a-partition-3", "a"),
+        ({"PULSAR_TOPIC": "a"}, "persistent://public/default/b", None),
+        ({"PULSAR_TOPICS": "a shop/eu/b"}, "persistent://shop/eu/b", "shop/eu/b"),
+        ({"PULSAR_TOPICS": "a shop/eu/b"}, "persistent://public/default/b", None),
+        ({"PULSAR_TOPICS_PATTERN": PATTERN}, "public/default/orders-eu", PATTERN[:28] + "orders-eu"),
+        (
+            {"PULSAR_TOPICS_PATTERN": PATTERN},
+            "persistent://public/default/orders-us1-partition-0",
+            "persistent://public/default/orders-us1",
+        ),
+        ({"PULSAR_TOPICS_PATTERN": PATTERN}, "persistent://public/default/my-orders-eu", None),
+        ({"PULSAR_TOPICS_PATTERN": PATTERN}, "non-persistent://public/default/orders-eu", None),
+        ({"PULSAR_TOPICS_PATTERN": PATTERN}, "", None),
+    ],
+)
+def test_what_came_from_a_topic_goes_back_to_it_alone(
+    env: dict[str, str], topic: str, name: str | None
+) -> None:
+    assert Topics.load(env).name_of(topic) == name
+
+
+@pytest.mark.parametrize(
+    ("env", "said"),
+    [
+        ({}, "PULSAR_TOPIC='': it must be set"),
+        ({"PULSAR_TOPIC": "a", "PULSAR_TOPICS": "b"}, "PULSAR_TOPIC and PULSAR_TOPICS: set one of them"),
+        (
+            {"PULSAR_TOPICS_PATTERN": "orders-.*"},
+            "'orders-.*': set it to persistent://TENANT/NAMESPACE/PATTERN",
+        ),
+        ({"PULSAR_TOPICS_PATTERN": "persistent://a/b/("}, "it is no regular expression"),
+    ],
+)
+def test_topics_that_cannot_be_read_are_refused_by_name(env: dict[str, str], said: str) -> None:
+    with pytest.raises(BadSetting) as raised:
+        Topics.load(env)
+    assert said in str(raised.value)
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def test_the_runner_has_the_files_where_they_are(file: Path, tmp_path: Path) -> 
     assert (found, function) == (file, "handle")
     given = environment(command, found, function, server="pulsar://127.0.0.1:7", scratch=tmp_path)
     settings = Consumer.load(given)
-    assert (settings.broker.server, settings.broker.topic) == ("pulsar://127.0.0.1:7", "orders")
+    assert (settings.broker.server, settings.topics.names) == ("pulsar://127.0.0.1:7", ("orders",))
     assert (settings.subscription, settings.initial_position) == ("mine", "Earliest")
     assert settings.handling is not None
     handler = settings.handling.handler

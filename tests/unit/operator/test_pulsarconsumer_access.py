@@ -198,7 +198,7 @@ def test_the_system_authorities_are_a_file_where_none_is_named() -> None:
 
     from pulsar_consumer.credentials import tls_arguments
 
-    found = tls_arguments(Broker(server="pulsar+ssl://broker", topic="t"))
+    found = tls_arguments(Broker(server="pulsar+ssl://broker"))
     expected = ssl.get_default_verify_paths().cafile
     assert found.get("tls_trust_certs_file_path") == expected
     assert expected is None or Path(expected).exists()

@@ -124,6 +124,18 @@ SPECS: dict[str, Object] = {
         "replicas": 1,
         "handler": {"http": {"url": "http://orders.shop/", "path": "/events"}},
     },
+    "pulsarconsumer-topics": {
+        "serverAddress": "pulsar://broker:6650",
+        "topics": ["orders", "persistent://shop/eu/invoices", "persistent://public/default/orders"],
+        "subscriptionName": "workers",
+        "replicas": 1,
+    },
+    "pulsarconsumer-pattern": {
+        "serverAddress": "pulsar://broker:6650",
+        "topicsPattern": "persistent://public/default/orders-(eu|us)[0-9]+",
+        "subscriptionName": "workers",
+        "replicas": 1,
+    },
     "postgresql-placed": {"password": "given", "podTemplate": placement.FULL},
     "memcached-placed": {"podTemplate": placement.FULL},
     "pulsarconsumer-placed": {

@@ -25,9 +25,10 @@ from pulsar_consumer.health import Health, serve
 from pulsar_consumer.receiving import (
     REST_MILLISECONDS,
     TURN_MILLISECONDS,
+    Begun,
+    Lost,
     Stop,
     Until,
-    batch_of,
     next_message,
 )
 from pulsar_consumer.reported import Reported, pause
@@ -67,16 +68,19 @@ def consume(
                 if handling is not None:
                     handling.connect(client)
                 consumer = client.subscribe(
-                    settings.broker.topic,
+                    settings.topics.to_subscribe,
                     settings.subscription,
                     consumer_type=TYPES[settings.subscription_type],
                     initial_position=POSITIONS[settings.initial_position],
-                    receiver_queue_size=PREFETCH if handling is None else handling.prefetch,
+                    receiver_queue_size=settings.topics.prefetch(
+                        PREFETCH if handling is None else handling.prefetch
+                    ),
                 )
                 health.watch(consumer.is_connected)
                 reported.clear()
                 outdated = partial(_is_outdated, consumer, settings.broker, used)
-                until = Until(stop, outdated)
+                lost = [Lost(consumer.is_connected)] if settings.topics.pattern else []
+                until = Until(stop, outdated, *lost)
                 # Closing sends the acknowledgements still on their way, and only then lets go.
                 with closing(consumer):
                     if handling is None:
@@ -107,22 +111,23 @@ def _is_outdated(consumer: pulsar.Consumer, broker: Broker, used: Shown | None) 
 
 
 def receive(consumer: pulsar.Consumer, *, stop: Stop, health: Health, out: BinaryIO) -> None:
-    """Handle messages until asked to stop, and then the rest of a batch that is begun.
+    """Handle messages until asked to stop, and then the rest of each batch that is begun.
 
     The broker gives out a batch again as a whole unless all of it is acknowledged.
     """
-    batch: tuple[object, ...] | None = None
+    begun = Begun()
     while not stop.is_set():
         health.turn()
         message = next_message(consumer, milliseconds=TURN_MILLISECONDS)
         if message is not None:
             _handle(consumer, message, out)
-            batch = batch_of(message)
-    while batch is not None:
+            begun.handled(message)
+    while begun.any():
         message = next_message(consumer, milliseconds=REST_MILLISECONDS)
-        if message is None or batch_of(message) != batch:
+        if message is None:
             return
-        _handle(consumer, message, out)
+        if begun.continues(message):
+            _handle(consumer, message, out)
 
 
 def line(message: pulsar.Message) -> bytes:

@@ -22,6 +22,7 @@ from pulsar_consumer.client import REASONS, Hopeless, connect, explain, log, run
 from pulsar_consumer.handler import id_of
 from pulsar_consumer.receiving import next_message
 from pulsar_consumer.settings import BadSetting, Broker, keeps_dead_letters
+from pulsar_consumer.topics import Topics
 from pulsar_consumer.work import arguments_of
 
 SUBSCRIPTION = "kindling-dead-letters"
@@ -44,9 +45,12 @@ PREVIEW = 200
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """`most` of them, those alone with `reason` unless that is empty. `send_back`: to `broker.topic`."""
+    """`most` of them, those alone with `reason` unless that is empty. `send_back`: to the one of `topics`
+    that each came from.
+    """
 
     broker: Broker
+    topics: Topics
     topic: str
     subscription: str
     reason: str = ""
@@ -68,6 +72,7 @@ class Asked:
             raise BadSetting("spec.deadLetter.keep: it is false, so whoever reads the topic has them")
         return Asked(
             broker=Broker.load(env),
+            topics=Topics.load(env),
             topic=topic,
             subscription=env.get("PULSAR_SUBSCRIPTION_NAME", ""),
             reason=found.reason,
@@ -108,12 +113,14 @@ def run(asked: Asked, out: BinaryIO) -> None:
     found = sent = 0
     try:
         with closing(connect(asked.broker)) as client, closing(subscribed(client, asked.topic)) as consumer:
-            producer = client.create_producer(asked.broker.topic) if asked.send_back else None
-            for message in _own(consumer, asked):
+            producers: dict[str, Any] = {}
+            for message, name in _own(consumer, asked):
                 if found == asked.most:
                     break
                 found += 1
-                if producer is not None:
+                if asked.send_back:
+                    producer = producers.get(name) or client.create_producer(name)
+                    producers[name] = producer
                     # Taken by the broker before it is acknowledged: killed between, it is there twice.
                     content, arguments = _as_it_was(message)
                     producer.send(content, **arguments)
@@ -138,6 +145,7 @@ def shown(message: Any) -> dict[str, Any]:
         "reason": properties.get("DEAD_LETTER_REASON", ""),
         "error": properties.get("DEAD_LETTER_ERROR", ""),
         "deliveries": properties.get("DEAD_LETTER_DELIVERIES", ""),
+        "topic": properties.get("REAL_TOPIC", ""),
         "origin": properties.get("ORIGIN_MESSAGE_ID", ""),
         "key": message.partition_key(),
         "publishTime": message.publish_timestamp(),
@@ -146,16 +154,16 @@ def shown(message: Any) -> dict[str, Any]:
     }
 
 
-def _own(consumer: Any, asked: Asked) -> Iterator[Any]:
-    """Those that this subscription gave up: several may have the topic."""
+def _own(consumer: Any, asked: Asked) -> Iterator[tuple[Any, str]]:
+    """Those that this subscription gave up, and the topic of each: several may have the one for them."""
     for message in _all(consumer):
         properties = message.properties() or {}
         if properties.get("REAL_SUBSCRIPTION") != asked.subscription:
             continue
         if asked.reason and properties.get("DEAD_LETTER_REASON") != asked.reason:
             continue
-        if _plain(str(properties.get("REAL_TOPIC", ""))) == _plain(asked.broker.topic):
-            yield message
+        if (name := asked.topics.name_of(str(properties.get("REAL_TOPIC", "")))) is not None:
+            yield message, name
 
 
 def _all(consumer: Any) -> Iterator[Any]:
@@ -173,14 +181,6 @@ def _all(consumer: Any) -> Iterator[Any]:
 
 def _position(id: Any) -> tuple[int, int, int]:
     return id.ledger_id(), id.entry_id(), id.batch_index()
-
-
-def _plain(topic: str) -> str:
-    """TENANT/NAMESPACE/TOPIC, of a partition too."""
-    rest = topic.partition("://")[2] or topic
-    name, _, number = rest.rpartition("-partition-")
-    rest = name if name and number.isdecimal() else rest
-    return rest if "/" in rest else f"public/default/{rest}"
 
 
 def _as_it_was(message: Any) -> tuple[Any, ...]:

@@ -36,8 +36,8 @@ _CONF = frozenset(
 class FunctionContext(Context):  # type: ignore[misc]
     """Of one message."""
 
-    def __init__(self, message: Any, *, topic: str, output_topic: str, publish: Send) -> None:
-        self._message, self._topic, self._output_topic = message, topic, output_topic
+    def __init__(self, message: Any, *, topics: list[str], output_topic: str, publish: Send) -> None:
+        self._message, self._topics, self._output_topic = message, topics, output_topic
         self._publish = publish
 
     def get_message_id(self) -> Any:
@@ -73,7 +73,7 @@ class FunctionContext(Context):  # type: ignore[misc]
         return os.environ.get(secret_name)
 
     def get_input_topics(self) -> list[str]:
-        return [self._topic]
+        return list(self._topics)
 
     def get_output_topic(self) -> str:
         return self._output_topic

@@ -13,7 +13,7 @@ from pulsar_consumer.health import Health
 from pulsar_consumer.http_handler import HttpHandler
 from pulsar_consumer.outbox import Outbox
 from pulsar_consumer.python_handler import PythonHandler
-from pulsar_consumer.receiving import REST_MILLISECONDS, TURN_MILLISECONDS, Stop, batch_of, next_message
+from pulsar_consumer.receiving import REST_MILLISECONDS, TURN_MILLISECONDS, Begun, Stop, next_message
 from pulsar_consumer.settings import Consumer, Handling, Python
 from pulsar_consumer.work import LEAST_HELD, Work
 
@@ -48,7 +48,7 @@ class HandlingLoop:
             dead_letters.keep(client, self._handling.dead_letter_topic)
 
     def receive(self, consumer: Any, *, stop: Stop, health: Health) -> None:
-        """Handle messages until asked to stop, and then the rest of a batch that is begun.
+        """Handle messages until asked to stop, and then the rest of each batch that is begun.
 
         :raises PulsarException: when the broker fails; what is not acknowledged comes again.
         :raises HandlerFailing: when the handler fails on every message, the first time.
@@ -60,13 +60,13 @@ class HandlingLoop:
             consumer,
             subscription=self._settings.subscription,
             send=self._outbox.send,
-            lane_of=lanes(self._settings.subscription_type),
+            lane_of=lanes(self._settings.subscription_type, several=self._settings.topics.several),
             failing=self._failing,
         )
         health.watch(lambda: consumer.is_connected() and self._outbox.is_connected())
         limit = OVERDUE_SECONDS + self._handling.handler.timeout_seconds
         health.watch_handler(work.slowest_seconds, limit, failing=lambda: self._failing.marked)
-        batch: tuple[object, ...] | None = None
+        begun = Begun()
         try:
             while not stop.is_set() and work.failure is None:
                 health.turn()
@@ -78,12 +78,13 @@ class HandlingLoop:
                 message = next_message(consumer, milliseconds=TURN_MILLISECONDS)
                 if message is not None:
                     work.take(message)
-                    batch = batch_of(message)
-            while batch is not None and work.failure is None and work.wait_for_capacity(1.0):
+                    begun.handled(message)
+            while begun.any() and work.failure is None and work.wait_for_capacity(1.0):
                 message = next_message(consumer, milliseconds=REST_MILLISECONDS)
-                if message is None or batch_of(message) != batch:
+                if message is None:
                     break
-                work.take(message)
+                if begun.continues(message):
+                    work.take(message)
             if work.failure is None:
                 work.drain(DRAIN_SECONDS)
         finally:
@@ -96,18 +97,23 @@ class HandlingLoop:
         if isinstance(found, Python):
             return PythonHandler(
                 found,
-                topic=self._settings.broker.topic,
+                topics=self._settings.topics.given,
                 output_topic=self._handling.output_topic,
                 publish=self._outbox.send,
             )
         return HttpHandler(found)
 
 
-def lanes(subscription_type: str) -> Callable[[Any], Hashable]:
-    """What must be handled in order: messages of a key, all messages, or none, as the subscription has it."""
+def lanes(subscription_type: str, *, several: bool = False) -> Callable[[Any], Hashable]:
+    """What must be handled in order: messages of a key, all messages, or none, as the subscription has it.
+
+    Of `several` topics, each has an order of its own.
+    """
     if subscription_type == "Shared":
         numbers = itertools.count()
         return lambda message: next(numbers)
     if subscription_type == "Key_Shared":
+        if several:
+            return lambda message: (message.topic_name(), message.ordering_key() or message.partition_key())
         return lambda message: message.ordering_key() or message.partition_key()
-    return lambda message: None
+    return lambda message: message.topic_name() if several else None

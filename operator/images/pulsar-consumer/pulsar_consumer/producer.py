@@ -15,12 +15,12 @@ def produce(settings: Producer) -> None:
     """:raises Hopeless, PulsarException: when a message was not taken."""
     try:
         with closing(connect(settings.broker)) as client:
-            producer = client.create_producer(settings.broker.topic)
+            producer = client.create_producer(settings.topic)
             for message in settings.messages():
                 producer.send(message.encode())
     except pulsar.PulsarException as error:
         raise explain(error, settings.broker) or error from None
-    print(f"sent {settings.count} to {settings.broker.topic}", flush=True)
+    print(f"sent {settings.count} to {settings.topic}", flush=True)
 
 
 if __name__ == "__main__":

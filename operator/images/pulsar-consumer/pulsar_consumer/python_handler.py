@@ -114,13 +114,13 @@ def load(folder: Path, name: str) -> Any:
 class PythonHandler:
     """Calls the users' code. `publish` sends what a Function publishes, and waits for the broker's word."""
 
-    def __init__(self, settings: Python, *, topic: str, output_topic: str, publish: Send) -> None:
+    def __init__(self, settings: Python, *, topics: list[str], output_topic: str, publish: Send) -> None:
         """:raises HandlerUnavailable: when the code cannot be imported, or a class cannot be made."""
         found = load(stage(settings), settings.name)
         self._call: Callable[[Any], Any] = found
         self._convert: Callable[[Any], bytes | None] = _as_bytes
         if inspect.isclass(found):
-            self._call = self._function(found, topic, output_topic, publish)
+            self._call = self._function(found, topics, output_topic, publish)
             self._convert = _serialized
         self._timeout = settings.timeout_seconds
         self._loop = asyncio.new_event_loop()
@@ -158,7 +158,7 @@ class PythonHandler:
         return value
 
     @staticmethod
-    def _function(found: type, topic: str, output_topic: str, publish: Send) -> Callable[[Any], Any]:
+    def _function(found: type, topics: list[str], output_topic: str, publish: Send) -> Callable[[Any], Any]:
         """A class of Pulsar's `Function`: what it gets is text or a number, as Pulsar's own runtime does."""
         if not callable(getattr(found, "process", None)):
             raise HandlerUnavailable(f"class {found.__name__!r} has no method process(input, context)")
@@ -170,7 +170,7 @@ class PythonHandler:
         serde = IdentitySerDe()
 
         def call(message: Any) -> Any:
-            context = FunctionContext(message, topic=topic, output_topic=output_topic, publish=publish)
+            context = FunctionContext(message, topics=topics, output_topic=output_topic, publish=publish)
             return function.process(serde.deserialize(message.data()), context)
 
         return call

@@ -10,15 +10,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pulsar_consumer.errors import BadSetting as BadSetting
+from pulsar_consumer.topics import Topics
+
 ENCRYPTED = "pulsar+ssl://"
 SCHEMES = ("pulsar://", ENCRYPTED)
 TYPES = ("Shared", "Exclusive", "Failover", "Key_Shared")
 POSITIONS = ("Latest", "Earliest")
 _HANDLER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*:[A-Za-z_][A-Za-z0-9_]*")
-
-
-class BadSetting(Exception):
-    """One environment variable that cannot be used: its name, its value, the remedy."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +39,6 @@ class Broker:
     """
 
     server: str
-    topic: str
     token_file: Path | None = None
     basic_files: Path | None = None
     oauth2: OAuth2 | None = None
@@ -63,7 +61,6 @@ class Broker:
         certificate = _file(env, "PULSAR_TLS_CERTIFICATE_FILE")
         return Broker(
             server=server,
-            topic=_required(env, "PULSAR_TOPIC"),
             token_file=_file(env, "PULSAR_TOKEN_FILE"),
             basic_files=_file(env, "PULSAR_BASIC_FILES"),
             oauth2=_oauth2(env),
@@ -189,6 +186,7 @@ class Consumer:
     """What to consume, and the port on which the kubelet asks. `handling` None: messages are printed."""
 
     broker: Broker
+    topics: Topics
     subscription: str
     subscription_type: str
     initial_position: str
@@ -200,6 +198,7 @@ class Consumer:
         """:raises BadSetting: for the first variable that is missing or wrong."""
         return Consumer(
             broker=Broker.load(env),
+            topics=Topics.load(env),
             subscription=_required(env, "PULSAR_SUBSCRIPTION_NAME"),
             subscription_type=_one_of(env, "PULSAR_SUBSCRIPTION_TYPE", TYPES),
             initial_position=_one_of(env, "PULSAR_INITIAL_POSITION", POSITIONS),
@@ -213,6 +212,7 @@ class Producer:
     """What to send, and how often; each is numbered when it is more than once."""
 
     broker: Broker
+    topic: str
     message: str
     count: int
 
@@ -221,6 +221,7 @@ class Producer:
         """:raises BadSetting: for the first variable that is missing or wrong."""
         return Producer(
             broker=Broker.load(env),
+            topic=_required(env, "PULSAR_TOPIC"),
             message=_required(env, "PULSAR_MESSAGE"),
             count=_number(env, "PULSAR_COUNT", default=1, greatest=1_000_000_000),
         )

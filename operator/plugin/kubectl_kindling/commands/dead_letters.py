@@ -9,7 +9,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-from kubectl_kindling import facts, kinds, resources, table
+from kubectl_kindling import facts, kinds, resources, table, topics
 from kubectl_kindling.arguments import Command
 from kubectl_kindling.commands.server import say
 from kubectl_kindling.confirmation import confirm
@@ -38,25 +38,30 @@ def show(command: Command, kubectl: Kubectl) -> int:
         say(f"{KIND} {name} has no dead letters in topic {topic}.")
         return FINE
     now = datetime.now(UTC)
-    rows = [
+    headers: tuple[str, ...] = ("ID", "REASON", "DELIVERIES", "AGE", "BYTES", "ERROR")
+    rows: list[tuple[Any, ...]] = [
         (each["id"], each["reason"], each["deliveries"], _age(each, now), each["size"], each["error"])
         for each in letters
     ]
-    print("\n".join(table.columns(("ID", "REASON", "DELIVERIES", "AGE", "BYTES", "ERROR"), rows)))
+    if topics.are_several(_spec(resource)):
+        # Last but one: what an error says has blanks.
+        headers = (*headers[:-1], "TOPIC", headers[-1])
+        rows = [(*row[:-1], each.get("topic", ""), row[-1]) for row, each in zip(rows, letters, strict=True)]
+    print("\n".join(table.columns(headers, rows)))
     print()
     if len(letters) == most:
         say(f"These are the first {most}; --most shows more, and -o json what is in them.")
-    say(f"`kubectl kindling redrive {name}` sends them back to topic {_spec(resource).get('topic')}.")
+    say(f"`kubectl kindling redrive {name}` sends them back to {topics.back(_spec(resource))}.")
     return FINE
 
 
 def redrive(command: Command, kubectl: Kubectl) -> int:
     """Each is sent before it is acknowledged as a dead letter: interrupted, it can be there twice."""
     resource, topic = _find(command, kubectl)
-    name, back = facts.name_of(resource), _spec(resource).get("topic")
+    name, back = facts.name_of(resource), topics.back(_spec(resource))
     what = f"dead letters with the reason {command.reason}" if command.reason else "dead letters"
-    say(f"Every subscription of topic {back} gets what is sent back, not {KIND} {name} alone.")
-    confirm(f"Send {what} of {KIND} {name} back from topic {topic} to topic {back}?", yes=command.yes)
+    say(f"Every subscription of {back} gets what is sent back, not {KIND} {name} alone.")
+    confirm(f"Send {what} of {KIND} {name} back from topic {topic} to {back}?", yes=command.yes)
     _, end = _ask(command, kubectl, resource, "redrive", command.most or ALL)
     say(f"Sent back: {end.get('sent', 0)}.")
     return FINE

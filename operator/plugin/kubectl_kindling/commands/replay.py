@@ -6,7 +6,7 @@ import json
 import re
 from datetime import UTC, datetime, timedelta
 
-from kubectl_kindling import facts, gitops, kinds, resources
+from kubectl_kindling import facts, gitops, kinds, resources, topics
 from kubectl_kindling.arguments import Command
 from kubectl_kindling.commands.server import LIMIT, say
 from kubectl_kindling.confirmation import confirm
@@ -24,7 +24,14 @@ def run(command: Command, kubectl: Kubectl) -> int:
     type, resource = resources.find_of_kind(kubectl, kinds.served(kubectl), KIND, command.target)
     name, namespace = facts.name_of(resource), facts.namespace_of(resource)
     spec = resource.get("spec") or {}
-    subscription, topic = spec.get("subscriptionName"), spec.get("topic")
+    subscription = spec.get("subscriptionName")
+    if spec.get("topicsPattern"):
+        raise PluginError(
+            f"{KIND} {name} cannot replay; nothing was changed",
+            why="spec.topicsPattern names no topic, and a replay is done topic by topic",
+            remedy="name the topics in spec.topics.",
+            status=FAILED,
+        )
     if not spec.get("adminURL"):
         raise PluginError(
             f"{KIND} {name} cannot replay; nothing was changed",
@@ -36,8 +43,9 @@ def run(command: Command, kubectl: Kubectl) -> int:
         say(f"spec.replay.from of {KIND} {name} is {since} already; nothing was changed.")
         return FINE
     say(
-        f"Subscription {subscription} begins again with what was published to topic {topic} from {since} on, "
-        "as far as the broker still has it: its consumers get messages again that they have handled.",
+        f"Subscription {subscription} begins again with what was published to {topics.words(spec)} from "
+        f"{since} on, as far as the broker still has it: its consumers get messages again that they "
+        "have handled.",
         gitops.note(resource, field="spec.replay"),
     )
     confirm(f"Replay {KIND} {name} in namespace {namespace} from {since}?", yes=command.yes)

@@ -250,6 +250,12 @@ SUBSCRIPTION_NOT_FOUND = _reason(
     "the topic has no such subscription yet",
     "let a consumer connect, which makes it",
 )
+TOO_MANY_TOPICS = _reason(
+    "TooManyTopics",
+    _WAITING,
+    "`spec.topicsPattern` matches more topics than the operator asks about",
+    "use several resources with narrower patterns",
+)
 CURSOR_RESET = _reason(
     "CursorReset",
     _REPLAY,

@@ -9,6 +9,7 @@ import ssl
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from urllib.parse import urlsplit
 
 from kindling.kinds.pulsarconsumer.backlog import SubscriptionRequest
@@ -43,6 +44,11 @@ class AdminClient:
     request: SubscriptionRequest
     shown: str
 
+    @cached_property
+    def _context(self) -> ssl.SSLContext:
+        """For all that is asked: to read the authorities takes longer than an answer."""
+        return context_of(self.request)
+
     def ask(self, path: str, *, method: str = "GET") -> bytes:
         """The body of its answer.
 
@@ -52,7 +58,7 @@ class AdminClient:
         # Another host than the request's is the operator's own way there, from outside of the cluster.
         tunnel = self.address if self.address[0] != request.host else None
         host, port = request.host, request.port
-        context = context_of(request) if request.encrypted else None
+        context = self._context if request.encrypted else None
         headers = {"Connection": "close", "Accept": "application/json"}
         if self.shown:
             headers["Authorization"] = self.shown

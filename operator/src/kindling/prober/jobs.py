@@ -28,7 +28,7 @@ from kindling.kinds.postgresql.reload import Reload
 from kindling.kinds.postgresql.usage import MOST as MOST_BYTES
 from kindling.kinds.postgresql.usage import USED, UsageRequest
 from kindling.kinds.pulsarconsumer import backlog
-from kindling.kinds.pulsarconsumer.backlog import BacklogRequest
+from kindling.kinds.pulsarconsumer.backlog import BacklogRequest, SubscriptionRequest
 from kindling.kinds.pulsarconsumer.deletion import UnsubscribeRequest
 from kindling.kinds.pulsarconsumer.replay import ReplayRequest
 
@@ -66,6 +66,7 @@ REASONS = frozenset(
         reasons.NOT_AUTHORIZED,
         reasons.TOPIC_NOT_FOUND,
         reasons.SUBSCRIPTION_NOT_FOUND,
+        reasons.TOO_MANY_TOPICS,
         reasons.SUBSCRIPTION_BUSY,
         reasons.ADMIN_UNREACHABLE,
         reasons.ISSUER_UNREACHABLE,
@@ -124,6 +125,9 @@ class Job:
     @property
     def quick(self) -> bool:
         """Whether one answer of the server is all."""
+        if isinstance(self.request, SubscriptionRequest):
+            named = self.request.topics if isinstance(self.request, BacklogRequest) else ()
+            return not (self.request.pattern or named)
         return not isinstance(self.request, Login | Objects | Reload) or self.request.check
 
     @property
@@ -148,7 +152,7 @@ def job(line: bytes) -> Job:
     """:raises ValueError: (KeyError, TypeError) for what is no job."""
     values = orjson.loads(line)
     protocol, request = values.pop("protocol"), values.pop("request")
-    if protocol in ("logins", "objects"):
+    if protocol in ("backlog", "logins", "objects"):
         request = {
             name: tuple(value) if isinstance(value, list) else value for name, value in request.items()
         }
@@ -192,7 +196,7 @@ def _facts(data: Mapping[str, Any]) -> dict[str, Any]:
         facts["status"] = data["status"]
     if isinstance(data.get("body"), str):
         facts["body"] = data["body"][:LONGEST_BODY]
-    for name in (*COUNTERS, *backlog.FIGURES, backlog.PARTITIONS):
+    for name in (*COUNTERS, *backlog.FIGURES, backlog.PARTITIONS, backlog.TOPICS, backlog.MISSING):
         if isinstance(data.get(name), int) and 0 <= data[name] <= MOST:
             facts[name] = int(data[name])
     used = data.get(USED)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import socket
 import ssl
 import time
-from collections.abc import Callable
-from datetime import datetime
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
@@ -14,21 +14,14 @@ import orjson
 
 from kindling.kinds import reasons
 from kindling.kinds.base import ExternalResult
-from kindling.kinds.pulsarconsumer.backlog import (
-    CONSUMERS,
-    MESSAGES,
-    MOST,
-    PARTITIONS,
-    QUIET,
-    UNACKNOWLEDGED,
-    BacklogRequest,
-    SubscriptionRequest,
-)
+from kindling.kinds.pulsarconsumer.backlog import BacklogRequest, SubscriptionRequest
 from kindling.kinds.pulsarconsumer.deletion import UnsubscribeRequest
 from kindling.kinds.pulsarconsumer.replay import ReplayRequest
-from kindling.prober import admin_api, tokens
+from kindling.kinds.pulsarconsumer.topics import MOST_MATCHING, namespace_of
+from kindling.prober import admin_api, subscriptions, tokens
 from kindling.prober.admin_api import FAILURES, SECONDS, AdminClient, NoBroker, Rejected
 from kindling.prober.oauth2 import IssuerFailed, IssuerRefused, fetch
+from kindling.prober.subscription_stats import NoSubscription, facts_of
 
 _PATHS = (
     "/admin/v2/{topic}/stats?getPreciseBacklog=true&subscriptionBacklogSize=false&excludePublishers=true",
@@ -85,17 +78,68 @@ def _answered(request: SubscriptionRequest, ask: Callable[[str], ExternalResult]
 
 
 def _query(admin: AdminClient, request: BacklogRequest) -> ExternalResult:
+    names: Sequence[str] = request.topics
+    if request.pattern:
+        found = _matching(admin, request)
+        if isinstance(found, ExternalResult):
+            return found
+        if not found:
+            return _failed(
+                reasons.TOPIC_NOT_FOUND,
+                f"No topic matches spec.topicsPattern {request.pattern!r}: one that is made later is read "
+                "within a minute or two.",
+            )
+        if len(found) > MOST_MATCHING:
+            return _failed(
+                reasons.TOO_MANY_TOPICS,
+                f"{len(found)} topics match spec.topicsPattern {request.pattern!r}, and the operator asks "
+                f"about {MOST_MATCHING} at most: the consumers read them all the same. Use several resources "
+                "with narrower patterns to know what waits.",
+            )
+        names = found
+    if names:
+        return subscriptions.of_each(names, lambda name: _query_one(admin, replace(request, topic=name)))
+    return _query_one(admin, request)
+
+
+def _matching(admin: AdminClient, request: SubscriptionRequest) -> list[str] | ExternalResult:
+    """The topics that `request.pattern` matches, or why they are not known."""
     try:
-        return ExternalResult(ok=True, facts=_facts(_stats(admin, request), request, now=time.time()))
+        return subscriptions.matching(admin, request.pattern)
+    except Rejected as error:
+        if error.status == 404:
+            return _failed(
+                reasons.TOPIC_NOT_FOUND,
+                f"The broker's admin API at {request.host}:{request.port} has no namespace "
+                f"{'/'.join(namespace_of(request.pattern))!r}: see spec.topicsPattern.",
+            )
+        return _refused(request, error.status)
+    except FAILURES as error:
+        return _unreachable(request, error)
+
+
+def _query_one(admin: AdminClient, request: BacklogRequest) -> ExternalResult:
+    try:
+        return ExternalResult(ok=True, facts=facts_of(_stats(admin, request), request, now=time.time()))
     except Rejected as error:
         return _refused(request, error.status)
-    except _NoSubscription:
+    except NoSubscription:
         return _no_subscription(request)
     except FAILURES as error:
         return _unreachable(request, error)
 
 
 def _unsubscribe(admin: AdminClient, request: UnsubscribeRequest) -> ExternalResult:
+    if not request.pattern:
+        return _unsubscribe_one(admin, request)
+    found = _matching(admin, request)
+    if isinstance(found, ExternalResult):
+        # Without its namespace there is no subscription either.
+        return ExternalResult(ok=True) if found.reason == reasons.TOPIC_NOT_FOUND else found
+    return subscriptions.each(found, lambda name: _unsubscribe_one(admin, replace(request, topic=name)))
+
+
+def _unsubscribe_one(admin: AdminClient, request: UnsubscribeRequest) -> ExternalResult:
     try:
         admin.ask(_path(request), method="DELETE")
     except Rejected as error:
@@ -180,10 +224,6 @@ def _why(error: Exception, what: str = "admin API of Pulsar") -> str:
             return f"what answers there is no {what}"
 
 
-class _NoSubscription(Exception):
-    """The topic has none of that name."""
-
-
 def _failed(reason: str, message: str) -> ExternalResult:
     return ExternalResult(ok=False, reason=reason, message=message)
 
@@ -194,9 +234,8 @@ def _refused(request: SubscriptionRequest, status: int) -> ExternalResult:
         words = "grant the bearer of spec.auth the right to consume the topic"
         return _failed(reasons.NOT_AUTHORIZED, f"{where} answered {status}: {words}.")
     if status == 404:
-        words = (
-            f"has no topic {request.topic!r}: see spec.topic, and whether the broker makes topics by itself"
-        )
+        words = f"has no topic {request.topic!r}: see spec.topic or spec.topics, and whether the broker makes"
+        words += " topics by itself"
         return _failed(reasons.TOPIC_NOT_FOUND, f"{where} {words}.")
     return _failed(
         reasons.ADMIN_UNREACHABLE, f"{where} answered {status}: see the broker, or fix spec.adminURL."
@@ -225,38 +264,3 @@ def _resource(topic: str) -> str:
     if type not in ("persistent", "non-persistent") or any(part in ("", ".", "..") for part in parts):
         raise Rejected(404)
     return "/".join([type, *(quote(part, safe="") for part in parts)])
-
-
-def _facts(stats: Any, request: BacklogRequest, *, now: float) -> dict[str, Any]:
-    subscription = stats["subscriptions"].get(request.subscription)
-    if subscription is None:
-        raise _NoSubscription
-    consumers = list(subscription["consumers"])
-    # Milliseconds, 0 where nothing was acknowledged yet. A partitioned topic's sum has no connectedSince.
-    acknowledged = max(_number(found["lastAckedTimestamp"]) for found in (subscription, *consumers))
-    connected = min((_since(found.get("connectedSince"), now=now) for found in consumers), default=now)
-    return {
-        MESSAGES: _number(subscription["msgBacklog"]),
-        UNACKNOWLEDGED: _number(subscription["unackedMessages"]),
-        CONSUMERS: len(consumers),
-        PARTITIONS: _partitions(stats),
-        QUIET: bool(consumers) and max(acknowledged / 1000, connected) <= now - request.quiet_seconds,
-    }
-
-
-def _partitions(stats: Any) -> int:
-    """0 where the answer names none, as that of a topic without them."""
-    found = stats.get("metadata") if isinstance(stats, dict) else None
-    return _number(found.get("partitions")) if isinstance(found, dict) else 0
-
-
-def _number(value: Any) -> int:
-    return min(MOST, max(0, value)) if isinstance(value, int) else 0
-
-
-def _since(text: Any, *, now: float) -> float:
-    """Now, where it cannot be read: then nothing is called quiet."""
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except (TypeError, ValueError, OverflowError):
-        return now

@@ -128,6 +128,8 @@ def _wanted(cr: Object, given: Autoscaling, answer: ExternalResult | None) -> in
     if (cr.get("spec") or {}).get("subscriptionType") == "Failover":
         # Of more consumers than partitions, some would have nothing to do.
         wanted = min(wanted, max(1, int(answer.facts.get(backlog.PARTITIONS, 0))))
+    if answer.facts.get(backlog.MISSING):
+        wanted = max(1, wanted)
     return _within(given, wanted)
 
 

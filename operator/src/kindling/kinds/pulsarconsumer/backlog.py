@@ -18,6 +18,7 @@ from kindling.kinds.conditions import condition, find_condition, rfc3339
 from kindling.kinds.metrics import ResourceMetric
 from kindling.kinds.pulsarconsumer import access
 from kindling.kinds.pulsarconsumer.handler import handler_of
+from kindling.kinds.pulsarconsumer.topics import read as read_topics
 from kindling.kinds.pulsarconsumer.workload import workload_ref
 from kindling.kinds.rollout import rollout
 from kindling.kube.resources import Object
@@ -27,7 +28,9 @@ CONDITION = "BacklogMoving"
 FIGURES = MESSAGES, UNACKNOWLEDGED, CONSUMERS = "messages", "unacknowledged", "consumers"
 """Of status.backlog; the facts of an answer have the same names."""
 PARTITIONS = "partitions"
-"""Of an answer: how many the topic has, 0 for a topic without."""
+"""Of an answer: how many the topic has, 0 for one without; of several their sum, with 1 for such a one."""
+TOPICS, MISSING = "topics", "missing"
+"""Of an answer: how many topics have the subscription, and how many have none yet."""
 QUIET = "quiet"
 """Of an answer: consumers were connected for `quiet_seconds`, and none of them acknowledged anything."""
 MOST = 2**53 - 1
@@ -40,7 +43,10 @@ _DEFAULT_TIMEOUT = 60
 
 @dataclass(frozen=True, kw_only=True)
 class SubscriptionRequest:
-    """To the admin API, about one subscription of one topic; what is shown to it is as in `access.Shown`."""
+    """To the admin API, about one subscription of one topic; what is shown to it is as in `access.Shown`.
+
+    With a `pattern` about that of each topic that matches, which the kind of request must know.
+    """
 
     namespace: str
     host: str
@@ -48,6 +54,7 @@ class SubscriptionRequest:
     pod: str = ""
     topic: str
     subscription: str
+    pattern: str = ""
     encrypted: bool = False
     ca: str = ""
     certificate: str = ""
@@ -58,8 +65,13 @@ class SubscriptionRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class BacklogRequest(SubscriptionRequest):
-    """What waits. The facts of a result are FIGURES and PARTITIONS, each a number of 0 to MOST, and QUIET."""
+    """What waits: in `topic`, in each of `topics`, or by the `pattern`.
 
+    The facts of a result are FIGURES, PARTITIONS, TOPICS and MISSING, each a number of 0 to MOST, and QUIET.
+    Of several topics they are sums, CONSUMERS are the fewest, and QUIET are all of them.
+    """
+
+    topics: tuple[str, ...] = ()
     quiet_seconds: int = STUCK_SECONDS
 
 
@@ -107,19 +119,21 @@ def probes(cr: Object, observed: Observed) -> dict[str, Probe]:
 
     Asked again once the first consumer is connected: topic and subscription may be there only since then.
     """
-    spec, namespace = cr.get("spec") or {}, cr["metadata"]["namespace"]
+    spec, namespace, topics = cr.get("spec") or {}, cr["metadata"]["namespace"], read_topics(cr)
     found = admin(cr, observed)
     if found is None or "deletionTimestamp" in cr["metadata"]:
         return {}
     request = BacklogRequest(
         namespace=namespace,
-        topic=str(spec.get("topic", "")),
+        topic=topics.names[0] if topics.one else "",
+        topics=() if topics.one else topics.names,
+        pattern=topics.pattern,
         subscription=str(spec.get("subscriptionName", "")),
         **found.request(),
         quiet_seconds=_quiet_seconds(cr),
     )
     connected = rollout(observed.objects.get(workload_ref(cr))).available > 0
-    said = (*found.asked, request.topic, request.subscription, request.quiet_seconds, connected)
+    said = (*found.asked, topics, request.subscription, request.quiet_seconds, connected)
     return {MEMBER: Probe(cache_key=said, request=request, background=True)}
 
 
@@ -149,7 +163,7 @@ def read(cr: Object, observed: Observed) -> Backlog:
     if not probes(cr, observed):
         return Backlog()
     spec, status = cr.get("spec") or {}, cr.get("status") or {}
-    wanted = {"topic": spec.get("topic"), "subscription": spec.get("subscriptionName")}
+    wanted = {"topic": read_topics(cr).label, "subscription": spec.get("subscriptionName")}
     known: Object | None = status.get("backlog")
     if known is not None and any(known.get(name) != value for name, value in wanted.items()):
         known = None
@@ -175,10 +189,14 @@ def _said(
 ) -> Backlog:
     figures: Object = {**about, **{name: rounded(int(result.facts.get(name, 0))) for name in FIGURES}}
     messages, consumers = figures[MESSAGES], figures[CONSUMERS]
+    topics = read_topics(cr)
+    if not topics.one:
+        figures[TOPICS] = max(1, int(result.facts.get(TOPICS, 1)))
+    new = _of_new_topics(result)
     same = known is not None and all(known.get(name) == figures[name] for name in FIGURES)
     figures["lastChangedTime"] = (known or {}).get("lastChangedTime") if same else rfc3339(observed.now)
     if not messages:
-        words = "Every message of the subscription is acknowledged."
+        words = f"Every message of the subscription is acknowledged.{new}"
         return Backlog(figures=figures, condition=_condition(cr, True, reasons.NO_BACKLOG, words))
     since = (known or {}).get("since") or rfc3339(observed.now)
     figures["since"] = since
@@ -187,9 +205,9 @@ def _said(
         some = "set spec.replicas to have some, or see"
         if (cr.get("spec") or {}).get("autoscaling"):
             some = "spec.autoscaling starts some; if it does not, see"
+        nobody = "no consumer is connected" if topics.one else "a topic has no consumer"
         words = (
-            f"Some {wait}, and no consumer is connected: {some} the condition Ready. The broker keeps them "
-            "meanwhile."
+            f"Some {wait}, and {nobody}: {some} the condition Ready. The broker keeps them meanwhile.{new}"
         )
         return Backlog(figures=figures, condition=_condition(cr, False, reasons.NO_CONSUMERS, words))
     quiet_seconds = _quiet_seconds(cr)
@@ -202,9 +220,18 @@ def _said(
         return Backlog(figures=figures, condition=_condition(cr, False, reasons.BACKLOG_STUCK, words))
     return Backlog(
         figures=figures,
-        condition=_condition(cr, True, reasons.ACKNOWLEDGING, f"Some {wait}; they are being acknowledged."),
+        condition=_condition(
+            cr, True, reasons.ACKNOWLEDGING, f"Some {wait}; they are being acknowledged.{new}"
+        ),
         check_after=max(1.0, quiet_seconds - age) if result.facts.get(QUIET) is True else None,
     )
+
+
+def _of_new_topics(result: ExternalResult) -> str:
+    missing = int(result.facts.get(MISSING, 0))
+    if not missing:
+        return ""
+    return f" Of the topics {missing} have no such subscription yet: a consumer that connects makes it."
 
 
 def _condition(cr: Object, truth: bool | None, reason: str, message: str) -> Object:

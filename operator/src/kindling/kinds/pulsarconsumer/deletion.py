@@ -11,7 +11,7 @@ from typing import Any
 
 from kindling.kinds import pods, reasons
 from kindling.kinds.base import ExternalAction, Observed, Problem
-from kindling.kinds.pulsarconsumer import access
+from kindling.kinds.pulsarconsumer import access, topics
 from kindling.kinds.pulsarconsumer.backlog import Admin, SubscriptionRequest, admin, reason_of
 from kindling.kinds.pulsarconsumer.workload import workload_ref
 from kindling.kube.resources import Object, ResourceType
@@ -19,15 +19,17 @@ from kindling.kube.resources import Object, ResourceType
 FINALIZER = "kindling.dev/subscriptions"
 FIELD = "subscriptions"
 """Of the status: the subscriptions that consumers of this resource were started for, the newest first."""
+TOPICS_PATTERN = "topicsPattern"
+"""Of an entry, in place of `topic`."""
 DURABLE = (FIELD,)
-MOST = 10
+MOST = 200
 """Entries of FIELD."""
 EVERY_SECONDS = 5.0
 KEEP = "To keep the subscription and let this resource go, set spec.deletionPolicy to Retain."
 
 
 class UnsubscribeRequest(SubscriptionRequest):
-    """Delete the subscription, which need not exist."""
+    """Delete the subscription, which need not exist: of `topic`, or of each that matches `pattern`."""
 
 
 def is_wanted(cr: Object) -> bool:
@@ -46,8 +48,13 @@ def record(cr: Object) -> Mapping[str, Any]:
     if not is_wanted(cr):
         return {FIELD: None} if known else {}
     spec = cr.get("spec") or {}
-    entry = {"topic": spec.get("topic"), "subscription": spec.get("subscriptionName")}
-    return {} if entry in known else {FIELD: [entry, *known][:MOST]}
+    read = topics.read(cr)
+    wanted = [{TOPICS_PATTERN: read.pattern}] if read.pattern else [{"topic": name} for name in read.names]
+    entries = [{**each, "subscription": spec.get("subscriptionName")} for each in wanted]
+    new = [entry for entry in entries if entry not in known]
+    # What is read now is not pushed out by what was read once.
+    earlier = [entry for entry in known if entry not in entries]
+    return {FIELD: [*entries, *earlier][:MOST]} if new else {}
 
 
 def is_done(cr: Object, observed: Observed) -> bool:
@@ -112,11 +119,12 @@ def _due(cr: Object, observed: Observed, found: Admin) -> list[ExternalAction]:
         request = UnsubscribeRequest(
             namespace=cr["metadata"]["namespace"],
             topic=str(entry.get("topic", "")),
+            pattern=str(entry.get(TOPICS_PATTERN, "")),
             subscription=str(entry.get("subscription", "")),
             **found.request(),
         )
         member = f"subscription-{index}"
-        said = *found.asked, request.topic, request.subscription
+        said = *found.asked, request.topic, request.pattern, request.subscription
         known = observed.result(member, said)
         if known is None or not known.ok:
             due.append(ExternalAction(name="unsubscribe", member=member, cache_key=said, request=request))

@@ -1,5 +1,7 @@
 """Setting the subscription to another moment, `spec.replay`: once for each value, by the broker's admin API.
 
+Of several topics one after the other, each on record before the next.
+
 Only once every consumer is one of this spec: a handler that was fixed by the same edit is to get the
 messages, not the one before it. An operator that ends between the broker's answer and the record of it
 has it done again, so messages come once more: each comes at least once anyway.
@@ -14,6 +16,7 @@ from typing import Any
 from kindling.kinds import reasons
 from kindling.kinds.base import ExternalAction, ExternalResult, Observed, Problem
 from kindling.kinds.conditions import condition, rfc3339
+from kindling.kinds.pulsarconsumer import topics
 from kindling.kinds.pulsarconsumer.backlog import SubscriptionRequest, admin, reason_of
 from kindling.kinds.pulsarconsumer.workload import workload_ref
 from kindling.kinds.rollout import rollout
@@ -22,6 +25,8 @@ from kindling.kube.resources import Object
 
 FIELD = "replay"
 """Of the status, durable; the field of the spec has the same name."""
+TOPIC = "topic"
+"""Of FIELD: the last topic that is done, while others are to come."""
 MEMBER = "replay"
 CONDITION = "Replayed"
 EVERY_SECONDS = 10.0
@@ -59,7 +64,9 @@ def decide(cr: Object, observed: Observed) -> Mapping[str, Any]:
     result = _result(cr, observed)
     if result is None or not result.ok:
         return {}
-    return {FIELD: {"from": wanted, "at": rfc3339(observed.now)}}
+    names, pending = topics.read(cr).names, _pending(cr)
+    more = {TOPIC: pending} if pending != names[-1] else {}
+    return {FIELD: {"from": wanted, "at": rfc3339(observed.now), **more}}
 
 
 def external_actions(cr: Object, observed: Observed) -> list[ExternalAction]:
@@ -77,14 +84,17 @@ def report(cr: Object, observed: Observed) -> Object | None:
     generation = int(cr["metadata"].get("generation", 0))
     subscription = (cr.get("spec") or {}).get("subscriptionName")
     result, truth = _result(cr, observed), False
-    if known.get("from") == wanted:
+    if known.get("from") == wanted and TOPIC not in known:
         truth, reason = True, reasons.CURSOR_RESET
         message = (
             f"At {known.get('at')} the broker had subscription {subscription!r} begin again with what was "
             f"published from {wanted} on. For another replay, set spec.replay.from to another moment."
         )
     elif result is not None and not result.ok:
-        reason, message = reason_of(result), f"Nothing is replayed yet. {result.message}"
+        state = "Nothing is replayed yet."
+        if known.get("from") == wanted:
+            state = f"Topic {_pending(cr)!r} is not replayed yet, others are."
+        reason, message = reason_of(result), f"{state} {result.message}"
     else:
         reason = reasons.RECONCILING
         message = "The broker is asked for it once all consumers are connected, and of this spec; wait."
@@ -111,7 +121,17 @@ def _known(cr: Object) -> Object:
 
 def _is_done(cr: Object) -> bool:
     wanted = _wanted(cr)
-    return wanted is None or _known(cr).get("from") == wanted or "deletionTimestamp" in cr["metadata"]
+    known = _known(cr)
+    done = known.get("from") == wanted and TOPIC not in known
+    return wanted is None or done or "deletionTimestamp" in cr["metadata"]
+
+
+def _pending(cr: Object) -> str:
+    """The topic that is next. The spec names one at least."""
+    names, known = topics.read(cr).names, _known(cr)
+    last = known.get(TOPIC) if known.get("from") == _wanted(cr) else None
+    after = names.index(last) + 1 if last in names else 0
+    return names[min(after, len(names) - 1)]
 
 
 def _are_connected(cr: Object, observed: Observed) -> bool:
@@ -121,11 +141,11 @@ def _are_connected(cr: Object, observed: Observed) -> bool:
 def _action(cr: Object, observed: Observed) -> ExternalAction | None:
     """None where the broker cannot be asked."""
     found, since, spec = admin(cr, observed), moment(_wanted(cr)), cr.get("spec") or {}
-    if found is None or since is None:
+    if found is None or since is None or not topics.read(cr).names:
         return None
     request = ReplayRequest(
         namespace=cr["metadata"]["namespace"],
-        topic=str(spec.get("topic", "")),
+        topic=_pending(cr),
         subscription=str(spec.get("subscriptionName", "")),
         milliseconds=max(0, int(since.timestamp() * 1000)),
         **found.request(),

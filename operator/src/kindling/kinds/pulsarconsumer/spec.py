@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kindling.kinds.amounts import merged
+from kindling.kinds.pulsarconsumer import topics
+from kindling.kinds.pulsarconsumer.topics import Topics
 from kindling.kube.resources import Object
 
 DEFAULT_TYPE = "Shared"
@@ -27,7 +29,7 @@ class Spec:
     """A spec with its defaults. `deadline` is None where Kubernetes decides."""
 
     server: str
-    topic: str
+    topics: Topics
     subscription: str
     subscription_type: str
     initial_position: str
@@ -44,7 +46,7 @@ def read(cr: Object, *, default_image: str, pull_secrets: Sequence[str] = ()) ->
     spec = cr.get("spec") or {}
     return Spec(
         server=server_of(cr),
-        topic=str(spec.get("topic", "")),
+        topics=topics.read(cr),
         subscription=str(spec.get("subscriptionName", "")),
         subscription_type=spec.get("subscriptionType") or DEFAULT_TYPE,
         initial_position=spec.get("initialPosition") or DEFAULT_POSITION,

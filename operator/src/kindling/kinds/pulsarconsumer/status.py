@@ -16,7 +16,7 @@ from kindling.kinds.base import (
 )
 from kindling.kinds.conditions import standard_conditions
 from kindling.kinds.metadata import selector_text
-from kindling.kinds.pulsarconsumer import ambassador, autoscaling, backlog, replay
+from kindling.kinds.pulsarconsumer import ambassador, autoscaling, backlog, replay, topics
 from kindling.kinds.pulsarconsumer.spec import server_of
 from kindling.kinds.pulsarconsumer.workload import CONTAINER, workload_name, workload_ref
 from kindling.kinds.rollout import refused, rollout
@@ -35,8 +35,10 @@ NEXT_STEPS = {
     "spec.tls.caSecretRef, or fix the address.",
     reasons.NOT_AUTHORIZED: "Grant the bearer of spec.auth the right to consume the topic, or use other "
     "credentials.",
-    reasons.TOPIC_NOT_FOUND: "Create the topic, its namespace or tenant on the broker, or fix spec.topic.",
-    reasons.INVALID_TOPIC: "Fix spec.topic: NAME, or persistent://TENANT/NAMESPACE/NAME.",
+    reasons.TOPIC_NOT_FOUND: "Create the topic, its namespace or tenant on the broker, or fix spec.topic "
+    "or spec.topics.",
+    reasons.INVALID_TOPIC: "Fix spec.topic, spec.topics or spec.topicsPattern: NAME, or "
+    "persistent://TENANT/NAMESPACE/NAME.",
     reasons.INVALID_ADDRESS: "Fix spec.serverAddress: pulsar://HOST:PORT, with a name or IPv4 address.",
     reasons.SUBSCRIPTION_BUSY: "Stop the other consumers of the subscription, who hold it alone or with "
     "another type, or fix spec.subscriptionName or spec.subscriptionType.",
@@ -103,12 +105,12 @@ def report(
         status["backlog"] = waiting.figures
     # Held back, the consumers go on with their last settings.
     reported = spec if sync.problem is None else {}
-    for field, source in (
-        ("server", "serverAddress"),
-        ("topic", "topic"),
-        ("subscription", "subscriptionName"),
+    for field, current in (
+        ("server", reported.get("serverAddress")),
+        ("topic", topics.read(cr).label or None if reported else None),
+        ("subscription", reported.get("subscriptionName")),
     ):
-        if (value := reported.get(source, known.get(field))) is not None:
+        if (value := known.get(field) if current is None else current) is not None:
             status[field] = value
     # Pods that come and go on the way are not worth a write each: counted when there is news.
     news = ready or fault is not None or "replicas" not in known

@@ -11,6 +11,7 @@ from kindling.kinds.base import Child, Observed
 from kindling.kinds.metadata import child_metadata, labels_of, selector_of
 from kindling.kinds.pulsarconsumer import access, ambassador, handler
 from kindling.kinds.pulsarconsumer.spec import DEFAULT_RESOURCES, Spec
+from kindling.kinds.pulsarconsumer.topics import Topics
 from kindling.kinds.rollout import rollout
 from kindling.kube.resources import DEPLOYMENT, Object, Ref, ResourceType
 
@@ -108,7 +109,7 @@ def _type_of(known: Object | None) -> str | None:
 def _consumer(cr: Object, spec: Spec, observed: Observed) -> Object:
     variables = {
         "PULSAR_SERVER": spec.server,
-        "PULSAR_TOPIC": spec.topic,
+        **_topics(spec.topics),
         "PULSAR_SUBSCRIPTION_NAME": spec.subscription,
         TYPE: spec.subscription_type,
         "PULSAR_INITIAL_POSITION": spec.initial_position,
@@ -132,6 +133,15 @@ def _consumer(cr: Object, spec: Spec, observed: Observed) -> Object:
         "livenessProbe": _probe("/healthz", period=10, failures=3),
         "volumeMounts": mounts,
     }
+
+
+def _topics(topics: Topics) -> dict[str, str]:
+    """Names have no blanks."""
+    if topics.pattern:
+        return {"PULSAR_TOPICS_PATTERN": topics.pattern}
+    if topics.one:
+        return {"PULSAR_TOPIC": topics.names[0]}
+    return {"PULSAR_TOPICS": " ".join(topics.names)}
 
 
 def _probe(path: str, *, period: int, failures: int) -> Object:
