@@ -110,7 +110,7 @@ DATABASES = _optional(
         [[], [{"name": "shop", "owner": "r"}], [{"name": "x", "reclaimPolicy": "Delete"}]]
     ),
 )
-CONSUMERS = _optional(
+_ONE_TOPIC = _optional(
     {
         "serverAddress": st.sampled_from(["pulsar://localhost", "pulsar://far:1"]),
         "topic": st.sampled_from(["t", "u"]),
@@ -141,6 +141,18 @@ CONSUMERS = _optional(
     resources=AMOUNTS,
     podTemplate=PLACED,
 )
+_TOPICS: list[Object] = [{}, {}, {"topics": ["t", "u"]}, {"topicsPattern": "persistent://public/default/t.*"}]
+
+
+def _reading(spec: Object, topics: Object) -> Object:
+    """With these topics in place of the one; what a pattern may not be beside is left out."""
+    if not topics:
+        return spec
+    left_out = {"topic", "replay"} if "topicsPattern" in topics else {"topic"}
+    return {name: value for name, value in spec.items() if name not in left_out} | topics
+
+
+CONSUMERS = st.builds(_reading, _ONE_TOPIC, st.sampled_from(_TOPICS))
 CACHES = _optional(
     {},
     size=st.integers(1, 3),

@@ -18,9 +18,14 @@ Printed = pytest.CaptureFixture[str]
 
 
 def serve(
-    kubectl: FakeKubectl, *, dead_letter: str | None = "dead", keep: bool = True, replicas: int = 1
+    kubectl: FakeKubectl,
+    *,
+    dead_letter: str | None = "dead",
+    keep: bool = True,
+    replicas: int = 1,
+    **topics: Any,
 ) -> None:
-    spec: dict[str, Any] = {"topic": "orders-in"}
+    spec: dict[str, Any] = topics or {"topic": "orders-in"}
     if dead_letter:
         spec["deadLetter"] = {"topic": dead_letter, "keep": keep}
     consumer = {
@@ -63,6 +68,31 @@ def test_they_are_shown_with_why_and_how_often(kubectl: FakeKubectl, capsys: Pri
     assert first.split() == ["5:1:-1", "MaxDeliveries", "3", "3m", "7", "ValueError:", "two"]
     assert "\x1b" not in second
     assert "`kubectl kindling redrive orders` sends them back to topic orders-in." in " ".join(rest)
+
+
+@pytest.mark.parametrize(
+    ("topics", "words"),
+    [
+        ({"topics": ["a", "b"]}, "the topic of each, of topics a, b"),
+        ({"topics": ["a", "b", "c", "d", "e"]}, "the topic of each, of topics a, b, c and 2 more"),
+        (
+            {"topicsPattern": "persistent://x/y/z.*"},
+            "the topic of each, of the topics that match persistent://x/y/z.*",
+        ),
+    ],
+)
+def test_of_several_topics_each_has_its_own_and_goes_back_there(
+    kubectl: FakeKubectl, capsys: Printed, topics: dict[str, Any], words: str
+) -> None:
+    serve(kubectl, **topics)
+    answer(kubectl, letter(1) | {"topic": "persistent://public/default/b"})
+    assert cli.run(["dead-letters", "orders"]) == FINE
+    header, first, *rest = capsys.readouterr().out.splitlines()
+    assert header.split() == ["ID", "REASON", "DELIVERIES", "AGE", "BYTES", "TOPIC", "ERROR"]
+    assert first.split()[5:7] == ["persistent://public/default/b", "ValueError:"]
+    assert f"`kubectl kindling redrive orders` sends them back to {words}." in " ".join(
+        " ".join(rest).split()
+    )
 
 
 def test_as_json_they_have_what_is_in_them(kubectl: FakeKubectl, capsys: Printed) -> None:

@@ -64,6 +64,24 @@ def test_what_is_none_is_a_usage_error(given: str) -> None:
     assert repr(given) in str(found.value)
 
 
+def test_of_a_pattern_nothing_is_replayed(kubectl: FakeKubectl, capsys: Printed) -> None:
+    found = consumer(topicsPattern="persistent://a/b/c.*")
+    del found["spec"]["topic"]
+    kubectl.has(TYPE, "orders", one=found)
+    assert cli.run(["replay", "orders", "--from", "2026-11-24T06:45:00Z", "--yes"]) == FAILED
+    assert "spec.topicsPattern names no topic" in " ".join(capsys.readouterr().err.split())
+    assert kubectl.commands("patch") == []
+
+
+def test_all_topics_that_begin_again_are_named(kubectl: FakeKubectl, capsys: Printed) -> None:
+    found = consumer(topics=["a", "b"])
+    del found["spec"]["topic"]
+    kubectl.has(TYPE, "orders", one=found)
+    kubectl.say("patch")
+    assert cli.run(["replay", "orders", "--from", "2026-11-24T06:45:00Z", "--yes"]) == FINE
+    assert "published to topics a, b from 2026-11-24" in " ".join(capsys.readouterr().out.split())
+
+
 def test_it_sets_the_field_and_says_which_messages_come_again(kubectl: FakeKubectl, capsys: Printed) -> None:
     kubectl.has(TYPE, "orders", one=consumer())
     kubectl.say("patch")
