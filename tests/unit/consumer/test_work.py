@@ -290,3 +290,13 @@ def test_stop_retries_nothing(record: Record, start: Start) -> None:
     work.drain(20)
     assert calls[0] <= before + 1
     assert [message.entry for message in record.acknowledged()] == [1]
+
+
+@pytest.mark.parametrize("type", ["Exclusive", "Failover", "Key_Shared"])
+def test_each_of_several_topics_has_an_order_of_its_own(type: str) -> None:
+    """A retry in one does not hold up another."""
+    here, there = Message(key="k", topic="here"), Message(key="k", topic="there")
+    lane = lanes(type, several=True)
+    assert lane(here) == lane(Message(b"later", key="k", topic="here"))
+    assert lane(here) != lane(there)
+    assert lanes(type)(here) == lanes(type)(there)
