@@ -20,7 +20,7 @@ from kindling.kube.resources import (
 
 from bench.testbed import GO_GROUP
 
-FOLDERS = ("postgres", "postgres-init", "postgres-backup", "memcached", "pulsar-consumer")
+FOLDERS = ("postgres", "postgres-init", "postgres-backup", "memcached", "exporters", "pulsar-consumer")
 IMAGES = {name: f"bench.invalid/{name}:1" for name in FOLDERS}
 KINDS_BY_NAME: Mapping[str, Kind] = {kind.type.group_kind: kind for kind in kinds(IMAGES)}
 

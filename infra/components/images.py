@@ -80,6 +80,7 @@ OBJECT_STORE = ImageSource(OBJECT_STORE_IMAGE, OBJECT_STORE_FOLDER, OBJECT_STORE
 
 # A folder that no kind is said to run is built for every stack.
 RUN_BY: Mapping[str, tuple[str, ...]] = {
+    "exporters": ("Memcached", "Postgresql"),
     "memcached": ("Memcached",),
     "postgres": ("Postgresql",),
     "postgres-backup": ("Backup", "Restore"),

@@ -19,7 +19,11 @@ from infra.project import OPERATOR, OPERATOR_NAMESPACE
 from infra.yaml_text import load_all
 
 FOLDER = "integrations"
-OBJECTS: Mapping[str, str] = {"serviceMonitor": "service-monitor.yaml", "prometheusRule": "rules.yaml"}
+OBJECTS: Mapping[str, str] = {
+    "serviceMonitor": "service-monitor.yaml",
+    "podMonitor": "pod-monitor.yaml",
+    "prometheusRule": "rules.yaml",
+}
 """The files of `prometheus`, each with one object, by the name that it has in the chart's values."""
 DASHBOARDS = "dashboards"
 _LABELS = {"grafana_dashboard": "1"}

@@ -24,6 +24,7 @@ NAMES = (
     "postgres-init",
     "postgres-backup",
     "memcached",
+    "exporters",
     "pulsar-consumer",
     "broker",
     "object-store",

@@ -97,7 +97,10 @@ def test_bad_selectors_are_refused_by_name(api: Api, kind: Kind, peers: list[Jso
 
 def policies(peers: list[Json]) -> list[Json]:
     """The NetworkPolicy of each kind for this list, ready to be created."""
-    kinds = Postgresql(group="g", image="i", init_image="i"), Memcached(image="i")
+    kinds = (
+        Postgresql(group="g", image="i", init_image="i", exporters_image="exporters:1"),
+        Memcached(image="i", exporters_image="exporters:1"),
+    )
     crs = postgresqls.postgresql(allowedFrom=peers), memcacheds.memcached(allowedFrom=peers)
     seen = postgresqls.observed(postgresqls.running()), memcacheds.observed()
     return [

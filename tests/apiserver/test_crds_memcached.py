@@ -49,6 +49,25 @@ BAD: list[tuple[Json, list[str]]] = [
         {"resources": {"requests": {"cpu": 2}, "limits": {"cpu": "1500m"}}},
         ["spec.resources.requests.cpu '2'", "at most '1500m'"],
     ),
+    ({"exporter": {}}, ["spec.exporter.enabled", "Required"]),
+    ({"exporter": {"enabled": "yes"}}, ["spec.exporter.enabled", "string", "of type boolean"]),
+    (
+        {"containerPort": 9150, "exporter": {"enabled": True}},
+        ["spec.containerPort 9150 is the exporter's own", "use another one"],
+    ),
+    (
+        {"exporter": {"enabled": True, "resources": {"requests": {"cpu": 2}, "limits": {"cpu": "500m"}}}},
+        ["spec.exporter.resources.requests.cpu '2'", "at most '500m'"],
+    ),
+    (
+        {
+            "exporter": {
+                "enabled": True,
+                "resources": {"requests": {"memory": "2Gi"}, "limits": {"memory": 1}},
+            }
+        },
+        ["spec.exporter.resources.requests.memory '2Gi'", "at most '1'"],
+    ),
 ]
 GOOD: list[Json] = [
     {"size": 3, "containerPort": 1},
@@ -56,6 +75,8 @@ GOOD: list[Json] = [
     {"memoryMB": 65536, "maxConnections": 65536},
     {"binding": "ConfigMap", "statistics": True},
     {"binding": None, "statistics": None},
+    {"containerPort": 9150, "exporter": {"enabled": False}},
+    {"exporter": {"enabled": True, "resources": {"requests": {"memory": "64Mi"}, "limits": {"cpu": 1}}}},
     {"resources": {}},
     {"memoryMB": 1024, "resources": {"requests": {"memory": "2Gi", "cpu": "100m"}}},
     {"memoryMB": 1024, "resources": {"limits": {"cpu": 1, "memory": "2Gi"}}},
@@ -126,7 +147,7 @@ def test_scale_goes_to_three_and_no_further(api: Api, memcached: Callable[[Json]
 
 
 def test_the_status_we_make_is_kept_and_scale_reads_it(api: Api, memcached: Callable[[Json], Json]) -> None:
-    cr, kind = memcached({"size": 2, "statistics": True}), Memcached(image="i")
+    cr, kind = memcached({"size": 2, "statistics": True}), Memcached(image="i", exporters_image="exporters:1")
     children = ready_pods(cr)
     seen = Observed(objects=children, now=NOW, entropy=b"")
     most = ExternalResult(ok=True, facts=dict.fromkeys(COUNTERS, MOST))
@@ -173,7 +194,7 @@ def test_children_are_taken_as_made_and_hold_what_was_asked(
     """No field is misspelt, refused, dropped or respelt: or each pass would write it again."""
     cr = memcached(spec)
     seen = Observed(objects=ready_pods(cr), now=NOW, entropy=b"")
-    children = Memcached(image="memcached:1.6").desired(cr, seen)
+    children = Memcached(image="memcached:1.6", exporters_image="exporters:1").desired(cr, seen)
     assert ("ConfigMap" in {child.type.kind for child in children}) == ("binding" in spec)
     for child in children:
         path = child.type.path(namespace="default", name=child.body["metadata"]["name"])

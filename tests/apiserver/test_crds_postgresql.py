@@ -276,7 +276,7 @@ NAMES = st.one_of(
 @given(name=NAMES)
 def test_door_and_operator_agree_on_names(api: Api, name: str) -> None:
     """Or a name admitted here would be refused there, or reach PostgreSQL though it was meant not to."""
-    kind = Postgresql(group="g", image="i", init_image="i")
+    kind = Postgresql(group="g", image="i", init_image="i", exporters_image="exporters:1")
     refused = kind.validate(postgresql(parameters={name: "x"}), observed(running())) is not None
     assert (create(api, {"parameters": {name: "x"}}).status == 422) is refused
 

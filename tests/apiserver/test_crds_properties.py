@@ -46,7 +46,7 @@ def _is_kept_or_refused(api: Api, kind: Kind, data: st.DataObject) -> None:
         said = (
             "two spellings", "is reserved", "exceeds its limit", "not greater than 0", "is too little",
             "exactly one of them", "does not start with PULSAR_", "use 1 to 65535",
-            "is the consumer's own in the same Pod",
+            "is the consumer's own in the same Pod", "is the exporter's own in the same Pod",
             "than an Exclusive subscription takes",
             "both give the password", "made from this resource", "which takes no volume",
             "cannot be a parameter's", "lock it out", "has a line break",

@@ -222,7 +222,10 @@ def test_the_class_of_a_load_balancer_cannot_change(
 
 def services(template: Json) -> list[Json]:
     """The Service of each kind with this template, ready to be created."""
-    kinds = Postgresql(group="g", image="i", init_image="i"), Memcached(image="i")
+    kinds = (
+        Postgresql(group="g", image="i", init_image="i", exporters_image="exporters:1"),
+        Memcached(image="i", exporters_image="exporters:1"),
+    )
     crs = postgresqls.postgresql(serviceTemplate=template), memcacheds.memcached(serviceTemplate=template)
     seen = postgresqls.observed(postgresqls.running()), memcacheds.observed()
     return [

@@ -250,9 +250,11 @@ def test_the_chart_has_monitoring_for_those_who_ask_for_it(offline: Shell) -> No
     found = objects(offline.run(" ".join([TEMPLATE, *switches, labelled])))
     added = {key: item for key, item in found.items() if key not in objects(offline.run(TEMPLATE))}
     by_kind = {item["kind"]: item for item in added.values()}
-    assert len(added) == len(by_kind) == 3
-    monitor, rules = shipped("prometheus/service-monitor.yaml", "prometheus/rules.yaml")
-    assert by_kind["ServiceMonitor"] == monitor
+    assert len(added) == len(by_kind) == 4
+    monitor, pods, rules = shipped(
+        "prometheus/service-monitor.yaml", "prometheus/pod-monitor.yaml", "prometheus/rules.yaml"
+    )
+    assert (by_kind["ServiceMonitor"], by_kind["PodMonitor"]) == (monitor, pods)
     rules["metadata"]["labels"] = {"release": "prometheus"}
     assert by_kind["PrometheusRule"] == rules
     dashboards = by_kind["ConfigMap"]

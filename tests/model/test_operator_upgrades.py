@@ -42,6 +42,7 @@ def operator(image: str) -> dict[str, Any]:
         "postgres-init": "postgres-init:1",
         "postgres-backup": "backup:17",
         "memcached": "memcached:1",
+        "exporters": "exporters:1",
         "pulsar-consumer": "consumer:1",
     }
     return {kind.type.group_kind: kind for kind in kinds(images, local_broker="broker.pulsar:6650")}

@@ -39,6 +39,7 @@ IMAGES = {
     "postgres-init": "postgres-init:1",
     "postgres-backup": "backup:17",
     "memcached": "memcached:1",
+    "exporters": "exporters:1",
     "pulsar-consumer": "consumer:1",
 }
 OPTIONS = Options(IMAGES, "kindling-system", "broker.pulsar:6650", (), DEFAULT_LIFE)

@@ -223,13 +223,13 @@ def test_promtool_finds_no_fault_in_the_rules(tmp_path: Path) -> None:
     assert f"SUCCESS: {sum(len(group['rules']) for group in RULES['groups'])} rules found" in said
 
 
-def test_the_job_on_the_page_is_one_that_prometheus_accepts(tmp_path: Path) -> None:
-    (block,) = re.findall(r"```yaml\n(scrape_configs:.*?)```", text("monitoring.md"), flags=re.DOTALL)
-    (job,) = yaml.safe_load(block)["scrape_configs"]
-    assert job["honor_labels"] is True, "or a resource's namespace is renamed where the target has one"
+def test_the_jobs_on_the_page_are_some_that_prometheus_accepts(tmp_path: Path) -> None:
+    blocks = re.findall(r"```yaml\n(scrape_configs:.*?)```", text("monitoring.md"), flags=re.DOTALL)
+    jobs = [job for block in blocks for job in yaml.safe_load(block)["scrape_configs"]]
+    assert jobs[0]["honor_labels"] is True, "or a resource's namespace is renamed where the target has one"
     # Debian's is built without Kubernetes' service discovery.
-    assert job.pop("kubernetes_sd_configs")[0]["role"] == "endpoints"
-    (tmp_path / "prometheus.json").write_text(json.dumps({"scrape_configs": [job]}))
+    assert [job.pop("kubernetes_sd_configs")[0]["role"] for job in jobs] == ["endpoints", "pod"]
+    (tmp_path / "prometheus.json").write_text(json.dumps({"scrape_configs": jobs}))
     assert "SUCCESS" in promtool("check", "config", "prometheus.json", folder=tmp_path)
 
 

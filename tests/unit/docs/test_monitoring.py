@@ -21,6 +21,7 @@ from tests.unit.operator.test_metrics import filled
 from tests.unit.schema.worlds import KINDS
 
 FOLDER = REPOSITORY / "integrations" / "prometheus"
+RECORDED = REPOSITORY / "tests" / "unit" / "operator" / "recorded"
 RULES = yaml.safe_load((FOLDER / "rules.yaml").read_text())
 EACH: list[dict[str, Any]] = [rule for group in RULES["spec"]["groups"] for rule in group["rules"]]
 RECORDS = {rule["record"] for rule in EACH if "record" in rule}
@@ -131,6 +132,20 @@ def test_the_monitor_selects_the_service_of_the_operator() -> None:
         assert f'"{label}": "{value}"' in component
     (endpoint,) = spec["endpoints"]
     assert f'name="{endpoint["port"]}"' in component
+
+
+def test_the_monitor_of_exporters_selects_the_pods_that_have_one_by_the_ports_name() -> None:
+    spec = yaml.safe_load((FOLDER / "pod-monitor.yaml").read_text())["spec"]
+    assert spec["namespaceSelector"] == {"any": True}
+    (endpoint,) = spec["podMetricsEndpoints"]
+    for name in ("memcached-exporter", "postgresql-exporter"):
+        children = list(yaml.safe_load_all((RECORDED / f"{name}.yaml").read_text()))
+        (template,) = (body["spec"]["template"] for body in children if "template" in body.get("spec", {}))
+        labels = template["metadata"]["labels"]
+        assert labels.items() >= spec["selector"]["matchLabels"].items()
+        assert set(spec["podTargetLabels"]) <= labels.keys()
+        ports = [port["name"] for container in template["spec"]["containers"] for port in container["ports"]]
+        assert ports.count(endpoint["port"]) == 1
 
 
 @pytest.mark.parametrize(

@@ -220,6 +220,7 @@ def test_repositories_that_must_be_there_beforehand_are_named(
             push(engine, image, repository)
         names = [
             "operator",
+            "exporters",
             "memcached",
             "postgres",
             "postgres-backup",

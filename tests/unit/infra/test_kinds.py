@@ -127,13 +127,16 @@ def test_only_its_rights_are_asked_for(memcached: Graph) -> None:
     assert names(policies) == {"kindling-memcached"}
 
 
-def test_only_its_image_is_built_and_the_operator_knows_it(memcached: Graph) -> None:
+def test_only_its_images_are_built_and_the_operator_knows_it(memcached: Graph) -> None:
     built = {item.inputs["name"] for item in memcached.of("pulumi-python:dynamic/containers:Image")}
-    assert built == {"kindling-operator", "kindling-memcached"}
+    assert built == {"kindling-operator", "kindling-memcached", "kindling-exporters"}
     spec = memcached.one("kubernetes:apps/v1:Deployment").inputs["spec"]["template"]["spec"]
     reported = {item["name"]: item.get("value") for item in spec["containers"][0]["env"]}
     assert reported["KINDLING_KINDS"] == "Memcached"
-    assert [name for name in reported if "IMAGE" in name] == ["KINDLING_IMAGE_MEMCACHED"]
+    assert [name for name in reported if "IMAGE" in name] == [
+        "KINDLING_IMAGE_EXPORTERS",
+        "KINDLING_IMAGE_MEMCACHED",
+    ]
 
 
 def test_only_its_sample_is_applied(memcached: Graph) -> None:
@@ -157,10 +160,11 @@ def test_each_image_is_run_by_a_kind() -> None:
 
 
 def test_the_operator_does_not_ask_for_the_image_of_a_kind_that_it_does_not_serve() -> None:
-    served = registry.kinds({"memcached": "m:1"}, only=("Memcached", "MyCustomResource"))
+    given = {"memcached": "m:1", "exporters": "e:1"}
+    served = registry.kinds(given, only=("Memcached", "MyCustomResource"))
     assert [kind.type.kind for kind in served] == ["Memcached", "MyCustomResource"]
     with pytest.raises(KeyError):
-        registry.kinds({"memcached": "m:1"})
+        registry.kinds(given)
 
 
 @pytest.mark.parametrize("role", rbac.USER_ROLES)

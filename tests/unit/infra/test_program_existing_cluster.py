@@ -94,6 +94,7 @@ def test_images_are_pushed_below_the_registry(staging: Graph) -> None:
         assert inputs["insecure"] is False
     assert set(staging.exports["images"]) == {
         "operator",
+        "exporters",
         "memcached",
         "postgres",
         "postgres-backup",
@@ -174,8 +175,8 @@ def test_without_promoted_images_nothing_is_declared() -> None:
         graph_of(bare)
     assert (
         raised.value.what
-        == "the release of stack `prod` lacks memcached, postgres, postgres-backup, postgres-init, "
-        "pulsar-consumer"
+        == "the release of stack `prod` lacks exporters, memcached, postgres, postgres-backup, "
+        "postgres-init, pulsar-consumer"
     )
     assert "promote staging prod" in raised.value.remedy
 

@@ -12,7 +12,7 @@ from kindling.kinds.memcached.workload import PORT_ANNOTATION
 from kindling.kinds.metadata import labels_of
 from kindling.kube.resources import DEPLOYMENT, POD, Object, Ref
 
-KIND = Memcached(image="memcached:1.6")
+KIND = Memcached(image="memcached:1.6", exporters_image="exporters:1")
 NOW = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
 
 AMOUNTS = st.integers(0, 9) | st.sampled_from(["500m", "1", "0.5Gi", "128Mi", "2G"])
@@ -27,6 +27,9 @@ SPECS = st.fixed_dictionaries(
         "threads": st.integers(1, 64),
         "binding": st.sampled_from(["ConfigMap", None]),
         "statistics": st.booleans(),
+        "exporter": st.fixed_dictionaries(
+            {"enabled": st.booleans()}, optional={"resources": st.just({"requests": {"memory": "1Gi"}})}
+        ),
         "resources": st.fixed_dictionaries({}, optional={"requests": LISTS, "limits": LISTS}),
     },
 )

@@ -78,8 +78,16 @@ SERVED: Object = {
 def workloads(template: Object | None) -> list[Child]:
     """The Deployment or StatefulSet of each kind with this podTemplate, none where it is None."""
     given: dict[str, Any] = {} if template is None else {"podTemplate": template}
-    postgresql = Postgresql(group="database.technotuesday.io", image="postgres:17", init_image="init:1")
-    memcached, consumer = Memcached(image="memcached:1"), PulsarConsumer(image="consumer:1")
+    postgresql = Postgresql(
+        group="database.technotuesday.io",
+        image="postgres:17",
+        init_image="init:1",
+        exporters_image="exporters:1",
+    )
+    memcached, consumer = (
+        Memcached(image="memcached:1", exporters_image="exporters:1"),
+        PulsarConsumer(image="consumer:1"),
+    )
     made = [
         *postgresql.desired(postgresqls.postgresql(**given), postgresqls.observed(postgresqls.running())),
         *memcached.desired(memcacheds.memcached(**given), memcacheds.observed()),

@@ -13,7 +13,12 @@ from kindling.kinds.postgresql import Postgresql
 from kindling.kinds.postgresql.login import Login
 from kindling.kube.resources import POD, SECRET, STATEFUL_SET, VOLUME_CLAIM, Object, Ref
 
-KIND = Postgresql(group="database.db.example.com", image="postgres:17", init_image="postgres-init:1")
+KIND = Postgresql(
+    group="database.db.example.com",
+    image="postgres:17",
+    init_image="postgres-init:1",
+    exporters_image="exporters:1",
+)
 NOW = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
 THEN = "2026-01-01T00:00:50Z"
 
@@ -43,6 +48,9 @@ SPECS = st.fixed_dictionaries(
         ),
         "version": st.sampled_from(["16", "17"]),
         "paused": st.booleans(),
+        "exporter": st.fixed_dictionaries(
+            {"enabled": st.booleans()}, optional={"resources": st.just({"limits": {"memory": "64Mi"}})}
+        ),
         "storage": st.fixed_dictionaries(
             {}, optional={"size": SIZES, "storageClassName": st.just("fast"), "autoGrow": AUTO_GROW}
         )

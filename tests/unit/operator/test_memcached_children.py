@@ -223,5 +223,8 @@ def test_edits_are_seen(type: ResourceType, edit: Object) -> None:
 
 
 def test_image_is_the_operators() -> None:
-    made = {child.type: child for child in Memcached(image="mine:1").desired(memcached(), observed())}
+    made = {
+        child.type: child
+        for child in Memcached(image="mine:1", exporters_image="exporters:1").desired(memcached(), observed())
+    }
     assert made[DEPLOYMENT].body["spec"]["template"]["spec"]["containers"][0]["image"] == "mine:1"

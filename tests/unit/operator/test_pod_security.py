@@ -52,7 +52,7 @@ def test_images_are_pulled_with_the_secrets_of_the_spec(
 
 def pods(resource: dict[str, Any], *, pull_secrets: tuple[str, ...]) -> list[dict[str, Any]]:
     """What an operator makes of it that was set up with these."""
-    folders = ("postgres", "postgres-init", "postgres-backup", "memcached", "pulsar-consumer")
+    folders = ("postgres", "postgres-init", "postgres-backup", "memcached", "exporters", "pulsar-consumer")
     images = dict.fromkeys(folders, "registry.example/kindling/own:1")
     cr, group = as_created(resource), str(resource["apiVersion"]).partition("/")[0]
     (kind,) = (

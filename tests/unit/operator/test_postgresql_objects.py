@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from kindling.kinds.base import CachedResult, Child, ExternalResult, Observed, SyncResult
 from kindling.kinds.conditions import find_condition
-from kindling.kinds.postgresql.objects import OBJECTS, Objects
+from kindling.kinds.postgresql.objects import MOST_DROPPED, OBJECTS, Objects
 from kindling.kube.resources import SECRET, Object, Ref
 
 from tests.unit.operator.postgresqls import KIND, NOW, observed, postgresql, running, secret
@@ -261,8 +261,8 @@ def test_a_binding_is_named_once_it_is_there() -> None:
 def test_the_status_has_no_more_entries_than_the_crd_admits() -> None:
     had = listed(*(f"d{number}" for number in range(400)))
     cr = postgresql(databases=[{"name": "shop"}], status={"databases": had})
-    assert len(status(cr, world(cr))["databases"]) == 1 + 200
-    assert len(asked(cr, world(cr)).drop_databases) == 200
+    assert len(status(cr, world(cr))["databases"]) == 1 + MOST_DROPPED
+    assert len(asked(cr, world(cr)).drop_databases) == MOST_DROPPED
 
 
 @pytest.mark.parametrize(

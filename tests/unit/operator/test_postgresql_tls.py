@@ -25,6 +25,7 @@ SHORT = Postgresql(
     group="database.db.example.com",
     image="postgres:17",
     init_image="postgres-init:1",
+    exporters_image="exporters:1",
     certificate_life=HOURS,
 )
 OWN = certificates.make_authority(b"own", name="own", now=NOW)

@@ -31,6 +31,7 @@ def template(given: Object) -> Object:
         cr,
         spec.read(cr, default_image="own:1"),
         init_image="postgres-init:1",
+        exporters_image="exporters:1",
         restart_token="same",
     )
 
@@ -189,7 +190,12 @@ def test_bad_window_is_refused(window: Object) -> None:
 
 
 def test_turns_are_taken_by_auto_alone() -> None:
-    other = Postgresql(group="database.db.example.com", image="own:2", init_image="postgres-init:1")
+    other = Postgresql(
+        group="database.db.example.com",
+        image="own:2",
+        init_image="postgres-init:1",
+        exporters_image="exporters:1",
+    )
     assert other.disruptions(postgresql(), observed(held())) == ["server"]
     unnoted = held()
     unnoted[WORKLOAD] = {**held(comes="own:1")[WORKLOAD], "metadata": {"generation": 1}}

@@ -146,6 +146,14 @@ SPECS: dict[str, Object] = {
         "podTemplate": placement.FULL,
     },
     "postgresql-served": {"password": "given", "serviceTemplate": placement.SERVED},
+    "postgresql-exporter": {
+        "exporter": {"enabled": True, "resources": {"requests": {"memory": "256Mi"}}},
+        "tls": {"required": True},
+    },
+    "memcached-exporter": {
+        "containerPort": 11222,
+        "exporter": {"enabled": True, "resources": {"limits": {"cpu": 1, "memory": "64Mi"}}},
+    },
     "memcached-served": {"serviceTemplate": {"metadata": placement.SERVED["metadata"]}},
 }
 

@@ -15,7 +15,10 @@ from kindling.kinds.registry import kinds
 from kindling.kube.resources import Object, ResourceType
 
 KINDS = kinds(
-    dict.fromkeys(("postgres", "postgres-init", "postgres-backup", "memcached", "pulsar-consumer"), "image:1")
+    dict.fromkeys(
+        ("postgres", "postgres-init", "postgres-backup", "memcached", "exporters", "pulsar-consumer"),
+        "image:1",
+    )
 )
 TYPES = {kind.type.group_kind: kind.type for kind in KINDS}
 BACKUP, CACHE = TYPES["backup.database.technotuesday.io"], TYPES["memcached.cache.example.com"]

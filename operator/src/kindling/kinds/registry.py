@@ -31,6 +31,7 @@ def _postgresql(options: Options, group: str) -> Kind:
         group=group,
         image=options.images["postgres"],
         init_image=options.images["postgres-init"],
+        exporters_image=options.images["exporters"],
         operator_namespace=options.operator_namespace,
         pull_secrets=options.pull_secrets,
         certificate_life=options.certificate_life,
@@ -40,6 +41,7 @@ def _postgresql(options: Options, group: str) -> Kind:
 def _memcached(options: Options) -> Kind:
     return Memcached(
         image=options.images["memcached"],
+        exporters_image=options.images["exporters"],
         operator_namespace=options.operator_namespace,
         pull_secrets=options.pull_secrets,
     )

@@ -18,7 +18,7 @@ from kindling.kinds import reasons
 from kindling.kinds.base import ExternalResult
 from kindling.kinds.postgresql import identity
 from kindling.kinds.postgresql.objects import Objects
-from kindling.kinds.postgresql.roles import POWERFUL
+from kindling.kinds.postgresql.roles import POWERFUL, path_of
 from kindling.prober import databases, roles
 from kindling.prober.items import Items, State
 from kindling.prober.parameters import DISK_FULL
@@ -127,7 +127,7 @@ def _result(items: Items) -> ExternalResult:
     if items.extensions:
         facts["extensions"] = items.extensions
     said = [
-        (f"spec.{what}[{name}]", *found)
+        (path_of(name) if what == "roles" else f"spec.{what}[{name}]", *found)
         for what, of in (("roles", items.roles), ("databases", items.databases))
         for name, found in of.items()
     ]

@@ -1,4 +1,4 @@
-"""The Deployment NAME: `size` Pods that each run memcached, and nothing else.
+"""The Deployment NAME: `size` Pods that each run memcached, and with `spec.exporter` an exporter beside it.
 
 What size is must stay out of the Pods' template: a change of it restarts them all, and a cache that
 restarts is empty.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kindling.kinds import pod_security, pod_template
+from kindling.kinds import exporter, pod_security, pod_template
 from kindling.kinds.base import Child
 from kindling.kinds.memcached.service import PORT_NAME
 from kindling.kinds.memcached.spec import Spec
@@ -23,6 +23,8 @@ PORT_ANNOTATION = "kindling.dev/port"
 DRAIN_SECONDS = 5
 GRACE_SECONDS = 15
 
+EXPORTER_PORT = 9150
+
 
 def command(spec: Spec) -> list[str]:
     """`memcached -m=64 -o modern -v` as it was meant: -m=64 reads as 0 and ends memcached at once."""
@@ -35,15 +37,24 @@ def command(spec: Spec) -> list[str]:
 
 
 def build(
-    type: ResourceType, cr: Object, spec: Spec, *, image: str, pull_secrets: Sequence[str] = ()
+    type: ResourceType,
+    cr: Object,
+    spec: Spec,
+    *,
+    image: str,
+    exporters_image: str,
+    pull_secrets: Sequence[str] = (),
 ) -> Child:
     selector = {"matchLabels": selector_of(type, cr)}
+    containers = [_memcached(spec, image=image)]
+    if exporter.is_enabled(cr):
+        containers.append(_exporter(cr, spec, image=exporters_image))
     template = {
         "metadata": {
             "labels": labels_of(type, cr),
             "annotations": {PORT_ANNOTATION: str(spec.port)},
         },
-        "spec": _pod(cr, spec, selector=selector, image=image, pull_secrets=pull_secrets),
+        "spec": _pod(cr, spec, selector=selector, containers=containers, pull_secrets=pull_secrets),
     }
     return Child(
         type=DEPLOYMENT,
@@ -60,7 +71,9 @@ def build(
     )
 
 
-def _pod(cr: Object, spec: Spec, *, selector: Object, image: str, pull_secrets: Sequence[str]) -> Object:
+def _pod(
+    cr: Object, spec: Spec, *, selector: Object, containers: Sequence[Object], pull_secrets: Sequence[str]
+) -> Object:
     common = pod_security.pod(cr, uid=UID, grace_seconds=GRACE_SECONDS, pull_secrets=pull_secrets)
     if spec.port < FIRST_UNPRIVILEGED_PORT:
         sysctl = {"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}
@@ -68,7 +81,7 @@ def _pod(cr: Object, spec: Spec, *, selector: Object, image: str, pull_secrets: 
     return {
         **common,
         "topologySpreadConstraints": pod_security.spread(selector),
-        "containers": [_memcached(spec, image=image)],
+        "containers": [*containers],
     }
 
 
@@ -87,6 +100,15 @@ def _memcached(spec: Spec, *, image: str) -> Object:
         "readinessProbe": _probe(period=1, failures=3),
         "livenessProbe": _probe(period=10, failures=6),
     }
+
+
+def _exporter(cr: Object, spec: Spec, *, image: str) -> Object:
+    command = [
+        "memcached-exporter",
+        f"--listen=:{EXPORTER_PORT}",
+        f"--memcached=localhost:{spec.port}",
+    ]
+    return exporter.container(cr, image=image, command=command, port=EXPORTER_PORT)
 
 
 def _probe(*, period: int, failures: int) -> Object:

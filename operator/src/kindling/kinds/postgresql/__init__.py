@@ -9,7 +9,7 @@ Pod does first, `restart` when it is replaced for its parameters, `updates` when
 is what is asked and wanted of the server, `objects` what of its `roles` and `databases`, `usage` what its
 data takes, `growth` when the volume grows for that; `credentials` is who logs in, `rotation` when that
 changes, `logins` who used it before; `hibernation` and `in_place` have the server stopped;
-`status` reports.
+`postgres_exporter` is the exporter beside it; `status` reports.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from kindling.kinds import exporter
 from kindling.kinds.base import (
     Child,
     ExternalAction,
@@ -81,7 +82,7 @@ from kindling.kube.resources import (
 
 class Postgresql(Kind):
     """The kind in one of its groups; `image` is what runs where a resource names none, `init_image` has the
-    program that prepares each start (`initdb`).
+    program that prepares each start (`initdb`), `exporters_image` the exporter.
 
     `operator_namespace` is where the operator's Pods are, which log in to the server; with `pull_secrets`
     nodes pull these images. A certificate that is made is valid for `certificate_life`.
@@ -137,12 +138,13 @@ class Postgresql(Kind):
         group: str,
         image: str,
         init_image: str,
+        exporters_image: str,
         operator_namespace: str = "kindling-system",
         pull_secrets: Sequence[str] = (),
         certificate_life: timedelta = tls.DEFAULT_LIFE,
     ) -> None:
         self.type = ResourceType(group, "v1", "Postgresql", "postgresqls")
-        self._image, self._init_image = image, init_image
+        self._image, self._init_image, self._exporters_image = image, init_image, exporters_image
         self._pull_secrets = pull_secrets
         self._operator_namespace = operator_namespace
         self._certificate_life = certificate_life
@@ -213,6 +215,7 @@ class Postgresql(Kind):
             port=service.PORT,
             operator_namespace=self._operator_namespace,
         )
+        network = exporter.network(network) if exporter.is_enabled(cr) else network
         return [
             *(() if wanted.ephemeral else (replace(self._claim(cr, observed, wanted), frozen=frozen),)),
             secrets.superuser(self.type, cr, observed),
@@ -281,7 +284,12 @@ class Postgresql(Kind):
         """The Pod's template, and how the StatefulSet gets it."""
         restart_token = restart.restart_token(cr, observed, wanted.parameters)
         template = workload.template(
-            self.type, cr, wanted, init_image=self._init_image, restart_token=restart_token
+            self.type,
+            cr,
+            wanted,
+            init_image=self._init_image,
+            exporters_image=self._exporters_image,
+            restart_token=restart_token,
         )
         archives = archiver.find(cr, observed) is not None
         if archives:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from kindling.kinds import pod_template
+from kindling.kinds import exporter, pod_template
 from kindling.kinds.base import Observed
 from kindling.kinds.planned import CREATE, Change, Path
 from kindling.kinds.postgresql import (
@@ -16,6 +16,7 @@ from kindling.kinds.postgresql import (
     defaults,
     growth,
     hibernation,
+    observation,
     parameters,
     password,
     roles,
@@ -50,7 +51,7 @@ def causes(cr: Object, observed: Observed, change: Change) -> list[str]:
         return _of_a_role(cr, change) if change.ref.type == SECRET else []
     found: Iterable[str] = ()
     if change.ref.type == STATEFUL_SET and asks(change):
-        found = _workload(cr, change)
+        found = _workload(cr, observed, change)
     elif change.ref.type == STATEFUL_SET:
         found = _outside_of_the_template(cr, change)
     elif change.ref.type == VOLUME_CLAIM:
@@ -61,7 +62,7 @@ def causes(cr: Object, observed: Observed, change: Change) -> list[str]:
     elif change.ref.type == SERVICE:
         found = _service(change)
     elif change.ref.type == NETWORK_POLICY and any("ingress" in path for path in change.fields):
-        found = ["spec.allowedFrom"]
+        found = [exporter.FIELD if _exporter_differs(cr, observed) else "spec.allowedFrom"]
     elif change.ref.type == SECRET:
         found = _secret(cr, change)
     return sorted(set(found))
@@ -104,14 +105,24 @@ def _read(conf: str) -> dict[str, str]:
     return {name: value for name, equals, value in lines if equals}
 
 
-def _workload(cr: Object, change: Change) -> list[str]:
+def _exporter_differs(cr: Object, observed: Observed) -> bool:
+    """Whether the StatefulSet has an exporter and the spec has none, or the other way round."""
+    workload = observation.find_workload(cr, observed) or {}
+    template = ((workload.get("spec") or {}).get("template") or {}).get("spec") or {}
+    present = any(item.get("name") == exporter.NAME for item in template.get("containers") or ())
+    return present is not exporter.is_enabled(cr)
+
+
+def _workload(cr: Object, observed: Observed, change: Change) -> list[str]:
     found = _outside_of_the_template(cr, change) if ("spec", "replicas") in change.paths else []
     sets_shutdown = (cr.get("spec") or {}).get("shutdownSeconds") is not None
     for path in change.fields:
         inside = path[2:]
         if path[:2] != ("spec", "template"):
             continue
-        if "resources" in inside:
+        if exporter.NAME in inside:
+            found.append(exporter.FIELD)
+        elif "resources" in inside:
             found.append("spec.resources")
         elif inside[-1:] == ("image",) and "install" not in inside:
             found.append("spec.image")
@@ -128,6 +139,8 @@ def _workload(cr: Object, change: Change) -> list[str]:
     if not sets_shutdown and any("terminationGracePeriodSeconds" in path for path in change.paths):
         # Without the field it follows from the memory: if that is the same, the field has been taken out.
         found += [] if "spec.resources" in found else ["spec.shutdownSeconds"]
+    if _exporter_differs(cr, observed):
+        found.append(exporter.FIELD)
     if not found and replaces_pod(change):
         return ["spec.podTemplate"]
     return found
@@ -184,7 +197,7 @@ def _secret(cr: Object, change: Change) -> list[str]:
 
 def _of_a_role(cr: Object, change: Change) -> list[str]:
     names = {roles.secret_name(cr, role): role.name for role in roles.read(cr)}
-    return [f"spec.roles[{names[change.ref.name]}]"] if change.ref.name in names else []
+    return [roles.path_of(names[change.ref.name])] if change.ref.name in names else []
 
 
 def password_fields(cr: Object) -> list[str]:

@@ -26,8 +26,10 @@ MORE_SECONDS, RETRY_SECONDS = 0.2, 60.0
 """When the rest of a long list follows, and when what the server rejected is retried."""
 LONGEST_MESSAGE = 300
 """Characters of what the server says of one item."""
-MOST_DROPPED = 200
-"""Of each list at once; with the 200 of the spec, the status has as many entries as the CRD admits."""
+MOST_DROPPED = 199
+"""Of each list at once; with the 200 of the spec and the exporter's role, the status has as many entries as
+the CRD admits.
+"""
 LONGEST_ENTRY_MESSAGE = 1024
 """What the CRD admits as a message in an entry of the status."""
 
@@ -161,6 +163,7 @@ def dropped_of(cr: Object, what: str) -> list[str]:
     At most MOST_DROPPED: what is cut off stays on the server, which is the safe side.
     """
     present = {item["name"] for item in (cr.get("spec") or {}).get(what) or ()}
+    present |= {role.name for role in roles.read(cr)} if what == "roles" else set()
     left = [
         name
         for name, item in _known(cr, what).items()
@@ -304,8 +307,7 @@ def unsettled(cr: Object, reason: str) -> str:
 
 def wants(cr: Object) -> bool:
     """Whether the spec has any role or database, or one is to be dropped."""
-    spec = cr.get("spec") or {}
-    listed = spec.get("roles") or spec.get("databases")
+    listed = roles.read(cr) or (cr.get("spec") or {}).get("databases")
     return bool(listed or dropped_of(cr, "roles") or dropped_of(cr, "databases"))
 
 

@@ -158,7 +158,7 @@ def _waiting(cr: Object, observed: Observed) -> list[str]:
 
 def _role(name: str) -> Item:
     return Item(
-        action=planned.CONFIGURE, object=objects.OBJECTS, fields=[f"spec.roles[{name}]"], message=CHANGED
+        action=planned.CONFIGURE, object=objects.OBJECTS, fields=[roles.path_of(name)], message=CHANGED
     )
 
 
@@ -252,6 +252,7 @@ def _objects(cr: Object, answer: ExternalResult) -> Sequence[Item]:
         dropped = objects.dropped_of(cr, what)
         for name, (reason, message) in sorted((answer.facts.get(what) or {}).items()):
             lost = what == "databases" and name in dropped
+            fields = [roles.path_of(name) if what == "roles" else f"spec.{what}[{name}]"]
             text = CHANGED
             if name in dropped:
                 text = "is dropped, with all of its data" if lost else "is dropped"
@@ -260,7 +261,7 @@ def _objects(cr: Object, answer: ExternalResult) -> Sequence[Item]:
                     Item(
                         action=planned.CONFIGURE,
                         object=objects.OBJECTS,
-                        fields=[f"spec.{what}[{name}]"],
+                        fields=fields,
                         disruption=Disruption.DATA_LOST if lost else Disruption.NONE,
                         message=text,
                     )
@@ -269,7 +270,7 @@ def _objects(cr: Object, answer: ExternalResult) -> Sequence[Item]:
                 refused = Item(
                     action=planned.REFUSE,
                     object=objects.OBJECTS,
-                    fields=[f"spec.{what}[{name}]"],
+                    fields=fields,
                     message=message,
                 )
                 found.append(refused)

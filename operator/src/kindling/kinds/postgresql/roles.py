@@ -1,7 +1,8 @@
 """spec.roles: read, checked as far as that needs no server, their passwords and the Secret of each login.
 
 The Secret NAME-role-ROLE is to a role what NAME-binding is to the default user. A Secret whose role has left
-the spec is kept with the resource: the role may be kept too, and with it whoever logs in.
+the spec is kept with the resource: the role may be kept too, and with it whoever logs in. `spec.exporter`
+stands for one role more.
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from kindling.kinds import reasons
+from kindling.kinds import exporter, reasons
 from kindling.kinds.base import Child, Observed, Problem
 from kindling.kinds.metadata import child_metadata, is_held
 from kindling.kinds.postgresql import databases, secrets
 from kindling.kinds.postgresql.password import DEFAULT_KEY, Reference, problem_of
-from kindling.kinds.postgresql.spec import MADE_SECRETS, RESERVED, user_of
+from kindling.kinds.postgresql.spec import MADE_SECRETS, RESERVED, role_names, user_of
 from kindling.kube.resources import SECRET, Object, Ref, ResourceType
 
 UNLIMITED = -1
@@ -23,6 +24,8 @@ POWERFUL = ("pg_execute_server_program", "pg_read_server_files", "pg_write_serve
 NO_GROUPS = frozenset({*RESERVED, *POWERFUL, "pg_database_owner"})
 """Of what nobody is made a member: the CRD has the same."""
 LONGEST_NAME = 63
+EXPORTER = "kindling_exporter"
+"""The role of `spec.exporter`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,12 +41,29 @@ class Role:
 
     @property
     def path(self) -> str:
-        return f"spec.roles[{self.name}]"
+        return path_of(self.name)
+
+
+EXPORTERS_ROLE = Role(
+    name=EXPORTER,
+    login=True,
+    member_of=("pg_monitor",),
+    connection_limit=5,  # one that stays, and one for each scrape
+    reference=None,
+    delete=True,
+)
+
+
+def path_of(name: str) -> str:
+    """The field that has the role of this name."""
+    return exporter.FIELD if name == EXPORTER else f"spec.roles[{name}]"
 
 
 def read(cr: Object) -> tuple[Role, ...]:
-    """In the order of the spec."""
-    return tuple(map(_read, (cr.get("spec") or {}).get("roles") or ()))
+    """In the order of the spec, and then that of the exporter."""
+    listed = tuple(map(_read, (cr.get("spec") or {}).get("roles") or ()))
+    own = exporter.is_enabled(cr) and EXPORTER not in role_names(cr)
+    return (*listed, EXPORTERS_ROLE) if own else listed
 
 
 def _read(item: Object) -> Role:
@@ -97,6 +117,12 @@ def validate(cr: Object) -> Problem | None:
     name, user = cr["metadata"]["name"], user_of(cr)
     made = {f"{name}-{suffix}" for suffix in MADE_SECRETS}
     message = None
+    if exporter.is_enabled(cr) and EXPORTER in {*role_names(cr), user}:
+        message = (
+            f"{exporter.FIELD} makes the role {EXPORTER!r}, which is also in spec.roles or spec.defaultUser: "
+            f"use another name there, or set {exporter.FIELD}.enabled to false."
+        )
+        return Problem(reason=reasons.INVALID_SPEC, message=message)
     for role in read(cr):
         groups = [group for group in role.member_of if group in NO_GROUPS or group == role.name]
         secret = role.reference.name if role.reference is not None else ""

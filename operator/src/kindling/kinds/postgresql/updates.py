@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from kindling.kinds import pod_template, reasons, window
+from kindling.kinds import exporter, pod_template, reasons, window
 from kindling.kinds.base import Observed, Problem
 from kindling.kinds.postgresql import observation, tls
 from kindling.kinds.postgresql.spec import is_ephemeral
@@ -99,6 +99,8 @@ def spec_hash(cr: Object, *, restart_token: str, archives: bool = False) -> str:
     } | {"parameters": restart_token, "podTemplate": _placed(cr)}
     if archives:
         fields |= {"archives": True}
+    if exporter.is_enabled(cr):
+        fields |= {"exporter": exporter.asked(cr)}
     if not tls.is_enabled(cr):
         fields |= {"tls": "off"}
     if is_ephemeral(cr):

@@ -7,10 +7,10 @@ of our own (`initdb`).
 
 from __future__ import annotations
 
-from kindling.kinds import pod_security, pod_template
+from kindling.kinds import exporter, pod_security, pod_template
 from kindling.kinds.base import Child
 from kindling.kinds.metadata import child_metadata, labels_of, selector_of
-from kindling.kinds.postgresql import tls, volume
+from kindling.kinds.postgresql import postgres_exporter, tls, volume
 from kindling.kinds.postgresql.config import RULES_HASH, config_name
 from kindling.kinds.postgresql.initdb import (
     CONFIG,
@@ -51,14 +51,16 @@ SERVER = [
 STOP = ["pg_ctl", "stop", f"--pgdata={PGDATA}", "--mode=fast", "--no-wait"]
 
 
-def template(type: ResourceType, cr: Object, spec: Spec, *, init_image: str, restart_token: str) -> Object:
+def template(
+    type: ResourceType, cr: Object, spec: Spec, *, init_image: str, exporters_image: str, restart_token: str
+) -> Object:
     """What the Pod is made from; `restart_token` is `restart.restart_token`."""
     annotations = {CONFIG_HASH: RULES_HASH, PARAMETERS_HASH: restart_token}
     if tls.is_enabled(cr):
         annotations[tls.ANNOTATION] = tls.ACTIVE
     own = {
         "metadata": {"labels": labels_of(type, cr), "annotations": annotations},
-        "spec": _pod(cr, spec, init_image=init_image),
+        "spec": _pod(cr, spec, init_image=init_image, exporters_image=exporters_image),
     }
     return pod_template.applied(type, cr, own)
 
@@ -87,8 +89,8 @@ def build(
     )
 
 
-def _pod(cr: Object, spec: Spec, *, init_image: str) -> Object:
-    encrypts = tls.is_enabled(cr)
+def _pod(cr: Object, spec: Spec, *, init_image: str, exporters_image: str) -> Object:
+    encrypts, exports = tls.is_enabled(cr), exporter.is_enabled(cr)
     # Not optional: a Pod waits for it, where a server without its files would not start.
     files = {"name": "tls", "secret": {"secretName": tls.secret_name(cr), "defaultMode": 0o440}}
     return {
@@ -100,7 +102,10 @@ def _pod(cr: Object, spec: Spec, *, init_image: str) -> Object:
             pull_secrets=spec.pull_secrets,
         ),
         "initContainers": [_install(spec, init_image), _initdb(spec)],
-        "containers": [_postgres(spec, encrypts=encrypts)],
+        "containers": [
+            _postgres(spec, encrypts=encrypts),
+            *([postgres_exporter.container(cr, image=exporters_image)] if exports else []),
+        ],
         "volumes": [
             {"name": "data", **volume.source(cr, spec)},
             {"name": "config", "configMap": {"name": config_name(cr)}},
@@ -110,6 +115,7 @@ def _pod(cr: Object, spec: Spec, *, init_image: str) -> Object:
             {"name": "sockets", "emptyDir": {}},
             {"name": "shm", "emptyDir": {"medium": "Memory"}},
             *([files] if encrypts else []),
+            *([postgres_exporter.volume(cr)] if exports else []),
         ],
     }
 

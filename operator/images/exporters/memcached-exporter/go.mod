@@ -1,0 +1,3 @@
+module kindling.dev/memcached-exporter
+
+go 1.24
