@@ -48,6 +48,8 @@ GOOD: list[Json] = [
     },
     {"roles": [{"name": "r" * 63, "login": True, "passwordSecretRef": {"name": "mine", "key": "k"}}]},
     {"roles": [{"name": "a", "memberOf": ["pg_monitor"], "reclaimPolicy": "Delete"}]},
+    {"exporter": {"enabled": False}, "roles": [{"name": "kindling_exporter"}]},
+    {"exporter": {"enabled": True, "resources": {"requests": {"memory": "64Mi"}, "limits": {"cpu": 1}}}},
     {"databases": [{"name": "Shop-1.x", "owner": "Ada", "reclaimPolicy": "Retain"}]},
     {"databases": [{"name": "a", "encoding": "LATIN1", "collation": "de_DE.ISO-8859-1@euro"}]},
     {"databases": [{"name": "a", "icuLocale": "de-u-co-phonebk"}]},
@@ -79,6 +81,19 @@ BAD: list[tuple[Json, list[str]]] = [
     ({"parameters": {"a": "x\nport = 1"}}, ["spec.parameters.a", r"x\nport"]),
     ({"parameters": {"a": "x" * 1025}}, ["spec.parameters.a", "1024"]),
     ({"parameters": {f"p{number}": "x" for number in range(65)}}, ["spec.parameters", "64"]),
+    ({"exporter": {}}, ["spec.exporter.enabled", "Required"]),
+    (
+        {"exporter": {"enabled": True}, "roles": [{"name": "kindling_exporter"}]},
+        ["spec.exporter makes the role 'kindling_exporter'", "use another name"],
+    ),
+    (
+        {"exporter": {"enabled": True}, "defaultuser": "kindling_exporter"},
+        ["spec.exporter makes the role 'kindling_exporter'", "use another name"],
+    ),
+    (
+        {"exporter": {"enabled": True, "resources": {"requests": {"cpu": 2}, "limits": {"cpu": "500m"}}}},
+        ["spec.exporter.resources.requests.cpu '2'", "at most '500m'"],
+    ),
     ({"passwordSecretRef": {}}, ["spec.passwordSecretRef.name", "Required"]),
     ({"passwordSecretRef": {"name": "My_Secret"}}, ["spec.passwordSecretRef.name", '"My_Secret"']),
     ({"passwordSecretRef": {"name": "s", "key": "a/b"}}, ["spec.passwordSecretRef.key", '"a/b"']),

@@ -77,7 +77,8 @@ def _is_kept_or_refused(api: Api, kind: Kind, data: st.DataObject) -> None:
             "is for a Postgresql that is made", "follows what the broker's admin API says",
             "is more than spec.autoscaling.max", "rotation.timeZone is for a schedule",
             "spec.credentials.rotation makes passwords", "too long for the logins of",
-            "which spec.credentials.rotation makes", "makes roles whose names have",
+            "which spec.credentials.rotation makes", "which is also in spec.roles or spec.defaultUser",
+            "makes roles whose names have",
         )  # fmt: skip
         assert [cause for cause in causes if not any(words in cause["message"] for words in said)] == []
     else:

@@ -56,6 +56,14 @@ def page(text: str) -> dict[str, float]:
     }
 
 
+def reads(environment: Environment, who: Client, host: str) -> dict[str, float]:
+    """The page of a database's exporter; nothing while that is started again."""
+    try:
+        return page(python(environment, who, _READ, f"http://{host}:9187/metrics"))
+    except AssertionError:
+        return {}
+
+
 def edit(environment: Environment, resource: str, spec: dict[str, Any]) -> None:
     environment.kubectl("patch", resource, "--type=merge", f"--patch={json.dumps({'spec': spec})}")
 
@@ -136,6 +144,24 @@ def test_a_databases_page_is_what_the_server_says(environment: Environment, outs
             assert password not in environment.kubectl("get", kind, *names, "-o", "yaml")
         assert password not in text
         assert password not in environment.kubectl("logs", pod, "-c", "exporter")
+
+        # What would connect to any server for whoever asks is not to be reached.
+        asked = f"http://{host}:9187/probe?target=postgresql://a:b@localhost:5432/shop"
+        with pytest.raises(AssertionError, match="404"):
+            python(environment, outsider, _READ, asked)
+
+        # Another password is set in the server, and the exporter reads it; the Pod stays as it is.
+        changed = json.dumps({"stringData": {"password": "changed-by-hand"}})
+        environment.kubectl("patch", "secret", secret, "--type=merge", f"--patch={changed}")
+        log = ("logs", pod, "-c", "exporter")
+        within(SECONDS, lambda: "/etc/kindling/exporter/password has changed" in environment.kubectl(*log))
+        within(SECONDS, lambda: reads(environment, outsider, host).get("pg_up") == 1)
+        (kept,) = (
+            item
+            for item in environment.get("pod", pod)["status"]["containerStatuses"]
+            if item["name"] == "exporter"
+        )
+        assert (kept["ready"], kept["restartCount"]) == (True, 0)
 
         # Of another namespace, the metrics can be reached and the server cannot.
         outsider.is_kept_out(host, 5432)

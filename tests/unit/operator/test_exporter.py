@@ -86,12 +86,13 @@ def test_the_network_lets_the_whole_cluster_to_the_metrics_and_to_nothing_else(k
     }
 
 
-def test_the_program_is_in_the_image_by_its_name() -> None:
+def test_the_programs_are_in_the_image_by_their_names() -> None:
     containerfile = (REPOSITORY / "operator" / "images" / "exporters" / "Containerfile").read_text()
     last = containerfile.rpartition("\nFROM ")[2]
     for kind, made in CASES:
-        name = container(children(kind, made(exporter=LIMITED)))["command"][0]
-        assert f" /usr/bin/{name}\n" in last
+        command = container(children(kind, made(exporter=LIMITED)))["command"]
+        for name in (command[0], *(command[command.index("--") + 1 :][:1] if "--" in command else ())):
+            assert f" /usr/bin/{name}\n" in last
     assert re.search(r"^USER [1-9]\d*:[1-9]\d*$", last, re.MULTILINE)
 
 
@@ -112,6 +113,16 @@ def test_the_password_is_in_the_secret_and_the_pod_has_it_as_a_file_alone() -> N
     assert env["DATA_SOURCE_USER"] == roles.EXPORTER
     (server, _) = pod(found)["containers"]
     assert "exporter" not in {item["name"] for item in server["volumeMounts"]}
+
+
+def test_what_connects_to_any_server_listens_on_the_loopback_alone() -> None:
+    """postgres_exporter has /probe; what is in front of it has /metrics alone."""
+    command = container(children(postgresqls.KIND, postgresql(exporter=LIMITED)))["command"]
+    words, behind = command[: command.index("--")], command[command.index("--") + 1 :]
+    (listens,) = (word.partition("=")[2] for word in behind if word.startswith("--web.listen-address"))
+    assert listens.startswith("127.0.0.1:")
+    assert f"--exporter={listens}" in words
+    assert "--file=/etc/kindling/exporter/password" in words
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import socket
 import subprocess
 import threading
@@ -12,27 +11,16 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 import prometheus_client.parser
 import pytest
 from kindling.kinds.memcached import workload
 from kindling.kube.resources import DEPLOYMENT
 
-from infra.bootstrap.toolchain import build
-from infra.bootstrap.toolchain.golang import Go
-from infra.bootstrap.toolchain.tools import Tool
 from tests.unit.operator import caches
+from tests.unit.operator.go_programs import compiled, free_port, serving
 from tests.unit.operator.memcacheds import KIND, memcached, observed
 
-IMAGE = Path(__file__).parents[3] / "operator" / "images" / "exporters"
-TOOL = Tool(
-    name="memcached-exporter",
-    version="1",
-    folder=str(IMAGE / "memcached-exporter"),
-    package=".",
-    seconds=15,
-)
 GARBAGE = [b"ERROR\r\n", b"STAT pid\r\nEND\r\n", b"STAT a 1\r\n", b"", b"STAT a 1\r\n" * 10000]
 
 
@@ -48,26 +36,11 @@ def command(port: int) -> list[str]:
 @contextmanager
 def exporter(port: int) -> Iterator[str]:
     """Its page's address, beside a memcached on that port of this machine."""
-    found = build.location(TOOL)
-    program = found if found.exists() else build.build(TOOL, Go.ensure())
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        own: int = free.getsockname()[1]
+    own = free_port()
     name, *words = command(port)
-    assert name == TOOL.name
     words = [word.replace(f":{workload.EXPORTER_PORT}", f"127.0.0.1:{own}") for word in words]
-    with subprocess.Popen([program, *words, "--timeout=500ms"]) as process:
-        try:
-            deadline = time.monotonic() + 30
-            while True:
-                with contextlib.suppress(ConnectionError):
-                    socket.create_connection(("127.0.0.1", own), 5).close()
-                    break
-                assert process.poll() is None
-                assert time.monotonic() < deadline
-                time.sleep(0.02)
-            yield f"http://127.0.0.1:{own}"
-        finally:
-            process.kill()
+    with serving(name, [*words, "--timeout=500ms"], port=own):
+        yield f"http://127.0.0.1:{own}"
 
 
 def page(address: str) -> dict[tuple[str, ...], float]:
@@ -176,15 +149,8 @@ def test_it_serves_its_metrics_alone() -> None:
 
 @pytest.mark.parametrize("words", [["--listen"], ["--other"], ["more"], ["--timeout=soon"]])
 def test_it_refuses_what_it_does_not_know(words: Sequence[str]) -> None:
-    found = build.location(TOOL)
-    program = found if found.exists() else build.build(TOOL, Go.ensure())
-    done = subprocess.run([program, *words], capture_output=True, text=True, timeout=10, check=False)
+    done = subprocess.run(
+        [compiled("memcached-exporter"), *words], capture_output=True, text=True, timeout=10, check=False
+    )
     assert done.returncode == 1
     assert done.stderr
-
-
-def test_the_image_has_the_programs_by_the_names_that_the_pods_run() -> None:
-    containerfile = (IMAGE / "Containerfile").read_text()
-    last = containerfile.rpartition("\nFROM ")[2]
-    assert f"/usr/bin/{command(1)[0]}\n" in last
-    assert re.search(r"^USER [1-9]\d*:[1-9]\d*$", last, re.MULTILINE)

@@ -13,6 +13,7 @@ import psycopg
 import pytest
 from kindling.kinds.base import ExternalResult
 from kindling.kinds.postgresql import databases as spec_databases
+from kindling.kinds.postgresql import roles as spec_roles
 from kindling.kinds.postgresql.objects import Objects
 from kindling.prober import items, objects, sessions
 from kindling.prober.client import ChildProber
@@ -234,6 +235,23 @@ def test_databases_come_change_and_go(ready: Files) -> None:
     assert apply(server, drop_databases=("shop",)).ok
     names = "SELECT string_agg(datname, ' ' ORDER BY datname) FROM pg_database WHERE NOT datistemplate"
     assert as_superuser(server, names) == "Tags ada postgres"
+
+
+def test_the_role_of_the_exporter_may_look_and_is_said_to_be_the_exporters(ready: Files) -> None:
+    server = ready
+    (own,) = spec_roles.read({"spec": {"exporter": {"enabled": True}}})
+    wanted = role(own.name, member_of=list(own.member_of), connection_limit=own.connection_limit)
+    assert apply(server, roles=(wanted,)).ok
+    sees, database = "SELECT count(*) > 0 FROM pg_ls_waldir()", "postgres"
+    assert sql(server, sees, user=own.name, password=PASSWORD, database=database) is True
+    for statement in ("SELECT count(*) FROM pg_authid", "SELECT pg_read_file('PG_VERSION')", "CREATE ROLE a"):
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            sql(server, statement, user=own.name, password=PASSWORD, database=database)
+    assert apply(server, drop_roles=(own.name,)).ok
+    as_superuser(server, f"CREATE ROLE {own.name}")
+    result = apply(server, roles=(wanted,))
+    assert (result.reason, result.message.split(":")[0]) == ("NameConflict", "spec.exporter")
+    as_superuser(server, f"DROP ROLE {own.name}")
 
 
 def test_what_somebody_made_by_hand_is_left_alone(ready: Files) -> None:

@@ -1,5 +1,8 @@
 """The exporter beside PostgreSQL: Debian's postgres_exporter, logged in as a role of the operator's own.
 
+It listens on the Pod's loopback alone, behind a program of ours (operator/images/exporters/metrics-proxy)
+that serves its metrics: it would connect to any server for whoever asks.
+
 The role is one of `roles.read`: so it is made, dropped and reported as those of the spec are. Its password is
 in the Secret of such a role, and comes from there as a file.
 """
@@ -14,14 +17,20 @@ from kindling.kinds.postgresql.service import PORT
 from kindling.kube.resources import Object
 
 EXPORTER_PORT = 9187
+LOOPBACK = "127.0.0.1:9188"
 FILES = "/etc/kindling/exporter"
 DATABASE = "postgres"
 """Where it is connected: a database that is always there. In a template, it would block CREATE DATABASE."""
 VOLUME = exporter.NAME
 
 COMMAND = [
+    "metrics-proxy",
+    f"--listen=:{EXPORTER_PORT}",
+    f"--exporter={LOOPBACK}",
+    f"--file={FILES}/password",
+    "--",
     "prometheus-postgres-exporter",
-    f"--web.listen-address=:{EXPORTER_PORT}",
+    f"--web.listen-address={LOOPBACK}",
     "--collector.database_wraparound",
     "--collector.long_running_transactions",
 ]

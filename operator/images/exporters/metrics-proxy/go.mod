@@ -1,0 +1,3 @@
+module kindling.dev/metrics-proxy
+
+go 1.24
