@@ -169,6 +169,30 @@ def cluster_rules(kinds: Sequence[str] = ()) -> tuple[Rule, ...]:
     )
 
 
+def diff_rules(kinds: Sequence[str] = ()) -> tuple[Rule, ...]:
+    """What `python -m kindling.diff` may do, for an operator of these kinds: read what that reads.
+
+    It does not watch, and writes nothing. Of the kinds' resources it reads by name what another one makes.
+    """
+    definitions = manifests.definitions(kinds)
+    own = {(_group(crd), _plural(crd)) for crd in definitions}
+    made = {
+        (rule.group, resource)
+        for crd in definitions
+        for rule in _needs(crd)
+        for resource in rule.resources
+        if "create" in rule.verbs
+    }
+    found = list[Rule]()
+    for rule in cluster_rules(kinds):
+        names = {(rule.group, resource) for resource in rule.resources}
+        wanted = {"list"} if names & own - made else {"get", "list"}
+        verbs = tuple(verb for verb in rule.verbs if verb in wanted)
+        if verbs and rule.group != EVENTS.group:
+            found = _with(found, Rule(rule.why, rule.group, rule.resources, verbs))
+    return tuple(found)
+
+
 def _with(rules: Sequence[Rule], rule: Rule) -> list[Rule]:
     """What one kind looks at or makes and another does more with is said once, where the first of them is.
 

@@ -11,7 +11,6 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from datetime import timedelta
 
 import uvloop
 
@@ -32,17 +31,18 @@ from kindling.engine.worker import WORKERS, Reconciler, work
 from kindling.handlers import KopfWatcher, connections, settings_for
 from kindling.health import Health
 from kindling.kinds.metadata import SELECTOR
-from kindling.kinds.registry import Options, kinds
+from kindling.kinds.registry import Options
 from kindling.kube.client import Client
 from kindling.kube.credentials import Credentials, NoCredentials, load_credentials
 from kindling.kube.errors import ApiError
 from kindling.kube.portforward import PortForwarder
 from kindling.kube.reflector import EventHandler, Reflector
-from kindling.kube.resources import SECRET, Object, ResourceType
+from kindling.kube.resources import Object, ResourceType
 from kindling.kube.versions import OLDEST, too_old
 from kindling.kube.watch_monitor import METADATA, WatchMonitor, paths_of
 from kindling.on_demand import OnDemandWatches
 from kindling.prober.client import ChildProber, Dial, ProberClient, direct
+from kindling.served import served
 from kindling.supervision import StartupError, run_unless_stopped, supervise
 
 log = logging.getLogger("kindling")
@@ -98,33 +98,13 @@ async def run_operator(config: Config, credentials: Credentials) -> None:
         config.pull_secrets,
         timedelta(seconds=config.certificate_seconds),
     )
-    served = kinds(
-        config.images,
-        operator_namespace=config.namespace,
-        local_broker=config.local_broker,
-        pull_secrets=config.pull_secrets,
-        only=config.kinds,
-        certificate_life=timedelta(seconds=config.certificate_seconds),
-    )
-    kinds_by_name = {kind.type.group_kind: kind for kind in served}
-    resources = [kind.type for kind in kinds_by_name.values()]
-    watches = list(dict.fromkeys(type for kind in kinds_by_name.values() for type in kind.watches))
-    # Secrets are watched whole: they come as metadata in any case.
-    on_demand = [type for type in watches if type != SECRET and type not in resources]
-    unselected = [type for type in watches if type not in on_demand]
-    # The resources themselves are followed by kopf, also where another kind looks at them or makes some.
-    children = [
-        type
-        for type in dict.fromkeys(
-            [type for kind in kinds_by_name.values() for type in kind.children] + unselected
-        )
-        if type not in resources
-    ]
-    metrics, resource_metrics = Metrics(), ResourceMetrics(served)
+    what = served(config)
+    kinds_by_name, resources, on_demand = what.by_name, what.resources, what.on_demand
+    metrics, resource_metrics = Metrics(), ResourceMetrics(what.kinds)
     queue: Queue[Key] = Queue()
     store = Store(
         resources,
-        watches=watches,
+        watches=what.watches,
         watched_objects={label: kind.watched_objects for label, kind in kinds_by_name.items()},
         resource_changed=resource_metrics.observe,
     )
@@ -214,10 +194,10 @@ async def run_operator(config: Config, credentials: Credentials) -> None:
                 queue=queue,
                 metrics=metrics,
                 resources=resources,
-                children=list(dict.fromkeys([*children, *on_demand])),
+                children=list(dict.fromkeys([*what.children, *on_demand])),
                 namespaces=config.watch_namespaces,
                 selector=SELECTOR,
-                watches=unselected,
+                watches=what.unselected,
                 watched_on_demand=lambda type: on_demand_watches.active(type),
                 every_seconds=config.resync_seconds,
             )
@@ -226,7 +206,7 @@ async def run_operator(config: Config, credentials: Credentials) -> None:
                 metrics.relisted(type)
                 resync.request()
 
-            paths = paths_of([*resources, *children], config.watch_namespaces)
+            paths = paths_of([*resources, *what.children], config.watch_namespaces)
             on_demand_paths = paths_of(on_demand, config.watch_namespaces)
             paths |= {path + METADATA: type for path, type in on_demand_paths.items()}
             monitor = WatchMonitor(paths, seconds=config.watch_seconds, relisted=relisted)
@@ -265,10 +245,10 @@ async def run_operator(config: Config, credentials: Credentials) -> None:
                     path,
                     type,
                     on_demand_watches.on_event,
-                    selector="" if type in unselected else SELECTOR,
+                    selector="" if type in what.unselected else SELECTOR,
                     metadata=False,
                 )
-                for path, type in paths_of(children, config.watch_namespaces).items()
+                for path, type in paths_of(what.children, config.watch_namespaces).items()
             ]
 
             async def work_after_sync() -> None:

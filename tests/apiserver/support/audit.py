@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -23,8 +23,8 @@ APART = frozenset({"events", "leases"})
 CREDENTIAL = "authentication.kubernetes.io/credential-id"
 
 
-def options(directory: Path, *, user: str) -> list[str]:
-    """Options of kube-apiserver that make it log the requests of one user, each as it is answered."""
+def options(directory: Path, *, user: str, others: Sequence[str] = ()) -> list[str]:
+    """Options of kube-apiserver that make it log a user's requests, each as it is answered, and others'."""
     directory.mkdir(parents=True, exist_ok=True)
     policy = directory / "audit-policy.json"
     policy.write_text(
@@ -33,7 +33,7 @@ def options(directory: Path, *, user: str) -> list[str]:
                 "apiVersion": "audit.k8s.io/v1",
                 "kind": "Policy",
                 "omitStages": ["RequestReceived"],
-                "rules": [{"level": "Metadata", "users": [user]}, {"level": "None"}],
+                "rules": [{"level": "Metadata", "users": [user, *others]}, {"level": "None"}],
             }
         )
     )
@@ -61,6 +61,7 @@ class Request:
     """Of labels, by which it lists or watches; empty for all."""
     credential: str
     """Which token it came with: replicas of one account have one each."""
+    user: str
 
     @property
     def write(self) -> bool:
@@ -160,4 +161,5 @@ def _request(event: Json) -> Request:
         received=datetime.fromisoformat(event["requestReceivedTimestamp"]),
         selector=parse_qs(urlsplit(event["requestURI"]).query).get("labelSelector", [""])[0],
         credential=(extra.get(CREDENTIAL) or [""])[0],
+        user=str(event["user"].get("username", "")),
     )

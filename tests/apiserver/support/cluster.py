@@ -158,12 +158,15 @@ def ref_to(kind: Kind, namespace: str, name: str) -> Ref:
 
 
 @contextmanager
-def cluster(*, directory: Path, options: Sequence[str] = (), end: End = succeeds) -> Iterator[Cluster]:
+def cluster(
+    *, directory: Path, options: Sequence[str] = (), end: End = succeeds, audited: Sequence[str] = ()
+) -> Iterator[Cluster]:
     """Everything but the operator, with the CRDs served and the operator's rights in force.
 
-    `options` are given to kube-apiserver beside its own; `end` says how the Pods of Jobs end.
+    `options` are given to kube-apiserver beside its own; `end` says how the Pods of Jobs end. The audit log
+    has the operator's requests, and those of the users in `audited`.
     """
-    given = [*audit.options(directory, user=USER), *options]
+    given = [*audit.options(directory, user=USER, others=audited), *options]
     with (
         control_plane(directory=directory, options=given) as plane,
         closing(Api(plane)) as api,

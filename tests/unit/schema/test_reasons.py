@@ -16,6 +16,8 @@ CONSTANTS = {
     name: value for name, value in vars(reasons).items() if name[0] != "_" and isinstance(value, str)
 }
 OF_OTHERS = {
+    ("diff/decision.py", "RestartPending"): "the type of a condition",
+    ("diff/effects.py", "Succeeded"): "the phase of a Pod",
     ("engine/events.py", "RestartPending"): "the type of a condition",
     ("engine/plan_for.py", "Paused"): "the type of a condition",
     ("kinds/backup/deletion.py", "Paused"): "the type of a condition",

@@ -95,6 +95,19 @@ def leaving(desired: Any, observed: Any, path: Path = (), *, field: str = "") ->
         yield from leaving(value, there, (*path, name), field=inner)
 
 
+def value_at(obj: Any, path: Path) -> Any:
+    """What an object has at the path of a change; None where nothing is."""
+    field = ""
+    for name in path:
+        if isinstance(obj, dict):
+            obj, field = obj.get(name), name
+        elif isinstance(obj, list):
+            obj = next((item for item in obj if _named(item, field) == name), None)
+        else:
+            return None
+    return obj
+
+
 def _inside(desired: Any, observed: Any, field: str) -> Iterator[tuple[str, Any, Any, str]]:
     """The fields or elements of both, by name: each of `desired`, what is there of it, and its own field."""
     if isinstance(desired, dict) and isinstance(observed, dict) and field not in SELECTORS:

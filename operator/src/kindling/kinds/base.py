@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from kindling.kinds.metrics import ResourceMetric
-from kindling.kinds.planned import Change
+from kindling.kinds.planned import Change, Disruption, of_change
 from kindling.kube.resources import CONFIG_MAP, SECRET, Object, Ref, ResourceType
 
 
@@ -324,6 +324,10 @@ class Kind(ABC):
         next resource has its turn once the list is empty too. So disrupt only the member in the slot.
         """
         return None
+
+    def disruption_of(self, cr: Object, observed: Observed, change: Change) -> Disruption:
+        """What a change of a child, as it would be written now, costs those who use the resource."""
+        return of_change(change)
 
     def probes(self, cr: Object, observed: Observed) -> Mapping[str, Probe]:
         """What to ask of each member, before anything is decided; the answers are in `Observed.results`.

@@ -34,6 +34,7 @@ from kindling.kinds.base import (
 )
 from kindling.kinds.metrics import ResourceMetric, status_quantity, status_time
 from kindling.kinds.network import policy
+from kindling.kinds.planned import Change, Disruption
 from kindling.kinds.postgresql import (
     archiver,
     config,
@@ -271,6 +272,9 @@ class Postgresql(Kind):
             return None
         update = self._update(cr, observed, self._read(cr))[1]
         return [login.SERVER] if update.wants_restart and updates.opens(cr, observed.now) is None else []
+
+    def disruption_of(self, cr: Object, observed: Observed, change: Change) -> Disruption:
+        return planned.disruption_of(cr, observed, change)
 
     def _read(self, cr: Object) -> spec.Spec:
         return spec.read(cr, default_image=self._image, pull_secrets=self._pull_secrets)

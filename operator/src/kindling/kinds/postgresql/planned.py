@@ -70,6 +70,10 @@ def items(cr: Object, observed: Observed, sync: SyncResult) -> list[Item]:
     return found
 
 
+def disruption_of(cr: Object, observed: Observed, change: Change) -> Disruption:
+    return _effect(cr, observed, change)[0]
+
+
 def _interrupts(item: Item) -> bool:
     return item.disruption in (Disruption.RESTART, Disruption.DATA_LOST, Disruption.STOP)
 

@@ -1,0 +1,1 @@
+"""What this operator would do to everything that runs, decided over a copy that was only read."""
