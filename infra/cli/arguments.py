@@ -65,7 +65,8 @@ example:
 class Command:
     """What was asked for. `tool` is set for `exec`, `rest` for `exec` and `test`, `source` for `promote`.
 
-    Files: `preview` writes `markdown` and `save_plan`, `up` reads `plan`, `checkout` makes `folder`.
+    Files: `preview` writes `markdown` and `save_plan`, `up` reads `plan`, `checkout` makes `folder`. With
+    `live`, `preview` reads the cluster.
     `release` is the commit of an earlier one for `promote`, empty for what SOURCE runs. `release` makes the
     folder `output` of `version` and of `images`, each [NAME=]REFERENCE; `url` is where its files will be,
     and the private key in `signing_key` signs them.
@@ -81,6 +82,7 @@ class Command:
     yes: bool = False
     markdown: Path | None = None
     save_plan: Path | None = None
+    live: bool = False
     plan: Path | None = None
     folder: Path | None = None
     release: str = ""
@@ -144,6 +146,11 @@ def _parser() -> argparse.ArgumentParser:
     sub = add_for_stack("preview", "Show what `up` would change; needs no cluster and changes nothing")
     add_file(sub, "--markdown", "also write what would change to this file, for a pull request's comment")
     add_file(sub, "--save-plan", "also write a plan to this file, for `up --plan`")
+    sub.add_argument(
+        "--live",
+        action="store_true",
+        help="also read the cluster, and show what the new operator would do to all that runs there",
+    )
     add_for_stack("drift", "Show what was changed by hand since the last `up`; exit status 3 if anything")
     add_for_stack("refresh", "Update Pulumi's state from the stack's actual resources")
     sub = add_for_stack("destroy", "Remove the stack (cluster, images, context, state) with its data")

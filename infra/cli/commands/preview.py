@@ -1,6 +1,6 @@
 """`preview`: Pulumi's own, with the tools and the stack's settings in place.
 
-It needs no cluster and no engine, so it looks for neither.
+It needs no cluster and no engine, so it looks for neither; `--live` alone reads the stack's cluster.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from infra.cli import prepare
 from infra.cli.arguments import Command
-from infra.cli.preview import markdown
+from infra.cli.preview import live, markdown
 from infra.cli.preview.events import lines_of, read
 from infra.cli.stacks import placeholders
 from infra.errors import KindlingError
@@ -21,6 +21,7 @@ from infra.errors import KindlingError
 def run(command: Command) -> int:
     """Show what `up` would change; with `markdown`, also on a page, which reports a failure too.
 
+    With `live`, also what the new operator would do to what runs. That it cannot be found out is no failure.
     Nothing is written to the backend, and no lock is taken or asked for: what may only read can preview.
     """
     for file in filter(None, (command.markdown, command.save_plan)):
@@ -29,7 +30,7 @@ def run(command: Command) -> int:
     if skipped := placeholders.skips(command.stack, images=command.save_plan is not None):
         _write(command.markdown, markdown.skipped(skipped, stack=command.stack))
         return 0
-    if command.markdown is None:
+    if command.markdown is None and not command.live:
         _preview(command)
         return 0
     # The log is for our eyes alone: the engine's notes to itself in it do not spare secrets.
@@ -41,7 +42,12 @@ def run(command: Command) -> int:
             failures = read(lines_of(events)).failures or (str(error),)
             _write(command.markdown, markdown.failed("\n\n".join(failures), stack=command.stack))
             raise
-        _write(command.markdown, markdown.render(read(lines_of(events)), stack=command.stack))
+        lines = lines_of(events)
+    found = live.ask(command.stack, lines) if command.live else None
+    if found is not None:
+        sys.stdout.write(f"\n{live.text(found)}")
+    section = markdown.live(found) if found is not None else ""
+    _write(command.markdown, markdown.render(read(lines), stack=command.stack, live=section))
     return 0
 
 

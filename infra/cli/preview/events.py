@@ -18,7 +18,7 @@ from infra.property_paths import steps
 
 # Of what Pulumi takes the place of: a secret's mark, and a value that is not known yet.
 _SECRET_MARK = "4dabf18193072939515e22adb298388d"
-_UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 # What Pulumi writes in place of a secret in its events.
 SECRET = "[secret]"
 LATER = "(known later)"
@@ -200,7 +200,7 @@ def _shown(value: Any) -> str:
     if value is None:
         return ABSENT
     if isinstance(value, str):
-        return LATER if value == _UNKNOWN else value
+        return LATER if value == UNKNOWN else value
     return json.dumps(_safe(value), ensure_ascii=False, sort_keys=True)
 
 
@@ -211,7 +211,7 @@ def _safe(value: Any) -> Any:
         return {key: _safe_item(key, item) for key, item in value.items() if not key.startswith("__")}
     if isinstance(value, list):
         return [_safe(item) for item in value]
-    return LATER if value == _UNKNOWN else value
+    return LATER if value == UNKNOWN else value
 
 
 def _safe_item(key: str, item: Any) -> Any:

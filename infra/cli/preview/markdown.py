@@ -8,18 +8,24 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from infra.cli.preview.events import SECRET, Change, Difference, Preview, Verb
 from infra.cli.preview.impact import Effect, Impact, effect
+from infra.cli.preview.live import Live, notes
 
 # A comment holds 65,536 characters.
 MOST = 60_000
 MOST_VALUE = 120
+MOST_MESSAGE = 400
+# Of the changes of what runs: the page has Pulumi's beside them.
+MOST_ROWS = 50
 MOST_NAMED = 5
 # The most new resources that are shown one by one; more are a list to unfold.
 FEW = 10
 
+_LIVE = "### What the new operator does to what runs"
 _TO_DO = {
     Verb.DELETED: "to delete",
     Verb.REPLACED: "to replace",
@@ -34,8 +40,8 @@ def marker(stack: str) -> str:
     return f"<!-- kindling-preview: {stack} -->"
 
 
-def render(preview: Preview, *, stack: str) -> str:
-    """The page of a preview that went through or, where it has failures, of those."""
+def render(preview: Preview, *, stack: str, live: str = "") -> str:
+    """The page of a preview that went through or, where it has failures, of those; `live` is a part of it."""
     if preview.failures:
         return failed("\n\n".join(preview.failures), stack=stack)
     counts = Counter(change.verb for change in preview.changes)
@@ -54,6 +60,7 @@ def render(preview: Preview, *, stack: str) -> str:
         parts.append("The stack has no resources.")
     else:
         parts.append("Nothing of the stack stays as it is." if _has_old(preview) else "The stack is new.")
+    parts.append(live)
     footer = (
         "<sub>The program compared with what the last `up` wrote down, not with the cluster itself. "
         f"Made by `python3 -m infra preview {stack} --markdown FILE`.</sub>"
@@ -64,6 +71,34 @@ def render(preview: Preview, *, stack: str) -> str:
         left_out = "*What differs is too much for this page: `python3 -m infra preview` shows it.*"
         page = _joined([*parts, left_out, footer])
     return page if len(page) <= MOST else page[: MOST - 20] + "\n\n… cut short\n"
+
+
+def live(found: Live) -> str:
+    """What the operator would do to what runs, for `render`."""
+    if found.found is None:
+        text = found.missing.strip()[:MOST_MESSAGE]
+        fence = "`" * max(3, _longest_run(text) + 1)
+        return f"{_LIVE}\n\nWhat it would do is not known.\n\n{fence}text\n{text}\n{fence}"
+    changed = [each for each in found.found["resources"] if each["changes"]]
+    listed = [(each, row) for each in changed for row in each["rows"]]
+    rows = [_row(each, row) for each, row in listed[:MOST_ROWS]]
+    summary = str(found.found["summary"])
+    parts = [_LIVE, f"**{summary[:1].upper()}{summary[1:]}.**"]
+    if rows:
+        parts.append("\n".join(["| resource | object | effect |", "|---|---|---|", *rows]))
+    if len(listed) > MOST_ROWS:
+        parts.append(
+            f"And {len(listed) - MOST_ROWS} more: `python3 -m infra preview STACK --live` shows them."
+        )
+    fields = [
+        f"- {_plain(each['kind'])} {_code(each['name'])} {_code(row['object'])} {_code(item['path'])}: "
+        f"{_code(item['old'])} → {_code(item['new'])}"
+        for each, row in listed[:MOST_ROWS]
+        for item in row["fields"]
+    ]
+    if fields:
+        parts.append(_folded("The fields that cause it, before and after", "\n".join(fields[:MOST_ROWS])))
+    return _joined([*parts, *(f"<sub>{note}</sub>" for note in notes(found))]).strip()
 
 
 def skipped(sentence: str, *, stack: str) -> str:
@@ -106,6 +141,17 @@ def _changes(preview: Preview) -> list[str]:
         names = "\n".join(f"- {_called(change)}" for change in folded)
         parts.append(_folded(f"The {len(folded)} that are created", names))
     return parts
+
+
+def _row(resource: Mapping[str, Any], row: Mapping[str, Any]) -> str:
+    name = _code(f"{resource['namespace']}/{resource['name']}")
+    cells = [
+        f"{_plain(resource['kind'])} {name}",
+        _code(row["object"]) if row["object"] else "",
+        _code(row["effect"], most=MOST_MESSAGE),
+    ]
+    escaped = (cell.replace("|", "\\|") for cell in cells)
+    return f"| {' | '.join(escaped)} |"
 
 
 def _warning(label: str, effects: Sequence[tuple[Change, Effect]], touches: Impact) -> str:
@@ -153,11 +199,11 @@ def _plain(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9.-]", "", text)
 
 
-def _code(text: str) -> str:
+def _code(text: str, *, most: int = MOST_VALUE) -> str:
     """As code on one line, whatever it contains."""
     line = " ".join(text.split())
-    if len(line) > MOST_VALUE:
-        line = line[: MOST_VALUE - 1] + "…"
+    if len(line) > most:
+        line = line[: most - 1] + "…"
     fence = "`" * (_longest_run(line) + 1)
     space = " " if not line or line[0] == "`" or line[-1] == "`" else ""
     return f"{fence}{space}{line}{space}{fence}"

@@ -35,6 +35,10 @@ def cli(*arguments: str) -> subprocess.CompletedProcess[str]:
             ["preview", "test", "--markdown", "a.md", "--save-plan", "p.json"],
             Command("preview", stack="test", markdown=Path("a.md"), save_plan=Path("p.json")),
         ),
+        (
+            ["preview", "test", "--live"],
+            Command("preview", stack="test", live=True),
+        ),
         (["test"], Command("test")),
         (["renew"], Command("renew")),
         (["promote", "staging", "prod"], Command("promote", stack="prod", source="staging")),
