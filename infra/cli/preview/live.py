@@ -90,7 +90,7 @@ def _variables(inputs: Mapping[str, Any]) -> dict[str, str]:
         }
     except (KeyError, TypeError, ValueError):
         # Pulumi has one word for all of it where it does not know a part.
-        return {"KINDLING_": UNKNOWN}
+        return {"variables": UNKNOWN}
 
 
 def _diff(stack: str, env: Mapping[str, str]) -> Mapping[str, Any]:
@@ -134,7 +134,7 @@ def text(live: Live) -> str:
     ]
     lines = [f"Live: {live.found['summary']}"]
     for name, row in rows:
-        lines.append(f"  {name}  {row['object']}  {row['effect']}".replace("    ", "  "))
+        lines.append("  " + "  ".join(filter(None, (name, row["object"], row["effect"]))))
         lines += [f"    {item['path']}: {item['old']} → {item['new']}" for item in row["fields"]]
     return "\n".join([*lines, *notes(live)]) + "\n"
 
