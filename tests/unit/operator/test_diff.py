@@ -32,7 +32,7 @@ from kindling.served import served
 
 IMAGES = {
     f"KINDLING_IMAGE_{name}": "image:1"
-    for name in ("POSTGRES", "POSTGRES_INIT", "POSTGRES_BACKUP", "MEMCACHED", "PULSAR_CONSUMER")
+    for name in ("POSTGRES", "POSTGRES_INIT", "POSTGRES_BACKUP", "MEMCACHED", "EXPORTERS", "PULSAR_CONSUMER")
 }
 SERVED = served(Config.load(IMAGES))
 KIND = SERVED.by_name["postgresql.database.db.example.com"]
