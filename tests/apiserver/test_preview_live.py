@@ -86,8 +86,8 @@ def read_only(machine: Machine, cluster: Cluster) -> None:
     page = (REPOSITORY / "docs/guides/preview.md").read_text()
     (manifest,) = (body for language, _, body in guides.blocks(page) if language == "yaml")
     (machine.home / "kindling-preview.yaml").write_text(manifest)
-    lines = [line[2:] for _, _, body in guides.blocks(page) for line in body.splitlines()]
-    apply, create = (shlex.split(line)[1:] for line in lines if line.startswith("kubectl "))
+    lines = [line for line in page.splitlines() if line.startswith("kubectl ")]
+    apply, create = (shlex.split(line)[1:] for line in lines)
     kubectl = [str(tool("kubectl")), f"--kubeconfig={cluster.plane.kubeconfig}"]
     run = partial(subprocess.run, cwd=machine.home, check=True, capture_output=True, text=True, timeout=60)
     run([*kubectl, *apply])

@@ -36,6 +36,17 @@ class Served(NamedTuple):
         return f"/{'api' if '/' not in self.group_version else 'apis'}/{self.group_version}"
 
 
+def _said(code: int, text: str) -> str:
+    """As kubectl has it; what is behind a proxy answers in its own way."""
+    try:
+        status = json.loads(text)
+    except ValueError:
+        status = {}
+    if isinstance(status, dict) and status.get("kind") == "Status":
+        return f"({status.get('reason', code)}): {status.get('message', '')}"
+    return f"({'NotFound' if code == http.client.NOT_FOUND else code}): {text}"
+
+
 @dataclass
 class Question:
     """The words after `kubectl get` or `kubectl logs`, taken apart."""
@@ -187,12 +198,7 @@ class Reader:
                 if last:
                     raise AssertionError(f"GET {path}: {error!r}") from error
         if response.status >= 300:
-            try:
-                status = json.loads(text)
-            except ValueError:
-                status = {}
-            reason = status.get("reason", response.status)
-            raise AssertionError(f"Error from server ({reason}): {status.get('message', text)} (GET {path})")
+            raise AssertionError(f"Error from server {_said(response.status, text)} (GET {path})")
         return text
 
     def _connected(self) -> http.client.HTTPSConnection:

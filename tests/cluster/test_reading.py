@@ -49,6 +49,11 @@ def test_what_is_not_plain_is_left_to_kubectl(environment: Environment, words: t
     assert environment._reader.get(*words) is None
 
 
+def test_what_no_status_says_is_not_found_either(environment: Environment) -> None:
+    with pytest.raises(AssertionError, match=r"\(NotFound\)"):
+        environment.kubectl("get", "--raw", "/no/such/page")
+
+
 def test_what_the_server_refuses_is_said(environment: Environment) -> None:
     with pytest.raises(AssertionError, match=r"Error from server \(NotFound\): pods \"no-such\" not found"):
         environment.get("pod", "no-such")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shlex
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -16,12 +17,13 @@ from kindling.engine.redaction import Redactor, without
 from kindling.engine.store import Key
 from kindling.kube.resources import Object
 
+from infra.paths import REPOSITORY
 from tests.model.recorded import as_reported
 from tests.model.world import KINDS_BY_NAME, World, resource
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 A, B = Key("memcached.cache.example.com", "ns", "a"), Key("memcached.cache.example.com", "ns", "b")
-SOURCE = Path(__file__).parents[3] / "operator" / "src"
+SOURCE = REPOSITORY / "operator" / "src"
 
 
 class Clock:
@@ -149,10 +151,11 @@ def test_it_has_who_edited_what_and_each_decision(record: Object) -> None:
     assert "canary" not in json.dumps(record)
 
 
-def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
+def run(*words: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "kindling.replay", *map(str, words)],
         env={"PYTHONPATH": str(SOURCE)},
+        cwd=cwd,
         capture_output=True,
         text=True,
         timeout=60,
@@ -197,6 +200,19 @@ def test_a_decision_becomes_a_test_that_fails_until_the_code_decides_otherwise(
     other["entries"][0]["decided"]["changes"] = []
     beside.write_text(json.dumps(other))
     assert _pytest(test) == 0
+
+
+def test_the_guides_commands_work_as_printed(record: Object, tmp_path: Path) -> None:
+    (tmp_path / "decisions.json").write_text(json.dumps(record))
+    (tmp_path / "tests/unit/operator").mkdir(parents=True)
+    page = (REPOSITORY / "docs/guides/developing.md").read_text()
+    lines = [line for line in page.splitlines() if line.startswith("python -m kindling.replay ")]
+    commands = [shlex.split(line)[3:] for line in lines]
+    assert len(commands) == 2
+    for words in commands:
+        done = run(*words, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    assert len(list(tmp_path.glob("tests/unit/operator/test_*.py"))) == 1
 
 
 def _pytest(test: Path) -> int:
