@@ -11,6 +11,7 @@ import base64
 import json
 import os
 import random
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -46,6 +47,9 @@ APART = frozenset(
     }
 )  # fmt: skip
 
+KEPT = re.compile(r"Secret/.*-(server-ca|server-tls|role-.*)$")
+"""What the operator made once and does not delete, since it has no right to delete Secrets: they go with the
+resource."""
 VARYING = frozenset({"password", "uri", "jdbc-uri", "pgpass", "tls.crt", "tls.key", "ca.crt", "ca.key"})
 """Keys of Secrets: a made password is another each time, and a key pair too."""
 
@@ -182,7 +186,7 @@ def _compare_with_scratch(cluster: Cluster, wanderers: list[Wanderer]) -> list[s
         elif cluster.ready(other.ref)["reason"] != cluster.ready(each.ref)["reason"]:
             wrong.append(f"{each}: {cluster.ready(each.ref)} != {cluster.ready(other.ref)}")
         elif len(now) > 1:  # what is refused leaves, by design, what there was
-            wrong += [f"{each}: {difference}" for difference in differences(then, now)]
+            wrong += [f"{each}: {difference}" for difference in differences(_without_kept(then, now), now)]
         cluster.delete(other.ref)
     return wrong
 
@@ -198,11 +202,15 @@ def _go_back(cluster: Cluster, wanderers: list[Wanderer]) -> list[str]:
             back.append(each)
     wrong = _rest(cluster, wanderers)
     for each in back:
-        wrong += [
-            f"{each}: {d}" for d in differences(each.first, _state(cluster, each)) if len(each.first) > 1
-        ]
+        now = _without_kept(_state(cluster, each), each.first)
+        wrong += [f"{each}: {d}" for d in differences(each.first, now) if len(each.first) > 1]
     assert len(back) == len(wanderers), "the first spec was not admitted again"
     return wrong
+
+
+def _without_kept(state: Object, other: Object) -> Object:
+    """Without Secrets that stay, and are not in the other."""
+    return {name: value for name, value in state.items() if name in other or not KEPT.match(name)}
 
 
 def _state(cluster: Cluster, each: Wanderer) -> Object:
