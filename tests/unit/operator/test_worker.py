@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from kindling.engine.flight_recorder import FlightRecorder
 from kindling.engine.leader_election import LeaseLost
 from kindling.engine.metrics import Metrics
 from kindling.engine.queue import Queue
@@ -32,6 +33,7 @@ class Scripted:
     def __init__(self, *results: Any) -> None:
         self.results = list(results)
         self.kinds = {KEY.group_kind: SimpleNamespace(type=TYPE)}
+        self.dependencies = SimpleNamespace(recorder=FlightRecorder())
         self.passes = 0
 
     async def reconcile(self, key: Key) -> Any:

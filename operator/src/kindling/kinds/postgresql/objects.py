@@ -190,10 +190,10 @@ def external_actions(wanted: Objects | None, observed: Observed) -> list[Externa
 
 
 def _is_applied(wanted: Objects, observed: Observed) -> bool:
-    known = observed.results.get(OBJECTS)
-    if known is None or known.cache_key != wanted.cache_key or not known.result.ok:
+    result = observed.result(OBJECTS, wanted.cache_key)
+    if result is None or not result.ok:
         return False
-    return (observed.now - known.at).total_seconds() < COMPARED_SECONDS
+    return (observed.now - observed.results[OBJECTS].at).total_seconds() < COMPARED_SECONDS
 
 
 def applied_roles(wanted: Objects | None, observed: Observed) -> set[str]:
