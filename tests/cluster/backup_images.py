@@ -13,6 +13,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -42,6 +43,9 @@ INCREMENTAL = {"type": "incremental", "uid": "11111111-2222-3333-4444-5555555555
 """What a backup run is asked for; the first is full all the same."""
 
 
+REMOVAL_SECONDS = 2.0
+
+
 def built(engine: ContainerEngine, name: str, tag: str) -> str:
     """The image of this folder of operator/images, built as `up` builds it, under a tag of the test's own.
 
@@ -64,11 +68,14 @@ def built(engine: ContainerEngine, name: str, tag: str) -> str:
             engine.load(archive)
         try:
             engine.run("tag", ref, own)
-            break
         except ProgramError:
             if last:
                 raise
-    return own
+            continue
+        time.sleep(REMOVAL_SECONDS)  # A removal that had begun takes the new tag along.
+        if engine.has_image(own):
+            return own
+    raise AssertionError(f"{own} was removed each time, with {ref}")
 
 
 def certificate(folder: Path, subject: str) -> None:
