@@ -267,9 +267,12 @@ def test_a_consumer_whose_broker_is_asked_what_waits(make: Make) -> None:
         replicas=0,
     )
     environment.wait_ready(f"{CONSUMER}/{name}")
-    within(
-        150, lambda: environment.get(f"{CONSUMER}/{name}")["status"].get("backlog", {}).get("consumers") == 1
-    )
+
+    def said() -> bool:
+        status = environment.get(f"{CONSUMER}/{name}")["status"]
+        return status.get("backlog", {}).get("consumers") == 1 and "replay" in status
+
+    within(150, said)
     hold(environment, CONSUMER, name)
 
 
