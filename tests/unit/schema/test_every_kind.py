@@ -21,6 +21,7 @@ from kindling.kinds.base import ExternalResult, Kind, Observed, Problem, SyncRes
 from kindling.kinds.conditions import with_stalled, with_transition_times
 from kindling.kinds.metadata import MADE_BY, labels_of, labels_without_owner
 from kindling.kinds.planned import Change
+from kindling.kinds.postgresql.login import starts
 from kindling.kube.resources import (
     CONFIG_MAP,
     NETWORK_POLICY,
@@ -330,3 +331,8 @@ def poisoned(schema: Json, value: Any) -> Any:
     if isinstance(value, list):
         return [poisoned(schema.get("items", {}), below) for below in value]
     return CANARY if schema.get("format") == "password" and value is not None else value
+
+
+def test_a_pod_without_a_status_is_no_crash_of_a_rotation() -> None:
+    """As drawn once in some thousand examples: a Pod that has just been made, beside a rotation on record."""
+    assert starts({"metadata": {"uid": "u"}}) == starts({"metadata": {"uid": "u"}, "status": None}) == ()

@@ -93,6 +93,6 @@ def _made(results: Mapping[str, ExternalResult]) -> Object:
 def _key(pod: Object, endpoint: observation.Endpoint) -> Hashable:
     starts = tuple(
         (item.get("name"), item.get("restartCount"), item.get("containerID"))
-        for item in pod["status"].get("containerStatuses") or ()
+        for item in (pod.get("status") or {}).get("containerStatuses") or ()
     )
     return pod["metadata"].get("uid"), endpoint, starts

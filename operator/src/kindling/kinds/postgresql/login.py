@@ -199,7 +199,7 @@ def starts(pod: Object) -> tuple[Hashable, ...]:
     """Changes with each start of one of the Pod's containers."""
     return tuple(
         (item.get("name"), item.get("restartCount"), item.get("containerID"))
-        for item in pod["status"].get("containerStatuses") or ()
+        for item in (pod.get("status") or {}).get("containerStatuses") or ()
     )
 
 
