@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 from kindling import replay
+from kindling.engine import redaction
 from kindling.engine.flight_recorder import FlightRecorder
 from kindling.engine.redaction import Redactor, without
 from kindling.engine.store import Key
 from kindling.kube.resources import Object
+from kubectl_kindling import redaction as plugin
 
 from infra.paths import REPOSITORY
 from tests.model.recorded import as_reported
@@ -40,7 +42,7 @@ def said(recorder: FlightRecorder, key: Key) -> list[str]:
 
 
 def say(recorder: FlightRecorder, key: Key, text: str, *, what: str = "failed") -> None:
-    recorder.record(key, what, lambda redactor: {"message": text})
+    recorder.record(key, what, {"message": text})
 
 
 def test_the_oldest_of_one_resource_go_first() -> None:
@@ -94,10 +96,32 @@ def test_what_cannot_be_recorded_keeps_nobody_from_work(caplog: pytest.LogCaptur
         raise ValueError("no")
 
     with caplog.at_level(logging.ERROR):
-        recorder.record(A, "failed", broken)
-        recorder.record(A, "failed", lambda redactor: {"message": object()})
+        recorder.record(A, "failed", {}, broken)
+        recorder.record(A, "failed", {"message": object()})
     assert [record.getMessage() for record in caplog.records] == ["not recorded"] * 2
     assert recorder.read(A) == []
+
+
+def test_for_the_same_again_nothing_is_built() -> None:
+    """An action that fails is decided every few seconds."""
+    recorder, built = FlightRecorder(), []
+
+    def build(redactor: Redactor) -> Object:
+        built.append(redactor)
+        return {"decided": {}}
+
+    for _ in range(3):
+        recorder.record(A, "outside", {"actions": ["provision server"]}, build)
+    assert len(built) == 1
+    assert recorder.read(A)[0]["again"] == 2
+
+
+def test_the_plugin_takes_the_same_fields_for_secret() -> None:
+    """Neither imports the other: the one redacts what it shows, the other what it keeps."""
+    assert redaction.TELLING == plugin.TELLING
+    assert redaction.REFERENCES == plugin.REFERENCES
+    assert redaction._VALUES == plugin._LISTS_OF_VALUES
+    assert redaction._PAST == plugin.DROPPED_ANNOTATIONS
 
 
 def test_no_secret_is_in_what_is_redacted() -> None:

@@ -95,7 +95,7 @@ class ChildWriter(ResourceWriter):
             live = None
         found = edit(live or {"metadata": {}}, change(action, self._objects).paths)
         self.dependencies.recorder.record(
-            self.key, "edited", lambda _: {"message": f"{ref.type.kind} {ref.name}: {found}"}
+            self.key, "edited", {"message": f"{ref.type.kind} {ref.name}: {found}"}
         )
         self._log(logging.INFO, f"edited: {ref.type.kind} {ref.name}, {found}")
         return found

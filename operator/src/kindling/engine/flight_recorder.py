@@ -5,6 +5,7 @@ Kept in memory, bounded, and without secrets (`redaction`). `kindling.replay` ta
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 from collections import OrderedDict, defaultdict, deque
@@ -38,8 +39,8 @@ class _Entry(NamedTuple):
 
 @dataclass
 class _Resource:
-    """The numbers of a resource's entries; of each sort the last one, its decision, and how often it came
-    again since.
+    """The numbers of a resource's entries; of each sort the last one, a hash of its decision, and how often
+    that came again since.
     """
 
     numbers: deque[int] = field(default_factory=deque)
@@ -65,28 +66,30 @@ class FlightRecorder:
         self._next = 0
         self.bytes = 0
 
-    def record(self, key: Key, what: str, build: Build) -> None:
-        """Add an entry: what `build` makes, with `at` and `what`. A decision that is the last one of its sort
-        again is counted there. Nothing that goes wrong here keeps anybody from work.
+    def record(self, key: Key, what: str, decision: Object, build: Build | None = None) -> None:
+        """Add an entry: what `build` makes of the decision, or the decision itself, with `at` and `what`. One
+        that is the last of its sort again is counted there, and nothing is built. Nothing that goes wrong
+        here keeps anybody from work.
         """
         try:
-            entry = build(self._redactor)
-            decision = orjson.dumps(entry.get("decided", entry), option=orjson.OPT_SORT_KEYS)
-            self._add(key, what, entry, decision)
+            written = orjson.dumps(decision, option=orjson.OPT_SORT_KEYS)
+            self._add(key, what, decision, hashlib.sha256(written).digest(), build)
         except Exception:
             log.exception("not recorded", extra={"key": str(key)})
 
-    def _add(self, key: Key, what: str, entry: Object, decision: bytes) -> None:
+    def _add(self, key: Key, what: str, decision: Object, digest: bytes, build: Build | None) -> None:
         now = self._clock().isoformat()
-        mine = self._of.setdefault(key, _Resource())
+        mine = self._of.get(key, _Resource())
         number, last = mine.last.get(what, (-1, b""))
-        if last == decision and number in self._entries:
+        if last == digest and number in self._entries:
             mine.again[number] = (mine.again.get(number, (0, ""))[0] + 1, now)
             return
+        entry = build(self._redactor) if build is not None else decision
         packed = self._compressors[f"{what} {key.group_kind}"].compress({"at": now, "what": what, **entry})
+        self._of[key] = mine
         self._entries[self._next] = _Entry(key, *packed)
         mine.numbers.append(self._next)
-        mine.last[what] = (self._next, decision)
+        mine.last[what] = (self._next, digest)
         self._next += 1
         self.bytes += len(packed[0])
         if len(mine.numbers) > self._most_of_one:

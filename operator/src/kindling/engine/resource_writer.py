@@ -72,7 +72,10 @@ class ResourceWriter:
     ) -> None:
         """Note a decision before it is carried out, with what it is taken from."""
         self.dependencies.recorder.record(
-            self.key, what, lambda redactor: seen(redactor, self.kind, self.cr, observed, decision, sync)
+            self.key,
+            what,
+            decision,
+            lambda redactor: seen(redactor, self.kind, self.cr, observed, decision, sync),
         )
 
     async def _live(self, ref: Ref) -> Object | None:

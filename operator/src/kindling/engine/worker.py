@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from kindling.engine import finalizers
 from kindling.engine.dependencies import Dependencies
-from kindling.engine.flight_recorder import Build
 from kindling.engine.leader_election import LeaseLost
 from kindling.engine.metrics import UNHANDLED, Metrics, ResultLabel
 from kindling.engine.plan_for import reconciliation
@@ -60,10 +59,6 @@ class Reconciler:
         await self.dependencies.restart_queue.remove(key)
 
 
-def _message(text: str) -> Build:
-    return lambda redactor: {"message": text}
-
-
 async def work(reconciler: Reconciler, queue: Queue[Key], metrics: Metrics) -> None:
     """One worker, for ever: take a key, reconcile it, requeue it by the result. No error of a key ends it.
 
@@ -92,7 +87,7 @@ async def work(reconciler: Reconciler, queue: Queue[Key], metrics: Metrics) -> N
             if isinstance(error, TooManyRequests):
                 queue.add_after(key, error.retry_after)
             metrics.failed(type_, type(error).__name__)
-            reconciler.dependencies.recorder.record(key, FAILED, _message(str(error)))
+            reconciler.dependencies.recorder.record(key, FAILED, {"message": str(error)})
             level = logging.INFO if isinstance(error, (Conflict, Unreachable)) else logging.WARNING
             log.log(level, f"requeued after {pause:.1f} s: {error}", extra={"key": str(key)})
         except LeaseLost:
@@ -101,7 +96,7 @@ async def work(reconciler: Reconciler, queue: Queue[Key], metrics: Metrics) -> N
             queue.add_rate_limited(key)
             metrics.failed(type_, UNHANDLED)
             said = f"{UNHANDLED}: {type(error).__name__}"
-            reconciler.dependencies.recorder.record(key, FAILED, _message(said))
+            reconciler.dependencies.recorder.record(key, FAILED, {"message": said})
             log.exception("unhandled exception: the reconciliation is requeued", extra={"key": str(key)})
         finally:
             metrics.reconciled(type_, label, time.perf_counter() - began)
