@@ -11,12 +11,11 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from datetime import timedelta
 
 import uvloop
 
 from kindling import logs, replay, web
-from kindling.config import Config, Images, InvalidConfig
+from kindling.config import Config, InvalidConfig
 from kindling.engine.dependencies import Dependencies
 from kindling.engine.events import EventRecorder
 from kindling.engine.external import ExternalState
@@ -32,7 +31,6 @@ from kindling.engine.worker import WORKERS, Reconciler, work
 from kindling.handlers import KopfWatcher, connections, settings_for
 from kindling.health import Health
 from kindling.kinds.metadata import SELECTOR
-from kindling.kinds.registry import Options
 from kindling.kube.client import Client
 from kindling.kube.credentials import Credentials, NoCredentials, load_credentials
 from kindling.kube.errors import ApiError
@@ -92,14 +90,8 @@ async def run_operator(config: Config, credentials: Credentials) -> None:
 
     :raises StartupError: when it cannot even start.
     """
-    options = Options(
-        config.images.given() if isinstance(config.images, Images) else config.images,
-        config.namespace,
-        config.local_broker,
-        config.pull_secrets,
-        timedelta(seconds=config.certificate_seconds),
-    )
     what = served(config)
+    options = what.options._replace(images=config.images.given())
     kinds_by_name, resources, on_demand = what.by_name, what.resources, what.on_demand
     metrics, resource_metrics = Metrics(), ResourceMetrics(what.kinds)
     queue: Queue[Key] = Queue()

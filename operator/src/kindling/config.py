@@ -77,7 +77,7 @@ class Config:
     the process starts a prober of its own.
     """
 
-    images: Mapping[str, str]
+    images: Images
     namespace: str
     pod: str
     watch_namespaces: tuple[str, ...]

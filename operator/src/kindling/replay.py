@@ -26,7 +26,7 @@ from kindling.engine.store import Key
 from kindling.kinds import certificates
 from kindling.kinds.base import Kind
 from kindling.kinds.conditions import find_condition
-from kindling.kinds.registry import Options, kinds
+from kindling.kinds.registry import Options, kinds_with
 from kindling.kube.resources import Object
 
 FORMAT = 1
@@ -88,14 +88,14 @@ def decide(record: Object, number: int) -> Object:
 
 def _kind(record: Object) -> Kind:
     options = record["operator"]
-    served = kinds(
-        options["images"],
+    read = Options(
+        images=options["images"],
         operator_namespace=options["operatorNamespace"],
         local_broker=options["localBroker"],
         pull_secrets=options["pullSecrets"],
         certificate_life=timedelta(seconds=options["certificateSeconds"]),
     )
-    for kind in served:
+    for kind in kinds_with(read):
         if kind.type.group_kind == record["kind"]:
             return kind
     raise NoRecord(f"no kind {record['kind']!r} is served")

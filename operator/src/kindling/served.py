@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from kindling.config import Config
 from kindling.kinds.base import Kind
-from kindling.kinds.registry import kinds
+from kindling.kinds.registry import Options, kinds_with
 from kindling.kube.resources import SECRET, ResourceType
 
 
@@ -23,6 +23,7 @@ class Served:
     case. `children` are all other types to follow: by our label, unless they are unselected.
     """
 
+    options: Options
     kinds: Sequence[Kind]
     resources: list[ResourceType]
     watches: Sequence[ResourceType]
@@ -38,14 +39,14 @@ class Served:
 
 def served(config: Config) -> Served:
     """:raises InvalidConfig: for an image that is not set."""
-    found = kinds(
-        config.images,
+    options = Options(
+        images=config.images,
         operator_namespace=config.namespace,
         local_broker=config.local_broker,
         pull_secrets=config.pull_secrets,
-        only=config.kinds,
         certificate_life=timedelta(seconds=config.certificate_seconds),
     )
+    found = kinds_with(options, only=config.kinds)
     resources = [kind.type for kind in found]
     watches = list(dict.fromkeys(type for kind in found for type in kind.watches))
     # Secrets are watched whole: they come as metadata in any case.
@@ -58,6 +59,7 @@ def served(config: Config) -> Served:
         if type not in resources
     ]
     return Served(
+        options=options,
         kinds=found,
         resources=resources,
         watches=watches,

@@ -93,4 +93,8 @@ def kinds(
     own namespace, are for these images. Certificates that are made are valid for `certificate_life`.
     """
     options = Options(images, operator_namespace, local_broker, pull_secrets, certificate_life)
+    return kinds_with(options, only=only)
+
+
+def kinds_with(options: Options, *, only: Collection[str] = ()) -> list[Kind]:
     return [make(options) for name, make in _KINDS if not only or name in only]
