@@ -269,8 +269,10 @@ def test_a_consumer_whose_broker_is_asked_what_waits(make: Make) -> None:
     environment.wait_ready(f"{CONSUMER}/{name}")
 
     def said() -> bool:
+        """The moment of the replay is on record a write before its condition."""
         status = environment.get(f"{CONSUMER}/{name}")["status"]
-        return status.get("backlog", {}).get("consumers") == 1 and "replay" in status
+        truths = {item["type"]: item["status"] for item in status["conditions"]}
+        return bool(status.get("backlog", {}).get("consumers") == 1 and truths["Replayed"] == "True")
 
     within(150, said)
     hold(environment, CONSUMER, name)

@@ -220,6 +220,7 @@ def test_an_answer_is_kept_back_until_it_may_go(between: Proxy, truth: Api, api:
 
 def test_a_login_that_is_given_up_takes_nothing_from_the_next() -> None:
     """Under load a check ends before it is let in; what `enters` uses must not be used by two at once."""
+    came: list[str] = []
     inside: list[str] = []
     seen: list[int] = []
 
@@ -229,12 +230,20 @@ def test_a_login_that_is_given_up_takes_nothing_from_the_next() -> None:
         seen.append(len(inside))
         inside.remove(pod)
 
+    class Counted(ForwardTarget):
+        """One that is given up before its thread is there never enters: each is waited for."""
+
+        def _let_in(self, turn: threading.Lock, namespace: str, pod: str) -> None:
+            came.append(pod)
+            super()._let_in(turn, namespace, pod)
+
     async def workload() -> None:
-        door = ForwardTarget(lambda namespace: 1, enters)
+        door = Counted(lambda namespace: 1, enters)
         for number in range(4):
             path = f"/api/v1/namespaces/ns/pods/pod-{number}/portforward"
             turn = asyncio.create_task(door.forward(make_mocked_request("GET", path)))
-            await asyncio.sleep(0.02)
+            while len(came) == number:
+                await asyncio.sleep(0.01)
             turn.cancel()
         await asyncio.to_thread(wait_until, lambda: len(seen) == 4, what="not all four", seconds=SECONDS)
 
