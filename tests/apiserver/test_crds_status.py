@@ -47,6 +47,7 @@ POSTGRESQL_STATUS: Json = {
     "version": "17.5",
     "pendingRestart": ["max_connections"],
     "lastRestartSeconds": 8,
+    "approvals": [{"name": "3f9a1c07be", "disruption": "Restart", "message": "One restart."}],
     "storage": {
         "capacity": "1229Mi",
         "usedBytes": 900000000,

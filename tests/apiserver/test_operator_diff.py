@@ -273,11 +273,12 @@ def test_other_code_makes_a_resource_invalid_and_another_template(world: World, 
     source = tmp_path / "src"
     shutil.copytree(SOURCE, source, ignore=shutil.ignore_patterns("__pycache__"))
     changed = {
-        "postgresql/updates.py": (
-            "    try:\n        read_window(cr)",
-            "    if policy(cr) == MANUAL:\n        return Problem(reason=reasons.INVALID_SPEC, "
+        "postgresql/maintenance_window.py": (
+            "    try:\n        _read(cr)",
+            "    if cr['spec'].get('updates') == 'Manual':\n"
+            "        return Problem(reason=reasons.INVALID_SPEC, "
             "message=\"spec.updates 'Manual' is no longer taken: use OnRestart\")\n"
-            "    try:\n        read_window(cr)",
+            "    try:\n        _read(cr)",
         ),
         "pulsarconsumer/workload.py": ('"replicas": ', '"minReadySeconds": 1,\n                "replicas": '),
     }

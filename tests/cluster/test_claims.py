@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import statistics
 import time
 from collections.abc import Iterator
@@ -111,6 +113,8 @@ def gitops(resource: dict[str, Any]) -> tuple[str, str]:
         return "Current", "Progressing" if waits else "Healthy"
     if conditions.get("Stalled") == "True":
         return "Failed", "Degraded"
+    if any(one["reason"] == "ApprovalPending" for one in resource["status"]["conditions"]):
+        return "InProgress", "Suspended"
     return "InProgress", "Degraded" if conditions.get("Degraded") == "True" else "Progressing"
 
 
@@ -308,6 +312,37 @@ def test_a_restart_that_a_parameter_needs_is_reported_until_it_is_done(make: Mak
     make.reason(DATABASE, name, "LoginSucceeded")
     assert environment.psql(name, "show max_connections") == "60"
     hold(environment, DATABASE, name)
+
+
+def test_a_restart_waits_for_its_approval_and_the_message_has_the_command(make: Make) -> None:
+    """The Pod lacks the edit until then, also one that was created again meanwhile."""
+    name = make(DATABASE, "v1", "Postgresql", deletionPolicy="Delete", approval={"above": "Reload"})
+    environment, resource = make.environment, f"{DATABASE}/{name}"
+    environment.wait_ready(resource, seconds=180)
+    hold(environment, DATABASE, name)
+    spec = {"resources": {"limits": {"memory": "300Mi"}}}
+    environment.kubectl("patch", resource, "--type=merge", "-p", json.dumps({"spec": spec}))
+    make.reason(DATABASE, name, "ApprovalPending")
+    hold(environment, DATABASE, name)
+    uid = environment.get("pod", f"{name}-0")["metadata"]["uid"]
+    environment.kubectl("delete", "pod", f"{name}-0", "--wait=true", "--timeout=120s")
+    within(120, lambda: environment.get(resource)["status"].get("active", {}).get("uid", uid) != uid)
+    make.reason(DATABASE, name, "ApprovalPending")
+    hold(environment, DATABASE, name)
+    assert limit(environment, name) == "512Mi"
+    ready = next(
+        item for item in environment.get(resource)["status"]["conditions"] if item["type"] == "Ready"
+    )
+    (command,) = re.findall(r"`kubectl (annotate [^`]+)`", ready["message"])
+    environment.kubectl(*shlex.split(command))
+    make.reason(DATABASE, name, "LoginSucceeded")
+    assert limit(environment, name) == "300Mi"
+    hold(environment, DATABASE, name)
+
+
+def limit(environment: Environment, name: str) -> str:
+    container = environment.get("pod", f"{name}-0")["spec"]["containers"][0]
+    return str(container["resources"]["limits"]["memory"])
 
 
 def test_a_deleted_deployment_is_back_within_a_second(environment: Environment, make: Make) -> None:

@@ -44,6 +44,7 @@ def gather(environment: Environment, resource: dict[str, Any]) -> Evidence:
     serves = bool(answer) and answer["owner"] == answer["user"] == answer["database"]
     waits = bool(pending.split())
     paused = resource["spec"].get("paused", False)
+    held = _is_held(environment, resource)
     made = json.loads(environment.kubectl(*psql, _MADE))
     complete = all(
         _is_made(item, what, made, user=answer.get("user"))
@@ -52,16 +53,18 @@ def gather(environment: Environment, resource: dict[str, Any]) -> Evidence:
     )
     return Evidence(
         conditions={
-            "Ready": str(serves and not waits and complete),
+            "Ready": str(serves and not waits and complete and not held),
             "Available": str(serves),
-            "Progressing": str(waits and not paused),
+            "Progressing": str(waits and not paused and not held),
             "Degraded": str(not serves or not complete),
         },
+        figures=_figures(resource["status"]),
         facts={
             "answer": answer,
             "serves": serves,
             "version": re.fullmatch(r"postgres \(PostgreSQL\) (\d+\.\d+).*", said.strip())[1],  # type: ignore[index]
             "pending": pending.split(),
+            "held": held,
             "made": made,
             "served": certificate_of(environment, f"{meta['name']}-0", meta["namespace"]),
             "inside": lambda database, query: environment.kubectl(
@@ -70,6 +73,22 @@ def gather(environment: Environment, resource: dict[str, Any]) -> Evidence:
             "identifier": re.search(r"^Database system identifier: *(\d+)$", control, re.MULTILINE)[1],  # type: ignore[index]
         },
     )
+
+
+def _figures(status: dict[str, Any]) -> frozenset[str]:
+    """Those of what waits for an approval: how long the last restart took, and names, which may be digits."""
+    names = frozenset(item["name"] for item in status.get("approvals", []))
+    seconds = [str(status["lastRestartSeconds"])] if names and "lastRestartSeconds" in status else []
+    return names.union(seconds)
+
+
+def _is_held(environment: Environment, resource: dict[str, Any]) -> bool:
+    """Whether the Pod is of another template than its StatefulSet has by now, as its controller says."""
+    meta = resource["metadata"]
+    pod = environment.get("pod", f"{meta['name']}-0", "-n", meta["namespace"])
+    workload = environment.get("statefulset", meta["name"], "-n", meta["namespace"])
+    made = pod["metadata"]["labels"]["controller-revision-hash"]
+    return "approval" in resource["spec"] and bool(made != workload["status"]["updateRevision"])
 
 
 def _is_made(item: dict[str, Any], what: str, made: dict[str, Any], *, user: str | None) -> bool:
@@ -227,6 +246,12 @@ def _plan(reported: Reported) -> None:
     assert (plan is not None) is (reported.resource["spec"].get("mode") == "Plan")
     if plan is not None and reported.evidence.conditions["Ready"] == "True":
         assert plan == {"disruption": "None", "items": []}
+
+
+def _approvals(reported: Reported) -> None:
+    """One restart is named while the Pod lacks something; what is not done is no other's."""
+    said = [item["disruption"] for item in reported.status.get("approvals", [])]
+    assert said == (["Restart"] if reported.facts["held"] else [])
 
 
 def _identifier(reported: Reported) -> None:
@@ -411,6 +436,7 @@ CLAIMS = KindClaims(
         **{f"status.credentials.{name}": _credentials for name in _OF_A_LOGIN},
         **{f"status.credentials.previous.{name}": _credentials for name in _OF_THE_LOGIN_BEFORE},
         **{f"status.rotation.{name}": _credentials for name in Record._fields},
+        **{f"status.approvals[].{field}": _approvals for field in ("name", "disruption", "message")},
         "status.plan.disruption": _plan,
         **{f"status.plan.items[].{field}": _plan for field in _OF_A_PLAN},
         "status.binding.name": _binding,

@@ -127,7 +127,7 @@ CASES = [
     Case("KindlingResourceNotReady", (ready(CACHE, "0x50 stale"),), 61, None),
     *(
         Case("KindlingResourceNotReady", (ready(BACKUP, "0x70"), reason(BACKUP, word)), 61, None)
-        for word in ("Paused", "Hibernated", "Suspended", "Scheduled", "DatabaseNotReady")
+        for word in ("Paused", "Hibernated", "ApprovalPending", "Suspended", "Scheduled", "DatabaseNotReady")
     ),
     Case("KindlingBackupOverdue", (backup("next_due_timestamp_seconds", "3600x400"),), 181, OF_BACKUP),
     Case("KindlingBackupOverdue", (backup("next_due_timestamp_seconds", "3600x400"),), 179, None),

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from kindling.kinds.base import CachedResult, Child, ExternalResult, Observed, SyncResult
 from kindling.kinds.conditions import find_condition
-from kindling.kinds.postgresql.objects import MOST_DROPPED, OBJECTS, Objects
+from kindling.kinds.postgresql.drops import MOST_DROPPED
+from kindling.kinds.postgresql.objects import OBJECTS, Objects
 from kindling.kube.resources import SECRET, Object, Ref
 
 from tests.unit.operator.postgresqls import KIND, NOW, observed, postgresql, running, secret

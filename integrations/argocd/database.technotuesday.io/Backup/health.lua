@@ -1,5 +1,5 @@
 -- Argo CD's health of a Kindling resource that runs Pods: Degraded where a person is needed, Suspended
--- while it is paused or hibernated, Healthy once it is Ready for the spec as it stands, Progressing until then.
+-- while it is paused or hibernated or waits for an approval, Healthy once it is Ready for the spec as it stands, Progressing until then.
 local found = {}
 local status = obj.status or {}
 if status.observedGeneration ~= obj.metadata.generation then
@@ -18,7 +18,7 @@ end
 if holds("Paused") then
   return {status = "Suspended", message = found["Paused"].message}
 end
-if ready.reason == "Hibernated" then
+if ready.reason == "Hibernated" or ready.reason == "ApprovalPending" then
   return {status = "Suspended", message = ready.message}
 end
 if holds("Ready") then

@@ -39,6 +39,11 @@ class Disruption(StrEnum):
 _ORDER = list(Disruption)
 
 
+def is_above(one: Disruption, other: Disruption) -> bool:
+    """Whether `one` costs more."""
+    return _ORDER.index(one) > _ORDER.index(other)
+
+
 def worst(disruptions: Iterable[Disruption]) -> Disruption:
     return max(disruptions, key=_ORDER.index, default=Disruption.NONE)
 

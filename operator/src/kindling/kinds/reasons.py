@@ -440,6 +440,12 @@ NEXT_RESTART = _reason(
     "the change comes with the Pod's next start",
     "wait, or `kubectl rollout restart statefulset NAME`",
 )
+APPROVAL_PENDING = _reason(
+    "ApprovalPending",
+    _PENDING,
+    "a change waits for an approval, as `spec.approval` asks; of Ready, one of the spec",
+    "read `status.approvals`, and approve it with the command of the message",
+)
 MANUAL = _reason(
     "Manual", _PENDING, "`spec.updates` is `Manual`", "`kubectl rollout restart statefulset NAME`"
 )

@@ -47,6 +47,7 @@ from kindling.kinds.postgresql import (
     in_place,
     login,
     logins,
+    maintenance_window,
     objects,
     parameters,
     password,
@@ -173,7 +174,7 @@ class Postgresql(Kind):
             or roles.validate(cr)
             or databases.validate(cr)
             or parameters.validate(wanted.parameters, resources=wanted.resources)
-            or updates.validate(cr)
+            or maintenance_window.validate(cr)
             or hibernation.validate(cr)
             or version.validate(cr, observed)
             or volume.validate(cr, observed)
@@ -271,7 +272,8 @@ class Postgresql(Kind):
         if updates.policy(cr) != updates.AUTO:
             return None
         update = self._update(cr, observed, self._read(cr))[1]
-        return [login.SERVER] if update.wants_restart and updates.opens(cr, observed.now) is None else []
+        opens = maintenance_window.opens(cr, observed.now)
+        return [login.SERVER] if update.wants_restart and opens is None else []
 
     def disruption_of(self, cr: Object, observed: Observed, change: Change) -> Disruption:
         return planned.disruption_of(cr, observed, change)

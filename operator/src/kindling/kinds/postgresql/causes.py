@@ -11,6 +11,7 @@ from kindling.kinds import exporter, pod_template
 from kindling.kinds.base import Observed
 from kindling.kinds.planned import CREATE, Change, Path
 from kindling.kinds.postgresql import (
+    approval,
     archiver,
     config,
     defaults,
@@ -40,6 +41,7 @@ from kindling.kube.resources import (
 SIZE, MEMORY, TLS = "spec.storage.size", "spec.resources.limits.memory", "spec.tls"
 _WAL = "max_wal_size"
 _POD_FIELDS = ("nodeSelector", "affinity", "tolerations", "priorityClassName", pod_template.SPREAD)
+_PARTITION = ("spec", "updateStrategy", "rollingUpdate", "partition")
 _ACCOUNT = ("serviceAccountName", "serviceAccount")
 
 
@@ -69,8 +71,12 @@ def causes(cr: Object, observed: Observed, change: Change) -> list[str]:
 
 
 def asks(change: Change) -> bool:
-    """Whether what the spec says about the Pod is another, by the StatefulSet's own note."""
-    return ("metadata", "annotations", updates.SPEC_HASH) in change.paths
+    """Whether what the spec says about the Pod is another, by the StatefulSet's own note.
+
+    For an edit that waits for an approval the note stays, and a partition keeps the Pod.
+    """
+    waits = approval.PATH in change.paths and _PARTITION in change.paths
+    return waits or ("metadata", "annotations", updates.SPEC_HASH) in change.paths
 
 
 def replaces_pod(change: Change) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from kindling.kinds import reasons
 from kindling.kinds.base import ExternalAction, ExternalResult, Observed, Probe, Problem
-from kindling.kinds.postgresql import credentials, databases, login, roles
+from kindling.kinds.postgresql import databases, drops, login, roles
 from kindling.kinds.postgresql.login import Login
 from kindling.kinds.postgresql.observation import find_pod, is_stopped
 from kindling.kinds.postgresql.spec import PAUSED, paused_by, resumed
@@ -26,10 +26,6 @@ MORE_SECONDS, RETRY_SECONDS = 0.2, 60.0
 """When the rest of a long list follows, and when what the server rejected is retried."""
 LONGEST_MESSAGE = 300
 """Characters of what the server says of one item."""
-MOST_DROPPED = 199
-"""Of each list at once; with the 200 of the spec and the exporter's role, the status has as many entries as
-the CRD admits.
-"""
 LONGEST_ENTRY_MESSAGE = 1024
 """What the CRD admits as a message in an entry of the status."""
 
@@ -67,7 +63,7 @@ class Objects:
 def desired(cr: Object, observed: Observed, server: Login | None) -> Objects | None:
     """None where nothing is wanted of roles and databases, or the server cannot be asked yet."""
     listed, made = roles.read(cr), databases.read(cr)
-    dropped = {what: dropped_of(cr, what) for what in ("roles", "databases")}
+    dropped = {what: drops.due(cr, observed, what) for what in ("roles", "databases")}
     pod = find_pod(cr, observed)
     if server is None or pod is None or not (listed or made or any(dropped.values())):
         return None
@@ -138,9 +134,8 @@ def _creators(database: databases.Database, listed: Sequence[roles.Role]) -> lis
 
 
 def _wanted(database: databases.Database, cr: Object, listed: Sequence[roles.Role]) -> dict[str, Any]:
-    known = {
-        item.get("name") for item in _known(cr, "databases").get(database.name, {}).get("extensions") or ()
-    }
+    item = drops.known(cr, "databases").get(database.name) or {}
+    known = {extension.get("name") for extension in item.get("extensions") or ()}
     return {
         "name": database.name,
         "owner": database.owner,
@@ -155,24 +150,6 @@ def _wanted(database: databases.Database, cr: Object, listed: Sequence[roles.Rol
         "creators": _creators(database, listed) if database.access_roles else [],
         "look": not {name for name, _ in database.extensions} <= known,
     }
-
-
-def dropped_of(cr: Object, what: str) -> list[str]:
-    """The names of those that the spec had with `reclaimPolicy: Delete` and has no more, by the status.
-
-    At most MOST_DROPPED: what is cut off stays on the server, which is the safe side.
-    """
-    present = {item["name"] for item in (cr.get("spec") or {}).get(what) or ()}
-    present |= {role.name for role in roles.read(cr)} if what == "roles" else set()
-    left = [
-        name
-        for name, item in _known(cr, what).items()
-        if item.get("reclaimPolicy") == "Delete"
-        and name not in present
-        and name not in credentials.logins(cr)
-        and not roles.reserved(name)
-    ]
-    return left[:MOST_DROPPED]
 
 
 def probes(wanted: Objects | None, observed: Observed) -> dict[str, Probe]:
@@ -229,11 +206,14 @@ def status(cr: Object, observed: Observed, result: ExternalResult | None) -> Obj
         for database in databases.read(cr)
     ]
     for what, items in (("roles", listed), ("databases", made)):
-        left = [] if _answered(result) and result is not None and result.ok else dropped_of(cr, what)
+        waits = drops.awaiting(cr, observed) if what == "databases" else []
+        left = drops.all_of(cr, what)
+        if _answered(result) and result is not None and result.ok:
+            left = waits
         gone = [
-            _entry(cr, what, name, result, delete=True, holds=holds)
+            _entry(cr, what, name, result, delete=True, holds=holds, waits=name in waits)
             for name in left
-            if not _answered(result) or name in _facts(result, what)
+            if name in waits or not _answered(result) or name in _facts(result, what)
         ]
         if items or gone:
             found[what] = [*items, *gone]
@@ -249,11 +229,14 @@ def _entry(
     delete: bool,
     holds: bool,
     problem: Problem | None = None,
+    waits: bool = False,
 ) -> Object:
-    known = _known(cr, what).get(name) or {}
+    known = drops.known(cr, what).get(name) or {}
     reason, message = reasons.RECONCILING, ""
     if problem is not None:
         reason, message = problem.reason, problem.message
+    elif waits:
+        reason, message = reasons.APPROVAL_PENDING, drops.WAITS
     elif _answered(result):
         reason, message = _facts(result, what).get(name) or (reasons.APPLIED, "")
     elif holds and known.get("reason"):
@@ -275,7 +258,7 @@ def _binding(cr: Object, observed: Observed, role: roles.Role) -> Object:
 
 def _extensions(cr: Object, database: databases.Database, result: ExternalResult | None) -> Object:
     """The versions that the server has, as it last said."""
-    known = _known(cr, "databases").get(database.name) or {}
+    known = drops.known(cr, "databases").get(database.name) or {}
     versions = {item.get("name"): item.get("version") for item in known.get("extensions") or ()}
     versions |= dict((result.facts.get("extensions") or {}).get(database.name) or {}) if result else {}
     found = [
@@ -305,10 +288,10 @@ def unsettled(cr: Object, reason: str) -> str:
     )
 
 
-def wants(cr: Object) -> bool:
-    """Whether the spec has any role or database, or one is to be dropped."""
+def wants(cr: Object, observed: Observed) -> bool:
+    """Whether the spec has any role or database, or one is to be dropped now."""
     listed = roles.read(cr) or (cr.get("spec") or {}).get("databases")
-    return bool(listed or dropped_of(cr, "roles") or dropped_of(cr, "databases"))
+    return bool(listed or any(drops.due(cr, observed, what) for what in ("roles", "databases")))
 
 
 def retry_seconds(result: ExternalResult) -> float | None:
@@ -328,7 +311,3 @@ def _facts(result: ExternalResult | None, what: str) -> Mapping[str, Any]:
     """Reason and message of each item that is not as wanted."""
     found: Mapping[str, Any] = (result.facts.get(what) or {}) if result is not None else {}
     return found
-
-
-def _known(cr: Object, what: str) -> dict[str, Object]:
-    return {item["name"]: item for item in (cr.get("status") or {}).get(what) or () if item.get("name")}

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from kindling.kinds import reasons
 from kindling.kinds.base import Observed
-from kindling.kinds.postgresql import observation, updates
+from kindling.kinds.postgresql import approval, maintenance_window, observation, updates
 from kindling.kinds.postgresql.spec import pod_name
 from kindling.kube.resources import Object
 
@@ -49,12 +49,18 @@ def pending(cr: Object, observed: Observed) -> Pending | None:
     lacks = f"The server runs {runs}; the operator has {comes}" if other else "The operator has a newer Pod"
     now = f"`kubectl rollout restart statefulset {cr['metadata']['name']}` restarts it now."
     rule = updates.policy(cr)
+    if approval.noted(workload) is not None:
+        return Pending(
+            reason=reasons.APPROVAL_PENDING,
+            message="The Pod is of the template before; the change waits for an approval, whose name is in "
+            "status.approvals.",
+        )
     if rule == updates.MANUAL:
         return Pending(reason=reasons.MANUAL, message=f"{lacks}, which you restart yourself: {now}")
     if rule == updates.ON_RESTART or not other:
         when = f"comes when Pod {pod_name(cr)} is next created"
         return Pending(reason=reasons.NEXT_RESTART, message=f"{lacks}, which {when}: {now}")
-    opens = updates.opens(cr, observed.now)
+    opens = maintenance_window.opens(cr, observed.now)
     if opens is not None:
         window = opens.isoformat(sep=" ", timespec="minutes")
         message = f"{lacks}, which waits for the maintenance window at {window}: {now}"

@@ -13,8 +13,10 @@ from kindling.kinds import planned, reasons
 from kindling.kinds.base import ExternalResult, Observed, SyncResult
 from kindling.kinds.planned import CREATE, DELETE, UPDATE, Change, Disruption, Item
 from kindling.kinds.postgresql import (
+    approval,
     causes,
     credentials,
+    drops,
     growth,
     login,
     objects,
@@ -30,6 +32,7 @@ from kindling.kinds.postgresql.spec import MODE, is_ephemeral, is_planned, plan_
 from kindling.kube.resources import SECRET, STATEFUL_SET, VOLUME_CLAIM, Object, Ref
 
 CHANGED = "is created or changed; sessions stay"
+DATA_GOES = "one restart, and the data, which is ephemeral, is lost"
 
 _FIELD = re.compile(r"spec(?:\.[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]\s]*\])?)+")
 
@@ -116,14 +119,20 @@ def _workload(cr: Object, observed: Observed, change: Change) -> tuple[Disruptio
     outdated = observation.is_held(workload) and not observation.is_updated(workload, pod)
     if not replaced and not outdated:
         return Disruption.NONE, "is updated"
+    if approval.PATH in change.paths:
+        return _restart(cr, ", once it is approved")
     if change.held:
         return Disruption.NONE, "is updated; the Pod stays until it is restarted, as spec.updates says"
+    return _restart(cr)
+
+
+def _restart(cr: Object, when: str = "") -> tuple[Disruption, str]:
     if is_ephemeral(cr):
-        return Disruption.DATA_LOST, "one restart, and the data, which is ephemeral, is lost"
-    return Disruption.RESTART, _one_restart(cr)
+        return Disruption.DATA_LOST, f"{DATA_GOES}{when}"
+    return Disruption.RESTART, f"{one_restart(cr)}{when}"
 
 
-def _one_restart(cr: Object) -> str:
+def one_restart(cr: Object) -> str:
     seconds = _seconds(cr)
     return f"one restart, {'not measured yet' if seconds is None else f'about {seconds} s'}"
 
@@ -234,10 +243,9 @@ def _parameters(cr: Object, observed: Observed, answer: ExternalResult, *, resta
     elif any(differing.values()):
         names = ", ".join(sorted(name for name, restart in differing.items() if restart))
         disruption, seconds = Disruption.RESTART, _seconds(cr)
-        message = f"{_one_restart(cr)}, which {names} {'need' if ',' in names else 'needs'}"
+        message = f"{one_restart(cr)}, which {names} {'need' if ',' in names else 'needs'}"
         if is_ephemeral(cr):
-            disruption, seconds = Disruption.DATA_LOST, None
-            message = "one restart, and the data, which is ephemeral, is lost"
+            disruption, message, seconds = Disruption.DATA_LOST, DATA_GOES, None
     return [
         Item(
             action=planned.CONFIGURE,
@@ -253,7 +261,7 @@ def _parameters(cr: Object, observed: Observed, answer: ExternalResult, *, resta
 def _objects(cr: Object, answer: ExternalResult) -> Sequence[Item]:
     found = []
     for what in ("databases", "roles"):
-        dropped = objects.dropped_of(cr, what)
+        dropped = drops.all_of(cr, what)
         for name, (reason, message) in sorted((answer.facts.get(what) or {}).items()):
             lost = what == "databases" and name in dropped
             fields = [roles.path_of(name) if what == "roles" else f"spec.{what}[{name}]"]

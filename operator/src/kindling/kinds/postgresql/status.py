@@ -18,6 +18,7 @@ from kindling.kinds.base import (
 )
 from kindling.kinds.conditions import condition, find_condition, standard_conditions
 from kindling.kinds.postgresql import (
+    approvals,
     credentials,
     deletion,
     disk,
@@ -41,6 +42,7 @@ from kindling.kinds.postgresql import (
     version,
     volume,
 )
+from kindling.kinds.postgresql.approvals import Approvals
 from kindling.kinds.postgresql.pending import Pending
 from kindling.kinds.postgresql.spec import HIBERNATED, pod_name, user_of
 from kindling.kube.resources import SECRET, Object, Ref, ResourceType
@@ -83,11 +85,21 @@ class _State:
     objects: ExternalResult | None
     files: ExternalResult | None
     fault: Problem | None
-    ready: bool
+    settled: bool
     available: bool
     pending: list[str]
     update: Pending | None
+    approvals: Approvals
     stopped: bool
+
+    @property
+    def waits(self) -> bool:
+        """Whether nothing but an approval keeps the resource from being Ready."""
+        return self.settled and self.approvals.edits
+
+    @property
+    def ready(self) -> bool:
+        return self.settled and not self.approvals.edits
 
     @property
     def broken(self) -> bool:
@@ -128,6 +140,7 @@ def report(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult)
     status |= objects.status(cr, observed, state.objects)
     if seconds := restart_time.seconds(cr, observed, state.pod, available=state.available):
         status[restart_time.LAST_RESTART] = seconds
+    status |= state.approvals.status()
     status |= planned.status(cr, observed, sync)
     status |= _tls(cr, observed, state)
     status |= usage.status(cr, observed)
@@ -151,9 +164,11 @@ def _state(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult)
     if fault is None or fault.reason != reasons.DATA_LOST:
         external = identity.judged(external)
     listed = sync.results.get(objects.OBJECTS)
+    waiting = approvals.read(type, cr, observed)
+    held = external is not None and external.reason == reasons.RESTART_PENDING and waiting.edits
     if fault is None and sync.in_sync and good:
         fault = objects.fault(cr, observed, listed) or tls.problem(cr, observed)
-    settled = listed.ok if listed is not None else not objects.wants(cr)
+    settled = listed.ok if listed is not None else not objects.wants(cr, observed)
     files = sync.results.get(reload.MEMBER)
     settled = settled and not (reload.has_other_rules(external) and not reload.has_rules(files))
     return _State(
@@ -162,10 +177,11 @@ def _state(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult)
         objects=listed,
         files=files,
         fault=fault,
-        ready=sync.in_sync and fault is None and good and settled,
+        settled=sync.in_sync and fault is None and (good or held) and settled,
         available=up and serves,
         pending=_pending(cr, external, pod if up else None),
         update=pending.pending(cr, observed),
+        approvals=waiting,
         stopped=sync.in_sync and fault is None and observation.is_stopped(cr, observed),
     )
 
@@ -227,7 +243,7 @@ def _conditions(cr: Object, observed: Observed, sync: SyncResult, state: _State)
         conditions[where : where + 1] = [item]
 
     resize_message = volume.resize_message(cr, observed)
-    if state.stopped:
+    if state.stopped or state.waits:
         put("Progressing", False, reason, message)
     if sync.paused:
         put("Progressing", False, reasons.PAUSED, pause.words(cr).unchanged)
@@ -272,6 +288,8 @@ def _why(cr: Object, observed: Observed, sync: SyncResult, state: _State) -> tup
         return reasons.LOGIN_SUCCEEDED, f"The default user can log in through the Service.{since}"
     if state.fault is not None:
         return state.fault.reason, state.fault.message
+    if state.waits:
+        return reasons.APPROVAL_PENDING, state.approvals.message
     if state.stopped and (found := in_place.stops(cr, observed)) is not None:
         return reasons.RESTORING, in_place.words(found)
     if state.stopped:
@@ -361,9 +379,9 @@ def _ready_seconds(pod: Object, observed: Observed) -> float:
 
 def _outcome(cr: Object, observed: Observed, sync: SyncResult, state: _State) -> Result:
     unread = [reload.RETRY_SECONDS] if state.files is not None and not reload.is_done(state.files) else []
-    if state.ready:
+    if state.ready or state.waits:
         asked = [usage.seconds_left(cr, observed)] if usage.is_asked(cr, observed) else []
-        opens = state.update.opens if state.update is not None else None
+        opens = (state.update.opens if state.update is not None else None) or state.approvals.opens
         window = [(opens - observed.now).total_seconds()] if opens else []
         rotated = [left] if (left := rotation.seconds_left(cr, observed)) is not None else []
         return pods.requeue_at_deadline([*window, *unread, *tls.deadlines(cr, observed), *asked, *rotated])

@@ -1,8 +1,9 @@
 """What becomes of a change of the Pod that the operator alone makes: another image, another template.
 
-A change that the spec asks for restarts the server at once. A later operator's does not: the StatefulSet is
-brought up to date and holds the Pod back, as `spec.updates` says, until a turn, a restart or a word lets it
-go. All that is to be known for that stands in the StatefulSet: so it is the same after any restart of ours.
+A change that the spec asks for restarts the server at once, unless it waits for an approval. A later
+operator's does not: the StatefulSet is brought up to date and holds the Pod back, as `spec.updates` says,
+until a turn, a restart or a word lets it go. All that is to be known for that stands in the StatefulSet: so
+it is the same after any restart of ours.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
-from kindling.kinds import exporter, pod_template, reasons, window
-from kindling.kinds.base import Observed, Problem
-from kindling.kinds.postgresql import observation, tls
+from kindling.kinds import exporter, pod_template
+from kindling.kinds.base import Observed
+from kindling.kinds.planned import Disruption
+from kindling.kinds.pods import pod_ready
+from kindling.kinds.postgresql import approval, maintenance_window, observation, tls
 from kindling.kinds.postgresql.spec import is_ephemeral
 from kindling.kube.resources import Object
 
@@ -30,8 +32,6 @@ IMAGE = "kindling.dev/image"
 """And the image that the Pod runs: the template's, or where the Pod is held back, that of the one before."""
 RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
 """What `kubectl rollout restart` writes into the template."""
-
-NEVER = datetime.max.replace(tzinfo=UTC)
 
 AT_ONCE: Object = {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}
 ON_DELETE: Object = {"type": "OnDelete", "rollingUpdate": None}
@@ -58,30 +58,6 @@ def policy(cr: Object) -> str:
     """What `spec.updates` says; without it, ephemeral data is not wiped by an operator's upgrade."""
     given = (cr.get("spec") or {}).get("updates")
     return str(given) if given else ON_RESTART if is_ephemeral(cr) else AUTO
-
-
-def read_window(cr: Object) -> window.Window | None:
-    """:raises ValueError: where it is none, as a sentence with field, value and remedy."""
-    given = (cr.get("spec") or {}).get("maintenanceWindow")
-    return window.read(given, field="spec.maintenanceWindow") if given else None
-
-
-def opens(cr: Object, now: datetime) -> datetime | None:
-    """When the maintenance window opens next; None while it is open, or where there is none."""
-    try:
-        found = read_window(cr)
-    except ValueError:
-        return NEVER  # the spec is refused for it
-    return found.opens(now) if found else None
-
-
-def validate(cr: Object) -> Problem | None:
-    """A maintenance window that is none."""
-    try:
-        read_window(cr)
-    except ValueError as error:
-        return Problem(reason=reasons.INVALID_SPEC, message=str(error))
-    return None
 
 
 def spec_hash(cr: Object, *, restart_token: str, archives: bool = False) -> str:
@@ -122,6 +98,17 @@ def decide(
         _hash(template),
         _image(template),
     )
+    restart = Disruption.DATA_LOST if is_ephemeral(cr) else Disruption.RESTART
+    act = approval.awaited(cr, observed, restart, "restart", template_hash)
+    edited = _edited(cr, observed, spec_hash=wanted_hash, template_hash=template_hash)
+    if act is not None and edited is not None:
+        # The hash of before stays noted: so it is a user's edit still, whenever it is approved.
+        return Update(
+            strategy=PARTITIONED,
+            annotations=_annotations(edited.spec_hash, template_hash, edited.image, awaits=act),
+            image=edited.image,
+            held=True,
+        )
     running = _outstanding(
         cr, observed, template=template, spec_hash=wanted_hash, template_hash=template_hash
     )
@@ -135,12 +122,42 @@ def decide(
         return Update(strategy=PARTITIONED, annotations=held, image=running, held=True)
     pod = observation.find_pod(cr, observed)
     waits = rule == AUTO and running != image and pod is not None
+    down = observation.is_down(pod)
+    if waits and act is not None and not down:
+        noted = _annotations(wanted_hash, template_hash, running, awaits=act)
+        return Update(strategy=ON_DELETE, annotations=noted, image=running, held=True)
     # A server that is down loses nothing by a restart, and may need this very update.
-    if waits and (_may_go(cr, observed) or observation.is_down(pod)):
+    if waits and (_may_go(cr, observed) or down):
         return Update(
             strategy=AT_ONCE, annotations=_annotations(wanted_hash, template_hash, image), image=image
         )
     return Update(strategy=ON_DELETE, annotations=held, image=running, held=True, wants_restart=waits)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Edited:
+    """What the StatefulSet notes of the Pod before an edit: the hash of its spec, and its image."""
+
+    spec_hash: str
+    image: str
+
+
+def _edited(cr: Object, observed: Observed, *, spec_hash: str, template_hash: str) -> _Edited | None:
+    """That, where an edit of the spec replaces the Pod; None where it replaces none."""
+    workload = observation.find_workload(cr, observed)
+    if workload is None:
+        return None
+    notes = workload["metadata"].get("annotations") or {}
+    noted, held = notes.get(SPEC_HASH), observation.is_held(workload)
+    pod = observation.find_pod(cr, observed)
+    serves = pod is not None and pod_ready(pod)
+    # A server that does not serve may need this very edit. One that waited before goes on waiting.
+    if noted in (None, spec_hash) or not (serves or approval.noted(workload)):
+        return None
+    outdated = held and not observation.is_updated(workload, pod)
+    if notes.get(TEMPLATE) == template_hash and not outdated:
+        return None
+    return _Edited(spec_hash=noted, image=notes[IMAGE] if held and IMAGE in notes else image_of(workload))
 
 
 def _outstanding(
@@ -166,7 +183,7 @@ def _outstanding(
 
 
 def _may_go(cr: Object, observed: Observed) -> bool:
-    return observed.restart_slot.granted and opens(cr, observed.now) is None
+    return observed.restart_slot.granted and maintenance_window.opens(cr, observed.now) is None
 
 
 def _restart_requested(template: Object, pod: Object | None) -> bool:
@@ -177,8 +194,11 @@ def _restart_requested(template: Object, pod: Object | None) -> bool:
     return bool((pod["metadata"].get("annotations") or {}).get(RESTARTED_AT) != fields)
 
 
-def _annotations(wanted_hash: str, template_hash: str, image: str) -> dict[str, str]:
-    return {SPEC_HASH: wanted_hash, TEMPLATE: template_hash, IMAGE: image}
+def _annotations(
+    wanted_hash: str, template_hash: str, image: str, *, awaits: approval.Act | None = None
+) -> dict[str, str]:
+    waits = {} if awaits is None else {approval.AWAITED: approval.note(awaits)}
+    return {SPEC_HASH: wanted_hash, TEMPLATE: template_hash, IMAGE: image, **waits}
 
 
 def image_of(workload: Object) -> str:

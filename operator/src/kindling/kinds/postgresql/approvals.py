@@ -1,0 +1,79 @@
+"""`status.approvals`: the acts that wait for an approval, and what they keep the resource from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from kindling.kinds.base import Observed
+from kindling.kinds.postgresql import approval, drops, observation, planned
+from kindling.kinds.postgresql.approval import Act
+from kindling.kinds.postgresql.spec import is_ephemeral
+from kindling.kube.resources import Object, ResourceType
+
+LONGEST_MESSAGE = 1024
+"""What the CRD admits."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Approvals:
+    """What waits. `edits`: some of it is what the spec asks for, so the resource is not as it is to be.
+
+    `opens` is when the maintenance window approves it, `message` says what it is and what approves it.
+    """
+
+    acts: Sequence[Act] = ()
+    edits: bool = False
+    message: str = ""
+    opens: datetime | None = None
+
+    def status(self) -> Object:
+        """The part of the status; nothing where nothing waits."""
+        return {"approvals": [act.written() for act in self.acts]} if self.acts else {}
+
+
+def read(type: ResourceType, cr: Object, observed: Observed) -> Approvals:
+    """From the StatefulSet, which notes the restart that waits, and from the databases to drop."""
+    restart, drop = _restart(cr, observed), _drop(cr, observed)
+    acts = [act for act in (restart, drop) if act is not None]
+    if not acts:
+        return Approvals()
+    opens = approval.opens(cr, observed.now)
+    window = f", or wait for the maintenance window at {_clock(opens)}" if opens is not None else ""
+    what = " ".join(act.message for act in acts)
+    return Approvals(
+        acts=acts,
+        edits=drop is not None or _is_edit(cr, observed),
+        message=f"{what} Approve with {approval.command(type, cr, acts)}{window}.",
+        opens=opens,
+    )
+
+
+def _restart(cr: Object, observed: Observed) -> Act | None:
+    act = approval.noted(observation.find_workload(cr, observed))
+    if act is None:
+        return None
+    what = planned.DATA_GOES if is_ephemeral(cr) else planned.one_restart(cr)
+    return replace(act, message=f"A change of the Pod waits for approval: {what}.")
+
+
+def _drop(cr: Object, observed: Observed) -> Act | None:
+    act = drops.awaited(cr, observed)
+    if act is None:
+        return None
+    names = ", ".join(drops.all_of(cr, "databases"))
+    message = f"That databases are dropped with all of their data waits for approval: {names}"
+    return replace(act, message=f"{message[: LONGEST_MESSAGE - 1]}.")
+
+
+def _is_edit(cr: Object, observed: Observed) -> bool:
+    """Whether the restart that waits is for an edit of the spec, and not for a later operator's image."""
+    workload = observation.find_workload(cr, observed)
+    if workload is None or approval.noted(workload) is None:
+        return False
+    return ((workload.get("spec") or {}).get("updateStrategy") or {}).get("type") != "OnDelete"
+
+
+def _clock(moment: datetime) -> str:
+    return moment.isoformat(sep=" ", timespec="minutes")
