@@ -25,8 +25,8 @@ from kindling.kinds.base import ExternalResult, Kind, Observed, RequeueAfter
 from kindling.kinds.conditions import find_condition, rfc3339
 from kindling.kinds.metadata import MANAGED_BY_LABEL, MANAGER, named_in
 from kindling.kinds.postgresql.login import Login
-from kindling.kinds.postgresql.tls import DEFAULT_LIFE
 from kindling.kinds.registry import Options, kinds
+from kindling.kinds.server_tls import DEFAULT_LIFE
 from kindling.kube.errors import ApiError
 from kindling.kube.resources import Object, Ref, ResourceType, ref_of
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from kindling.engine.resync import EVERY_SECONDS
 from kindling.kinds.certificates import LEAST_SECONDS
-from kindling.kinds.postgresql.tls import DEFAULT_LIFE
 from kindling.kinds.registry import NAMES
+from kindling.kinds.server_tls import DEFAULT_LIFE
 from kindling.logs import FORMATS
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")

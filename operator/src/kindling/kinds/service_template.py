@@ -30,6 +30,11 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
 """The fields that belong to each type."""
 
 
+def host_of(cr: Object) -> str:
+    """The DNS name of the Service that bears the resource's name, as the whole cluster resolves it."""
+    return f"{cr['metadata']['name']}.{cr['metadata']['namespace']}.svc"
+
+
 def metadata(cr: Object, own: Object) -> Object:
     """A Service's metadata with the labels and annotations; the very one where there are none.
 

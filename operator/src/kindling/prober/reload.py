@@ -9,7 +9,7 @@ from typing import Any
 
 from kindling.kinds.base import ExternalResult
 from kindling.kinds.postgresql.reload import Reload
-from kindling.kinds.postgresql.tls import CERTIFICATE_FILE
+from kindling.kinds.server_tls import CERTIFICATE_FILE
 from kindling.prober import parameters
 from kindling.prober.results import failed, not_responding, superuser_rejected, unsafe, untrusted
 from kindling.prober.sessions import (

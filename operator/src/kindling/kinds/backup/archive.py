@@ -14,9 +14,10 @@ from typing import Any
 
 from kindling.kinds.base import Observed, Probe
 from kindling.kinds.postgresql.login import SuperuserRequest
-from kindling.kinds.postgresql.service import PORT, host_of
+from kindling.kinds.postgresql.service import PORT
 from kindling.kinds.postgresql.spec import SUPERUSER, pod_name
-from kindling.kinds.postgresql.tls import AUTHORITY
+from kindling.kinds.server_tls import AUTHORITY
+from kindling.kinds.service_template import host_of
 from kindling.kinds.times import moment
 from kindling.kube.resources import Object
 

@@ -5,27 +5,24 @@ Only what is asked and wanted of the server: `kindling.prober` carries it out.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import secrets as random
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kindling.kinds import reasons
 from kindling.kinds.base import ExternalAction, ExternalResult, Observed, Probe
+from kindling.kinds.passwords import fingerprint
 from kindling.kinds.pods import pod_ready
 from kindling.kinds.postgresql import archiver, credentials, defaults, parameters, secrets, tls
 from kindling.kinds.postgresql.observation import current_pod, find_pod
 from kindling.kinds.postgresql.password import password_of
-from kindling.kinds.postgresql.service import PORT, host_of
+from kindling.kinds.postgresql.service import PORT
 from kindling.kinds.postgresql.spec import PAUSED, SUPERUSER, paused_by, user_of
+from kindling.kinds.service_template import host_of
 from kindling.kube.resources import Object
 
 SERVER = "server"
 """The one member."""
-# Password fingerprints are compared within this process alone, so their key need not outlive it.
-_KEY = random.token_bytes(32)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,11 +198,6 @@ def starts(pod: Object) -> tuple[Hashable, ...]:
         (item.get("name"), item.get("restartCount"), item.get("containerID"))
         for item in (pod.get("status") or {}).get("containerStatuses") or ()
     )
-
-
-def fingerprint(password: str) -> bytes:
-    """Stands for a password in a cache key."""
-    return hmac.digest(_KEY, password.encode(), hashlib.sha256)[:8]
 
 
 def last_result(cr: Object, observed: Observed) -> ExternalResult | None:

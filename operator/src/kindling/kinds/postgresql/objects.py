@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from kindling.kinds import reasons
 from kindling.kinds.base import ExternalAction, ExternalResult, Observed, Probe, Problem
+from kindling.kinds.passwords import fingerprint
 from kindling.kinds.postgresql import databases, drops, login, roles
 from kindling.kinds.postgresql.login import Login
 from kindling.kinds.postgresql.observation import find_pod, is_stopped
@@ -71,7 +72,7 @@ def desired(cr: Object, observed: Observed, server: Login | None) -> Objects | N
     passwords = {role.name: roles.password_of(role, cr, observed) for role in usable if role.login}
     # A login whose Secret is not made yet waits for it.
     usable = [role for role in usable if not role.login or passwords[role.name]]
-    prints = tuple(login.fingerprint(passwords.get(role.name) or "") for role in usable)
+    prints = tuple(fingerprint(passwords.get(role.name) or "") for role in usable)
     return Objects(
         host=server.host,
         port=server.port,

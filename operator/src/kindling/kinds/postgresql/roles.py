@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from kindling.kinds import exporter, reasons
+from kindling.kinds import exporter, passwords, reasons
 from kindling.kinds.base import Child, Observed, Problem
 from kindling.kinds.metadata import child_metadata, is_held
+from kindling.kinds.passwords import Reference
 from kindling.kinds.postgresql import databases, secrets
-from kindling.kinds.postgresql.password import DEFAULT_KEY, Reference, problem_of
 from kindling.kinds.postgresql.spec import MADE_SECRETS, RESERVED, role_names, user_of
 from kindling.kube.resources import SECRET, Object, Ref, ResourceType
 
@@ -67,15 +67,14 @@ def read(cr: Object) -> tuple[Role, ...]:
 
 
 def _read(item: Object) -> Role:
-    given, limit = item.get("passwordSecretRef") or {}, item.get("connectionLimit")
-    reference = Reference(given["name"], given.get("key") or DEFAULT_KEY) if given.get("name") else None
+    limit = item.get("connectionLimit")
     login = item.get("login") is True
     return Role(
         name=str(item["name"]),
         login=login,
         member_of=tuple(str(name) for name in item.get("memberOf") or ()),
         connection_limit=UNLIMITED if limit is None else int(limit),
-        reference=reference if login else None,
+        reference=passwords.reference(item.get("passwordSecretRef")) if login else None,
         delete=item.get("reclaimPolicy") == "Delete",
     )
 
@@ -109,7 +108,9 @@ def problem(role: Role, cr: Object, observed: Observed) -> Problem | None:
     if role.reference is None:
         return None
     namespace = cr["metadata"]["namespace"]
-    return problem_of(role.reference, observed, namespace=namespace, path=f"{role.path}.passwordSecretRef")
+    return passwords.problem(
+        role.reference, observed, namespace=namespace, path=f"{role.path}.passwordSecretRef"
+    )
 
 
 def validate(cr: Object) -> Problem | None:

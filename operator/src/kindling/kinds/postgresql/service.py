@@ -10,11 +10,6 @@ from kindling.kube.resources import SERVICE, Object, ResourceType
 PORT = 5432
 
 
-def host_of(cr: Object) -> str:
-    """The Service's DNS name, as every namespace of the cluster resolves it."""
-    return f"{cr['metadata']['name']}.{cr['metadata']['namespace']}.svc"
-
-
 def build(type: ResourceType, cr: Object) -> Child:
     own = child_metadata(type, cr, name=cr["metadata"]["name"])
     return Child(

@@ -1,30 +1,63 @@
-"""spec.tls: which certificate the server is to serve, the Secrets for it, and whom its clients trust.
-
-The Secret NAME-server-tls is what the Pod mounts. It holds a certificate of the resource's own authority
-(NAME-server-ca), renewed in time, or a copy of the one that `spec.tls.secretName` names. Only what a server
-can start with is copied: so a bad Secret changes nothing, not even at a restart.
-"""
+"""spec.tls of a Postgresql, whose server has TLS unless it is off; `kinds.server_tls` has the rest."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 
-from kindling.kinds import certificates, reasons
-from kindling.kinds.base import Child, Observed, Problem
-from kindling.kinds.certificates import Certificate, Pair
-from kindling.kinds.metadata import child_metadata, is_held, secret_data
-from kindling.kinds.postgresql.service import host_of
-from kindling.kube.resources import SECRET, Object, Ref, ResourceType
+from kindling.kinds import server_tls
+from kindling.kinds.base import Observed, Problem
+from kindling.kinds.certificates import Pair
+from kindling.kinds.server_tls import (
+    ACTIVE,
+    ANNOTATION,
+    AUTHORITY,
+    CERTIFICATE,
+    CERTIFICATE_FILE,
+    DEFAULT_LIFE,
+    FILES,
+    KEY,
+    KEY_FILE,
+    Material,
+    authority_name,
+    children,
+    hosts,
+    is_active,
+    present,
+    secret_name,
+    trusted,
+)
+from kindling.kube.resources import Object
 
-ANNOTATION, ACTIVE = "kindling.dev/tls", "active"
-"""Of a Pod whose server has TLS."""
-FILES = "/etc/kindling/tls"
-CERTIFICATE, KEY, AUTHORITY = "tls.crt", "tls.key", "ca.crt"
-"""The keys of a Secret of the type kubernetes.io/tls, and what cert-manager adds."""
-AUTHORITY_KEY = "ca.key"
-CERTIFICATE_FILE, KEY_FILE = f"{FILES}/{CERTIFICATE}", f"{FILES}/{KEY}"
+__all__ = [
+    "ACTIVE",
+    "ANNOTATION",
+    "AUTHORITY",
+    "CERTIFICATE",
+    "CERTIFICATE_FILE",
+    "DEFAULT_LIFE",
+    "FILES",
+    "KEY",
+    "KEY_FILE",
+    "SETTINGS",
+    "Material",
+    "authority_name",
+    "children",
+    "deadlines",
+    "decide",
+    "hosts",
+    "is_active",
+    "is_enabled",
+    "is_requested",
+    "is_required",
+    "present",
+    "problem",
+    "reference",
+    "secret_name",
+    "secret_names",
+    "trusted",
+    "validate",
+]
 
 # Where the Pod has the files, and nowhere else: with `ssl` in another place, a Pod of an earlier template
 # would not start.
@@ -33,19 +66,6 @@ SETTINGS = [
     "-c", f"ssl_cert_file={CERTIFICATE_FILE}",
     "-c", f"ssl_key_file={KEY_FILE}",
 ]  # fmt: skip
-DEFAULT_LIFE = timedelta(days=90)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Material:
-    """What the server is to serve; `authority`, in PEM, is what verifies it."""
-
-    pair: Pair
-    authority: str
-
-    @property
-    def certificate(self) -> Certificate | None:
-        return certificates.read(self.pair.certificate)
 
 
 def is_enabled(cr: Object) -> bool:
@@ -61,22 +81,14 @@ def is_requested(cr: Object) -> bool:
     return is_enabled(cr) and isinstance((cr.get("spec") or {}).get("tls"), dict)
 
 
-def reference(cr: Object) -> str | None:
-    """The Secret with a certificate of the user's own."""
-    return str(_spec(cr).get("secretName") or "") or None if is_enabled(cr) else None
-
-
 def _spec(cr: Object) -> Object:
     found: Object = (cr.get("spec") or {}).get("tls") or {}
     return found
 
 
-def secret_name(cr: Object) -> str:
-    return f"{cr['metadata']['name']}-server-tls"
-
-
-def authority_name(cr: Object) -> str:
-    return f"{cr['metadata']['name']}-server-ca"
+def reference(cr: Object) -> str | None:
+    """The Secret with a certificate of the user's own."""
+    return server_tls.reference(cr) if is_enabled(cr) else None
 
 
 def secret_names(cr: Object) -> list[str]:
@@ -85,201 +97,21 @@ def secret_names(cr: Object) -> list[str]:
     return [secret_name(cr), authority_name(cr), *((named,) if named else ())]
 
 
-def hosts(cr: Object) -> list[str]:
-    """All names of the Service, the shortest first."""
-    name, host = cr["metadata"]["name"], host_of(cr)
-    return [name, host.removesuffix(".svc"), host, f"{host}.cluster.local"]
-
-
-def is_active(pod: Object | None) -> bool:
-    """Whether the Pod was created with TLS."""
-    annotations = ((pod or {}).get("metadata") or {}).get("annotations") or {}
-    return bool(annotations.get(ANNOTATION) == ACTIVE)
-
-
-def present(cr: Object, observed: Observed) -> Material | None:
-    """What NAME-server-tls holds, as far as a server starts with it."""
-    material = _read(cr, observed, secret_name(cr))
-    return material if material is not None and certificates.is_pair(material.pair) else None
-
-
-def _read(cr: Object, observed: Observed, name: str) -> Material | None:
-    found = observed.secret(namespace=cr["metadata"]["namespace"], name=name)
-    certificate, key, authority = (found.get(each) or "" for each in (CERTIFICATE, KEY, AUTHORITY))
-    if not (certificate and key and authority) or certificates.read(certificate) is None:
-        return None
-    return Material(pair=Pair(certificate, key), authority=authority)
-
-
 def decide(cr: Object, observed: Observed, *, life: timedelta) -> tuple[Material | None, Pair | None]:
-    """What the server is to serve, and the authority of the resource's own if that is needed.
-
-    None of both without TLS; no material where the Secret of the user is bad and there was no other before.
-    """
-    if not is_enabled(cr):
-        return None, None
-    named = reference(cr)
-    if named is not None:
-        given = None if problem(cr, observed) is not None else _read(cr, observed, named)
-        return given or present(cr, observed), None
-    authority = _authority(cr, observed) or certificates.make_authority(
-        observed.entropy, name=authority_name(cr), now=observed.now
-    )
-    known = present(cr, observed)
-    if known is None or not _holds(cr, observed, known, authority):
-        pair = certificates.make_server(
-            observed.entropy,
-            authority=authority,
-            name=cr["metadata"]["name"],
-            hosts=hosts(cr),
-            now=observed.now,
-            life=life,
-        )
-    else:
-        pair = known.pair
-    return Material(pair=pair, authority=authority.certificate), authority
-
-
-def _holds(cr: Object, observed: Observed, known: Material, authority: Pair) -> bool:
-    """Whether the certificate of the resource's own authority needs no successor yet."""
-    certificate = known.certificate
-    return (
-        certificate is not None
-        and certificate.names == set(hosts(cr))
-        and observed.now < certificate.renewal
-        and certificates.is_issued_by(known.pair.certificate, authority.certificate)
-    )
-
-
-def _authority(cr: Object, observed: Observed) -> Pair | None:
-    """The one in NAME-server-ca, while it can sign."""
-    found = observed.secret(namespace=cr["metadata"]["namespace"], name=authority_name(cr))
-    pair = Pair(found.get(AUTHORITY) or "", found.get(AUTHORITY_KEY) or "")
-    certificate = certificates.read(pair.certificate) if all(pair) else None
-    usable = certificate is not None and observed.now < certificate.not_after and certificates.is_pair(pair)
-    return pair if usable else None
-
-
-def children(
-    type: ResourceType, cr: Object, observed: Observed, *, material: Material | None, authority: Pair | None
-) -> list[Child]:
-    """The Secrets. One that is not needed any more stays: the operator has no right to delete Secrets."""
-    made = []
-    name = authority_name(cr)
-    if authority is not None:
-        made.append(
-            Child(
-                type=SECRET,
-                create_only=True,
-                restore_data=_authority(cr, observed) is None,
-                body={
-                    "metadata": child_metadata(type, cr, name=name),
-                    "type": "Opaque",
-                    "data": secret_data({AUTHORITY: authority.certificate, AUTHORITY_KEY: authority.key}),
-                },
-            )
-        )
-    else:
-        made += _kept(type, cr, observed, name)
-    if material is None:
-        return [*made, *_kept(type, cr, observed, secret_name(cr))]
-    values = {
-        CERTIFICATE: material.pair.certificate,
-        KEY: material.pair.key,
-        AUTHORITY: material.authority,
-    }
-    body = {
-        "metadata": child_metadata(type, cr, name=secret_name(cr)),
-        "type": "kubernetes.io/tls",
-        "data": secret_data(values),
-    }
-    return [*made, Child(type=SECRET, body=body)]
-
-
-def _kept(type: ResourceType, cr: Object, observed: Observed, name: str) -> list[Child]:
-    ref = Ref(SECRET, cr["metadata"]["namespace"], name)
-    if not is_held(cr, observed.objects.get(ref) or {}):
-        return []
-    return [Child(type=SECRET, create_only=True, body={"metadata": child_metadata(type, cr, name=name)})]
-
-
-def trusted(
-    cr: Object, observed: Observed, material: Material | None, *, served: str | None, known: str
-) -> str:
-    """The authorities that clients are to trust: while the server serves another certificate than the wanted
-    one, or is not known to serve that, those that they trusted before too.
-
-    `served` is the fingerprint of what the server serves, `known` the authorities that they trust now.
-    """
-    if material is None:
-        return ""
-    certificate = material.certificate
-    if certificate is not None and served == certificate.fingerprint:
-        return material.authority
-    return certificates.merged(material.authority, known)
+    """As in `server_tls`; None of both without TLS."""
+    return server_tls.decide(cr, observed, life=life) if is_enabled(cr) else (None, None)
 
 
 def problem(cr: Object, observed: Observed) -> Problem | None:
     """Why the Secret that the spec names gives no certificate; never what it holds."""
-    name = reference(cr)
-    if name is None:
-        return None
-    namespace = cr["metadata"]["namespace"]
-    field = f"spec.tls.secretName {name!r}"
-    keeps = "The server keeps the certificate that it has."
-    if Ref(SECRET, namespace, name) not in observed.objects:
-        return Problem(
-            reason=reasons.SECRET_NOT_FOUND,
-            message=f"{field}: no such Secret exists; create it with {CERTIFICATE}, {KEY} and {AUTHORITY}, "
-            f"as cert-manager does for a Certificate, or leave the field out. {keeps}",
-        )
-    found = observed.secret(namespace=namespace, name=name)
-    missing = [key for key in (CERTIFICATE, KEY, AUTHORITY) if not found.get(key)]
-    if missing:
-        return Problem(
-            reason=reasons.SECRET_NOT_FOUND,
-            message=f"{field}: that Secret has nothing under the key {missing[0]!r}; put it there in PEM. "
-            f"{keeps}",
-        )
-    pair, authority = Pair(found[CERTIFICATE], found[KEY]), found[AUTHORITY]
-    certificate, host = certificates.read(pair.certificate), host_of(cr)
-    reason, wrong = reasons.INVALID_CERTIFICATE, ""
-    if certificate is None:
-        wrong = f"{CERTIFICATE} is no certificate in PEM; put one there"
-    elif not certificates.is_pair(pair):
-        wrong = f"{KEY} (not shown) is not the key of {CERTIFICATE}; put the two of one pair there"
-    elif not certificates.covers(certificate, host):
-        names = ", ".join(sorted(certificate.names)[:5]) or "none"
-        wrong = f"{CERTIFICATE} is for the DNS names {names}; have it issued for {host} too"
-    elif not certificates.is_issued_by(pair.certificate, authority):
-        wrong = (
-            f"{AUTHORITY} is not the authority that issued {CERTIFICATE}; put that there, and those between "
-            f"the two after the certificate in {CERTIFICATE}"
-        )
-    elif observed.now >= certificate.not_after:
-        reason = reasons.CERTIFICATE_EXPIRED
-        wrong = (
-            f"{CERTIFICATE} has ended at {certificates.stamp(certificate.not_after)}; put a later one there"
-        )
-    elif observed.now < certificate.not_before:
-        wrong = (
-            f"{CERTIFICATE} begins at {certificates.stamp(certificate.not_before)}; put an earlier one there"
-        )
-    return Problem(reason=reason, message=f"{field}: {wrong}. {keeps}") if wrong else None
+    return server_tls.problem(cr, observed) if is_enabled(cr) else None
 
 
 def validate(cr: Object, observed: Observed) -> Problem | None:
     """A problem, where the server has no other certificate to go on with."""
-    if (found := problem(cr, observed)) is None or present(cr, observed) is not None:
-        return None
-    return Problem(reason=found.reason, message=found.message.rpartition(" The server keeps")[0])
+    return server_tls.validate(cr, observed) if is_enabled(cr) else None
 
 
 def deadlines(cr: Object, observed: Observed) -> Sequence[float]:
     """In how many seconds time alone changes something: a successor is due, or the user's has ended."""
-    material = present(cr, observed) if is_enabled(cr) else None
-    certificate = material.certificate if material is not None else None
-    if certificate is None:
-        return []
-    moment = certificate.not_after if reference(cr) is not None else certificate.renewal
-    return [max((moment - observed.now).total_seconds(), 1.0)]
+    return server_tls.deadlines(cr, observed) if is_enabled(cr) else []
