@@ -2,6 +2,8 @@
 //
 // It names the metrics as Prometheus' own memcached_exporter does, so that its dashboards and rules fit. It asks
 // once for each scrape, and keeps nothing: without an answer the page has `memcached_up 0` alone.
+//
+// `memcached-exporter reload` is for a memcached with TLS or logins: it has it read its files again (reload.go).
 package main
 
 import (
@@ -23,8 +25,7 @@ const (
 )
 
 type exporter struct {
-	address string
-	timeout time.Duration
+	server
 	// Whoever asks, memcached has one connection of this program at most.
 	one sync.Mutex
 	// Whether the last question had no answer: the log has the first of a row alone.
@@ -39,10 +40,13 @@ func main() {
 }
 
 func run(arguments []string) error {
+	if len(arguments) > 0 && arguments[0] == "reload" {
+		return reload(arguments[1:])
+	}
 	flags := flag.NewFlagSet("memcached-exporter", flag.ContinueOnError)
 	listen := flags.String("listen", ":9150", "HOST:PORT where the metrics are served, at /metrics")
-	address := flags.String("memcached", "localhost:11211", "HOST:PORT of memcached")
-	timeout := flags.Duration("timeout", 3*time.Second, "how long memcached may take to answer")
+	exporter := &exporter{}
+	exporter.flags(flags)
 	if err := flags.Parse(arguments); err != nil {
 		return err
 	}
@@ -50,7 +54,7 @@ func run(arguments []string) error {
 		return fmt.Errorf("%q is not an option", flags.Arg(0))
 	}
 	routes := http.NewServeMux()
-	routes.Handle("GET /metrics", &exporter{address: *address, timeout: *timeout})
+	routes.Handle("GET /metrics", exporter)
 	server := &http.Server{
 		Addr:              *listen,
 		Handler:           routes,
@@ -77,7 +81,7 @@ func (e *exporter) ServeHTTP(answer http.ResponseWriter, _ *http.Request) {
 func (e *exporter) ask() (map[string]string, error) {
 	e.one.Lock()
 	defer e.one.Unlock()
-	stats, err := ask(e.address, e.timeout)
+	stats, err := e.server.ask()
 	if (err != nil) != e.failing {
 		if e.failing = err != nil; e.failing {
 			log.Printf("memcached at %s gives no statistics: %v", e.address, err)

@@ -5,24 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"strings"
-	"time"
 )
 
 // Bytes: memcached's own answer is of 3 KiB.
 const longestAnswer = 1 << 16
 
 // ask returns what memcached answers to `stats`, by name. The timeout is for all of it.
-func ask(address string, timeout time.Duration) (map[string]string, error) {
-	connection, err := net.DialTimeout("tcp", address, timeout)
+func (s *server) ask() (map[string]string, error) {
+	connection, err := s.open()
 	if err != nil {
 		return nil, err
 	}
 	defer connection.Close()
-	if err := connection.SetDeadline(time.Now().Add(timeout)); err != nil {
-		return nil, err
-	}
 	if _, err := io.WriteString(connection, "stats\r\n"); err != nil {
 		return nil, err
 	}
