@@ -86,6 +86,7 @@ NEEDS: Mapping[str, tuple[Rule, ...]] = {
     "Memcached": (
         DEPLOYMENTS,
         SERVICES,
+        SECRETS,
         NETWORK_POLICIES,
         DISRUPTION_BUDGETS,
         SERVER_LISTS,

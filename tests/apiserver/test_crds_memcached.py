@@ -13,7 +13,7 @@ from kindling.engine.compare import satisfies
 from kindling.kinds.base import CachedResult, ExternalResult, Observed, SyncResult
 from kindling.kinds.conditions import with_transition_times
 from kindling.kinds.memcached import Memcached
-from kindling.kinds.memcached.spec import needed_mebibytes
+from kindling.kinds.memcached.spec import MADE_SECRETS, needed_mebibytes
 from kindling.kinds.memcached.stats import COUNTERS, MOST
 from kindling.kube.resources import POD, Ref
 
@@ -49,6 +49,36 @@ BAD: list[tuple[Json, list[str]]] = [
         {"resources": {"requests": {"cpu": 2}, "limits": {"cpu": "1500m"}}},
         ["spec.resources.requests.cpu '2'", "at most '1500m'"],
     ),
+    (
+        {"tls": {"enabled": True}, "resources": {"limits": {"memory": "183Mi"}}},
+        ["spec.memoryMB 64 and spec.maxConnections 1024 with spec.tls: use at least 184Mi"],
+    ),
+    ({"tls": {}}, ["spec.tls.enabled", "Required"]),
+    ({"auth": {}}, ["spec.auth.enabled", "Required"]),
+    (
+        {"tls": {"enabled": False, "secretName": "mine"}},
+        ["spec.tls.enabled 'false'", "spec.tls.secretName 'mine'", "leave that out"],
+    ),
+    (
+        {"auth": {"enabled": False, "passwordSecretRef": {"name": "mine"}}},
+        ["spec.auth.enabled 'false'", "spec.auth.passwordSecretRef 'mine'", "leave that out"],
+    ),
+    ({"tls": {"enabled": True, "secretName": "A b"}}, ["spec.tls.secretName", "A b"]),
+    ({"auth": {"enabled": True, "passwordSecretRef": {}}}, ["spec.auth.passwordSecretRef.name", "Required"]),
+    *(
+        (
+            {"tls": {"enabled": True, "secretName": f"bad-{made}"}},
+            [f"spec.tls.secretName 'bad-{made}'", "own"],
+        )
+        for made in MADE_SECRETS
+    ),
+    *(
+        (
+            {"auth": {"enabled": True, "passwordSecretRef": {"name": f"bad-{made}"}}},
+            [f"spec.auth.passwordSecretRef.name 'bad-{made}'", "name one of your own"],
+        )
+        for made in MADE_SECRETS
+    ),
     ({"exporter": {}}, ["spec.exporter.enabled", "Required"]),
     ({"exporter": {"enabled": "yes"}}, ["spec.exporter.enabled", "string", "of type boolean"]),
     (
@@ -77,6 +107,10 @@ GOOD: list[Json] = [
     {"binding": None, "statistics": None},
     {"containerPort": 9150, "exporter": {"enabled": False}},
     {"exporter": {"enabled": True, "resources": {"requests": {"memory": "64Mi"}, "limits": {"cpu": 1}}}},
+    {"tls": {"enabled": True}, "auth": {"enabled": True}},
+    {"tls": {"enabled": False}, "auth": {"enabled": False}},
+    {"tls": {"enabled": True, "secretName": "mine"}, "resources": {"limits": {"memory": "184Mi"}}},
+    {"auth": {"enabled": True, "passwordSecretRef": {"name": "mine", "key": "word"}}},
     {"resources": {}},
     {"memoryMB": 1024, "resources": {"requests": {"memory": "2Gi", "cpu": "100m"}}},
     {"memoryMB": 1024, "resources": {"limits": {"cpu": 1, "memory": "2Gi"}}},
@@ -111,16 +145,17 @@ def test_good_spec_is_admitted(api: Api, spec: Json) -> None:
 
 
 @settings(max_examples=50, database=None)
-@given(memory=st.integers(16, 65536), connections=st.integers(512, 65536))
+@given(memory=st.integers(16, 65536), connections=st.integers(512, 65536), tls=st.booleans())
 def test_the_rule_and_the_operator_agree_on_what_memcached_needs(
-    api: Api, memory: int, connections: int
+    api: Api, memory: int, connections: int, tls: bool
 ) -> None:
-    needed = needed_mebibytes(memory=memory, connections=connections)
+    needed = needed_mebibytes(memory=memory, connections=connections, tls=tls)
 
     def answer(limit: int) -> Response:
         spec = {
             "memoryMB": memory,
             "maxConnections": connections,
+            "tls": {"enabled": tls},
             "resources": {"limits": {"memory": f"{limit}Mi"}},
         }
         return api.create(MEMCACHED.collection, MEMCACHED.resource("drawn", spec), dry_run=True)
@@ -185,6 +220,7 @@ def ready_pods(cr: Json) -> dict[Ref, Json]:
         {"size": 2, "binding": "ConfigMap"},
         {"size": 2, "containerPort": 80, "memoryMB": 100, "maxConnections": 600, "threads": 2},
         {"size": 3, "resources": {"requests": {"memory": "0.5Gi", "cpu": 1}, "limits": {"cpu": "2000m"}}},
+        {"size": 2, "tls": {"enabled": True}, "auth": {"enabled": True}, "exporter": {"enabled": True}},
     ],
     ids=str,
 )

@@ -68,7 +68,7 @@ def _is_kept_or_refused(api: Api, kind: Kind, data: st.DataObject) -> None:
             "is set by the operator or by kubectl", "has no meaning within the cluster",
             "is for load balancers alone", "is no block of addresses", "beside a selector",
             "would be one address for several caches", "takes spec.mode 'Plan'",
-            "cannot be used with spec.tls.secretName or spec.tls.required",
+            "cannot be used with spec.tls.secretName", "cannot be used with spec.auth.passwordSecretRef",
             "is less than spec.storage.size", "would get the credentials of spec.auth in clear",
             "has no effect with spec.serverAddress", "is done by the broker's admin API",
             "more than one of tokenSecretRef",

@@ -105,23 +105,23 @@ class Application:
         return bool(lines) and json.loads(lines[-1]) == {"servers": self.servers(), "found": ITEMS}
 
 
-@contextmanager
-def application(environment: Environment) -> Iterator[Application]:
-    """Running or waiting; its Memcached is yet to be made. Both are gone afterwards.
-
-    The client library comes as a ConfigMap: the image has none.
-    """
-    name = f"reads-{os.urandom(3).hex()}"
-    library = io.BytesIO()
+def library(name: str) -> dict[str, Any]:
+    """pymemcache as the ConfigMap of that name: the image has none."""
+    found = io.BytesIO()
     package = Path(pymemcache.__file__).parent
-    with zipfile.ZipFile(library, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(found, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(package.rglob("*.py")):
             if "test" not in path.parts:
                 archive.write(path, path.relative_to(package.parent))
-    data = {"pymemcache.zip": base64.b64encode(library.getvalue()).decode()}
-    environment.apply(
-        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "binaryData": data}
-    )
+    data = {"pymemcache.zip": base64.b64encode(found.getvalue()).decode()}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "binaryData": data}
+
+
+@contextmanager
+def application(environment: Environment) -> Iterator[Application]:
+    """Running or waiting; its Memcached is yet to be made. Both are gone afterwards."""
+    name = f"reads-{os.urandom(3).hex()}"
+    environment.apply(library(name))
     container = {
         "image": image_of(environment),
         "command": [PYTHON, "-c", PROGRAM.read_text(), "/bindings/cache"],

@@ -160,6 +160,10 @@ CACHES = _optional(
     memoryMB=st.just(128),
     binding=st.just("ConfigMap"),
     statistics=st.booleans(),
+    tls=st.sampled_from([{"enabled": True}, {"enabled": False}, {"enabled": True, "secretName": "mine"}]),
+    auth=st.sampled_from(
+        [{"enabled": True}, {"enabled": False}, {"enabled": True, "passwordSecretRef": {"name": "mine"}}]
+    ),
     podTemplate=PLACED,
     serviceTemplate=SERVED,
     allowedFrom=PEERS,

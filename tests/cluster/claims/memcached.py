@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections import Counter
+from datetime import datetime
 from typing import Any
 
 from tests.cluster.claims.contract import AVAILABLE, COMMON, Claim, Evidence, KindClaims, Reported, selects
+from tests.cluster.claims.served import certificate_of
+from tests.cluster.secured_caches import Way, way_of
 from tests.cluster.stack import Environment
 from tests.cluster.test_memcached import talk
 
+END = "kindling_memcached_certificate_expiration_timestamp_seconds"
+
 
 def gather(environment: Environment, resource: dict[str, Any]) -> Evidence:
-    """Every Pod of the Deployment's own selector is asked, and the Service."""
+    """Every Pod of the Deployment's own selector is asked, as its clients are let in."""
     meta = resource["metadata"]
     deployment = environment.get("deployment", meta["name"], "-n", meta["namespace"])
     selector = ",".join(f"{k}={v}" for k, v in deployment["spec"]["selector"]["matchLabels"].items())
@@ -20,8 +26,14 @@ def gather(environment: Environment, resource: dict[str, Any]) -> Evidence:
     port = resource["spec"].get("containerPort", 11211)
     answering = {}
     counters: Counter[str] = Counter()
+    way = way_of(resource)
+    certificates = [
+        certificate_of(environment, pod["metadata"]["name"], meta["namespace"], port=port)
+        for pod in pods
+        if way.ca
+    ]
     for pod in pods:
-        said = talk(environment, pod["status"]["podIP"], port, "stats settings", "stats")
+        said = _ask(environment, way, pod["status"]["podIP"], port)
         if found := re.search(r"STAT tcpport (\d+)\r?\n", said):
             answering[f"{pod['status']['podIP']}:{found[1]}"] = pod["metadata"]["name"]
         counters.update({name: int(value) for name, value in re.findall(r"STAT (\w+) (\d+)\r?\n", said)})
@@ -41,8 +53,27 @@ def gather(environment: Environment, resource: dict[str, Any]) -> Evidence:
             "wanted": wanted,
             "counters": counters,
             "asked": bool(resource["spec"].get("statistics")),
+            "bound": way.bound,
+            "certificates": certificates,
+            "valid_until": _valid_until(environment, resource),
         },
     )
+
+
+def _ask(environment: Environment, way: Way, host: str, port: int) -> str:
+    if way.bound:
+        return way.talk(environment, host, port, "stats settings", "stats")
+    return talk(environment, host, port, "stats settings", "stats")
+
+
+def _valid_until(environment: Environment, resource: dict[str, Any]) -> str | None:
+    """Of the password before, by the Secret that the caches read."""
+    meta = resource["metadata"]
+    if not resource["spec"].get("auth", {}).get("enabled"):
+        return None
+    found = environment.get("secret", f"{meta['name']}-auth", "-n", meta["namespace"])
+    value = found["data"].get("previous-valid-until")
+    return base64.b64decode(value).decode() if value else None
 
 
 def _replicas(reported: Reported) -> None:
@@ -98,6 +129,33 @@ def _hit_ratio_column(reported: Reported) -> None:
     assert reported.cells["HITRATIO"] == _ratio(reported)
 
 
+def _binding(reported: Reported) -> None:
+    """The evidence was had with it."""
+    name = reported.resource["metadata"]["name"]
+    bound = reported.facts["bound"]
+    assert reported.status.get("binding") == ({"name": f"{name}-binding"} if bound else None)
+
+
+def _tls(reported: Reported) -> None:
+    """What any client is shown; of several, the first that ends."""
+    said, shown = reported.status.get("tls"), reported.facts["certificates"]
+    assert bool(said) == bool(shown)
+    if said:
+        first = min(shown, key=lambda each: each.not_valid_after_utc)
+        assert datetime.fromisoformat(said["notAfter"]) == first.not_valid_after_utc
+        assert said["issuer"] == first.issuer.rfc4514_string()
+
+
+def _end_metric(reported: Reported) -> None:
+    ends = [each.not_valid_after_utc.timestamp() for each in reported.facts["certificates"]]
+    assert reported.metrics.get(END) == min(ends, default=None)
+
+
+def _previous(reported: Reported) -> None:
+    said = reported.status.get("auth") or {}
+    assert said.get("previousValidUntil") == reported.facts["valid_until"]
+
+
 def _size(reported: Reported) -> None:
     assert reported.cells["SIZE"] == str(reported.facts["wanted"])
 
@@ -109,6 +167,10 @@ CLAIMS = KindClaims(
         "status.replicas": _replicas,
         "status.serverList[]": _servers,
         "status.selector": _selector,
+        "status.binding.name": _binding,
+        "status.tls.notAfter": _tls,
+        "status.tls.issuer": _tls,
+        "status.auth.previousValidUntil": _previous,
         "status.statistics.servers": _asked,
         "status.statistics.hitRatioPercent": _hit_ratio,
         "status.statistics.items": _count("items", "curr_items"),
@@ -119,4 +181,5 @@ CLAIMS = KindClaims(
         "column Size": _size,
         "column Available": AVAILABLE,
     },
+    metrics={END: _end_metric},
 )

@@ -177,6 +177,11 @@ _DATABASES = (
                 f"(kindling_postgresql_certificate_expiration_timestamp_seconds{CHOSEN}) - time()",
                 NAME,
             ),
+            (
+                "max by (namespace, name) "
+                f"(kindling_memcached_certificate_expiration_timestamp_seconds{CHOSEN}) - time()",
+                NAME,
+            ),
         ),
         unit="s",
         width=12,

@@ -27,6 +27,8 @@ SPECS = st.fixed_dictionaries(
         "threads": st.integers(1, 64),
         "binding": st.sampled_from(["ConfigMap", None]),
         "statistics": st.booleans(),
+        "tls": st.fixed_dictionaries({"enabled": st.booleans()}) | st.none(),
+        "auth": st.fixed_dictionaries({"enabled": st.booleans()}) | st.none(),
         "exporter": st.fixed_dictionaries(
             {"enabled": st.booleans()}, optional={"resources": st.just({"requests": {"memory": "1Gi"}})}
         ),

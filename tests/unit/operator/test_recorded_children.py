@@ -154,6 +154,15 @@ SPECS: dict[str, Object] = {
         "containerPort": 11222,
         "exporter": {"enabled": True, "resources": {"limits": {"cpu": 1, "memory": "64Mi"}}},
     },
+    "memcached-secured": {
+        "size": 2,
+        "binding": "ConfigMap",
+        "tls": {"enabled": True},
+        "auth": {"enabled": True, "passwordSecretRef": {"name": "ours"}},
+        "exporter": {"enabled": True},
+    },
+    "memcached-auth": {"auth": {"enabled": True}},
+    "memcached-tls": {"tls": {"enabled": True}},
     "memcached-served": {"serviceTemplate": {"metadata": placement.SERVED["metadata"]}},
 }
 

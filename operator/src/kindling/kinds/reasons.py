@@ -30,7 +30,8 @@ _REPLAY = "PulsarConsumer, condition Replayed"
 _FRIEND = "MyCustomResource"
 _POSTGRESQL = "Postgresql"
 _ITEMS = "Postgresql, roles and databases"
-_SECURED = "Postgresql and PulsarConsumer"
+_SECURED = "Postgresql, PulsarConsumer and Memcached"
+_SERVERS = "Postgresql and Memcached"
 _PENDING = "Postgresql, condition RestartPending"
 _OTHER = "Postgresql, other conditions"
 _BACKUP = "Backup and Restore"
@@ -282,6 +283,31 @@ INVALID_CERTIFICATE = _reason(
     "could serve",
     "put one there; what runs keeps the certificate that it has",
 )
+INVALID_PASSWORD = _reason(
+    "InvalidPassword",
+    _SERVERS,
+    "the Secret's value is not one line of text, or none that memcached takes",
+    "put another password into it; the message says of what form",
+)
+LOGIN_FAILED = _reason(
+    "LoginFailed",
+    _SERVERS,
+    "the default user cannot log in, or memcached refuses its own login; it is retried",
+    "see the Pod's log if it lasts",
+)
+NOT_RESPONDING = _reason(
+    "NotResponding",
+    _SERVERS,
+    "the server accepts connections and does not answer in time, or its disk accepts no commit; a memcached "
+    "with TLS or a login does not answer",
+    "look at the Pod, its node and its disk; deleting the Pod starts the server again",
+)
+CERTIFICATE_EXPIRED = _reason(
+    "CertificateExpired",
+    _SERVERS,
+    "the certificate in the Secret that `spec.tls.secretName` names has ended",
+    "put a later one there: it is served without a restart",
+)
 LOGIN_SUCCEEDED = _reason("LoginSucceeded", _POSTGRESQL, "the default user logged in through the Service")
 RESTART_PENDING = _reason(
     "RestartPending", _POSTGRESQL, "the server is restarted to put parameters into effect", "wait"
@@ -328,12 +354,6 @@ VERSION_MISMATCH = _reason(
     "the server in `spec.image` is of another version than `spec.version`",
     "fix one of the two",
 )
-INVALID_PASSWORD = _reason(
-    "InvalidPassword",
-    _POSTGRESQL,
-    "the Secret's value is not one line of text",
-    "put a password of one line into it",
-)
 INVALID_PARAMETER = _reason(
     "InvalidParameter",
     _POSTGRESQL,
@@ -359,18 +379,6 @@ RECOVERING = _reason(
     "PostgreSQL replays its log after a crash; a fault once the deadline has passed",
     "read its log; with a large `max_wal_size` it takes minutes, so raise the deadline",
 )
-LOGIN_FAILED = _reason(
-    "LoginFailed",
-    _POSTGRESQL,
-    "the default user cannot log in; it is retried",
-    "see the Pod's log if it lasts",
-)
-NOT_RESPONDING = _reason(
-    "NotResponding",
-    _POSTGRESQL,
-    "the server accepts connections and does not answer in time, or its disk accepts no commit",
-    "look at the Pod, its node and its disk; deleting the Pod starts the server again",
-)
 SUPERUSER_LOGIN_FAILED = _reason(
     "SuperuserLoginFailed",
     _POSTGRESQL,
@@ -382,12 +390,6 @@ UNSAFE_AUTHENTICATION = _reason(
     _POSTGRESQL,
     "the server requested another authentication than SCRAM-SHA-256; no password was sent",
     "use another image, or fix its `pg_hba.conf`",
-)
-CERTIFICATE_EXPIRED = _reason(
-    "CertificateExpired",
-    _POSTGRESQL,
-    "the certificate in the Secret that `spec.tls.secretName` names has ended",
-    "put a later one there: it is served without a restart",
 )
 TOO_MANY_CONNECTIONS = _reason(
     "TooManyConnections",

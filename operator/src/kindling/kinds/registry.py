@@ -11,9 +11,9 @@ from kindling.kinds.base import Kind
 from kindling.kinds.memcached import Memcached
 from kindling.kinds.mycustomresource import MyCustomResource
 from kindling.kinds.postgresql import Postgresql
-from kindling.kinds.postgresql.tls import DEFAULT_LIFE
 from kindling.kinds.pulsarconsumer import PulsarConsumer
 from kindling.kinds.restore import Restore
+from kindling.kinds.server_tls import DEFAULT_LIFE
 
 
 class Options(NamedTuple):
@@ -44,6 +44,7 @@ def _memcached(options: Options) -> Kind:
         exporters_image=options.images["exporters"],
         operator_namespace=options.operator_namespace,
         pull_secrets=options.pull_secrets,
+        certificate_life=options.certificate_life,
     )
 
 

@@ -13,6 +13,7 @@ from kindling.kinds import reasons
 from kindling.kinds.backup.archive import SETTINGS, ArchiveRequest
 from kindling.kinds.base import ExternalResult
 from kindling.kinds.http import LONGEST_BODY, HttpRequest
+from kindling.kinds.memcached.access import AccessRequest
 from kindling.kinds.memcached.stats import COUNTERS, MOST, StatsRequest
 from kindling.kinds.postgresql import identity
 from kindling.kinds.postgresql.login import Login
@@ -79,6 +80,7 @@ AnyRequest: TypeAlias = (
     | Reload
     | HttpRequest
     | LoginsRequest
+    | AccessRequest
     | StatsRequest
     | ArchiveRequest
     | BacklogRequest
@@ -87,6 +89,7 @@ AnyRequest: TypeAlias = (
     | UsageRequest
 )
 _BY_PROTOCOL: Mapping[str, type[AnyRequest]] = {
+    "access": AccessRequest,
     "archive": ArchiveRequest,
     "backlog": BacklogRequest,
     "http": HttpRequest,
@@ -152,7 +155,7 @@ def job(line: bytes) -> Job:
     """:raises ValueError: (KeyError, TypeError) for what is no job."""
     values = orjson.loads(line)
     protocol, request = values.pop("protocol"), values.pop("request")
-    if protocol in ("backlog", "logins", "objects"):
+    if protocol in ("access", "backlog", "logins", "memcached", "objects"):
         request = {
             name: tuple(value) if isinstance(value, list) else value for name, value in request.items()
         }

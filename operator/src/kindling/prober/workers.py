@@ -16,7 +16,7 @@ from contextlib import suppress
 
 from kindling.kinds.backup.archive import ArchiveRequest
 from kindling.kinds.http import HttpRequest
-from kindling.kinds.memcached.stats import StatsRequest
+from kindling.kinds.memcached.access import AccessRequest
 from kindling.kinds.postgresql.logins import LoginsRequest
 from kindling.kinds.postgresql.objects import Objects
 from kindling.kinds.postgresql.reload import Reload
@@ -137,7 +137,7 @@ def _result(given: Job) -> bytes:
     try:
         if isinstance(given.request, HttpRequest):
             return written(http.send(address, given.request))
-        if isinstance(given.request, StatsRequest):
+        if isinstance(given.request, AccessRequest):
             return written(memcached.query(address, given.request))
         if isinstance(given.request, ArchiveRequest):
             return written(archive.ask(address, given.request))

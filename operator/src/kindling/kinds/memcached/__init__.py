@@ -2,16 +2,29 @@
 
 This file connects the modules of the package: `spec` reads the resource, `service`, `disruption_budget`,
 `workload` and `servers` each build one child, `observation` reads Pods, `stats` asks them, `status` reports;
-`kinds.exporter` has what `spec.exporter` adds.
+`kinds.exporter` has what `spec.exporter` adds. `tls` has the certificate, `auth` the login, `access` sees
+that clients get in by them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 
-from kindling.kinds import exporter, progress
-from kindling.kinds.base import Child, Kind, Observed, Probe, StatusReport, SyncResult
+from kindling.kinds import exporter, progress, server_tls
+from kindling.kinds.base import (
+    Child,
+    Kind,
+    Observed,
+    Probe,
+    Problem,
+    StatusReport,
+    SyncResult,
+    WatchedObject,
+)
 from kindling.kinds.memcached import (
+    access,
+    auth,
     disruption_budget,
     observation,
     servers,
@@ -19,8 +32,10 @@ from kindling.kinds.memcached import (
     spec,
     stats,
     status,
+    tls,
     workload,
 )
+from kindling.kinds.metrics import ResourceMetric, status_time
 from kindling.kinds.network import policy
 from kindling.kube.resources import (
     CONFIG_MAP,
@@ -28,6 +43,7 @@ from kindling.kube.resources import (
     DISRUPTION_BUDGET,
     NETWORK_POLICY,
     POD,
+    SECRET,
     SERVICE,
     Object,
     Ref,
@@ -39,11 +55,22 @@ class Memcached(Kind):
     """`image` is what runs: it has memcached on its PATH, and needs no more. `exporters_image` has the
     exporter.
 
-    `operator_namespace` is where the operator's Pods are; with `pull_secrets` nodes pull the images.
+    `operator_namespace` is where the operator's Pods are; with `pull_secrets` nodes pull the images. A
+    certificate that is made is valid for `certificate_life`.
     """
 
     type = ResourceType("cache.example.com", "v1alpha1", "Memcached", "memcacheds")
-    children = (NETWORK_POLICY, SERVICE, DISRUPTION_BUDGET, DEPLOYMENT, POD, CONFIG_MAP)
+    children = (SECRET, NETWORK_POLICY, SERVICE, DISRUPTION_BUDGET, DEPLOYMENT, POD, CONFIG_MAP)
+    watches = (SECRET,)
+    metrics = (
+        ResourceMetric(
+            "kindling_memcached_certificate_expiration_timestamp_seconds",
+            "when the first certificate ends of those that the caches serve (`tls.notAfter`); no series "
+            "without TLS",
+            "nearer than a quarter of `KINDLING_CERTIFICATE_SECONDS`: the certificate is not renewed",
+            status_time("tls", "notAfter"),
+        ),
+    )
 
     def __init__(
         self,
@@ -52,10 +79,32 @@ class Memcached(Kind):
         exporters_image: str,
         operator_namespace: str = "kindling-system",
         pull_secrets: Sequence[str] = (),
+        certificate_life: timedelta = server_tls.DEFAULT_LIFE,
     ) -> None:
         self._image, self._exporters_image = image, exporters_image
         self._pull_secrets = pull_secrets
         self._operator_namespace = operator_namespace
+        self._certificate_life = certificate_life
+
+    def watched_objects(self, cr: Object) -> Sequence[WatchedObject]:
+        password = auth.reference(cr)
+        names = [tls.reference(cr), password.name if password is not None else None]
+        return [
+            WatchedObject(SECRET, name, cr["metadata"]["namespace"])
+            for name in dict.fromkeys(names)
+            if name is not None
+        ]
+
+    def secrets(self, cr: Object) -> Sequence[str]:
+        if not access.is_secured(cr):
+            return ()
+        password = auth.reference(cr)
+        named = (password.name,) if password is not None else ()
+        ours = auth.binding_name(cr), *((auth.secret_name(cr),) if auth.is_enabled(cr) else ())
+        return list(dict.fromkeys([*ours, *named, *tls.secret_names(cr)]))
+
+    def validate(self, cr: Object, observed: Observed) -> Problem | None:
+        return spec.validate(cr) or auth.validate(cr, observed) or tls.validate(cr, observed)
 
     def desired(self, cr: Object, observed: Observed) -> list[Child]:
         wanted = spec.read(cr)
@@ -68,6 +117,7 @@ class Memcached(Kind):
             operator_namespace=self._operator_namespace,
         )
         return [
+            *self._secrets(cr, wanted, observed),
             exporter.network(network) if exporter.is_enabled(cr) else network,
             service.build(self.type, cr, wanted),
             # One that stands alone would block every drain of its node, or protect nothing.
@@ -83,12 +133,33 @@ class Memcached(Kind):
             *(self._servers(cr, wanted, observed) if wanted.binding else ()),
         ]
 
+    def _secrets(self, cr: Object, wanted: spec.Spec, observed: Observed) -> Sequence[Child]:
+        found = access.verdict(self.type, cr, observed)
+        material, authority = tls.decide(cr, observed, life=self._certificate_life)
+        logins = auth.decide(cr, observed, accepted=found.accepted) if wanted.auth else None
+        return [
+            *server_tls.children(self.type, cr, observed, material=material, authority=authority),
+            *auth.children(self.type, cr, observed, logins),
+            *access.binding(
+                self.type,
+                cr,
+                wanted,
+                observed,
+                material=material,
+                password=logins.bound if logins is not None else None,
+                served=found.served,
+            ),
+        ]
+
     def _servers(self, cr: Object, wanted: spec.Spec, observed: Observed) -> Sequence[Child]:
         endpoints = observation.endpoints(self.type, cr, observed)
         return servers.build(self.type, cr, wanted, endpoints, observed)
 
     def probes(self, cr: Object, observed: Observed) -> Mapping[str, Probe]:
-        return stats.probes(self.type, cr, spec.read(cr), observed)
+        return {
+            **access.probes(self.type, cr, observed),
+            **stats.probes(self.type, cr, spec.read(cr), observed),
+        }
 
     def warnings(self, cr: Object, observed: Observed) -> Sequence[Ref]:
         if observation.replica_problem(self.type, cr, observed) is not None:

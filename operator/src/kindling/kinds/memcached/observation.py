@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import NamedTuple
 
 from kindling.kinds.base import Observed, Problem
@@ -45,6 +45,15 @@ def ready(type: ResourceType, cr: Object, observed: Observed) -> Iterator[tuple[
     for pod in pods_of(type, cr, observed):
         if pod_ready(pod) and (endpoint := _endpoint(pod)) is not None:
             yield pod, endpoint
+
+
+def cache_key(pod: Object, endpoint: Endpoint) -> tuple[Hashable, ...]:
+    """Changes with the Pod, its address, and each start of one of its containers."""
+    starts = tuple(
+        (item.get("name"), item.get("restartCount"), item.get("containerID"))
+        for item in (pod.get("status") or {}).get("containerStatuses") or ()
+    )
+    return pod["metadata"].get("uid"), endpoint, starts
 
 
 def _endpoint(pod: Object) -> Endpoint | None:

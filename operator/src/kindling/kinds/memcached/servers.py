@@ -12,6 +12,7 @@ from kindling.kinds.base import Child, Observed
 from kindling.kinds.memcached.observation import Endpoint
 from kindling.kinds.memcached.spec import Spec
 from kindling.kinds.metadata import child_metadata
+from kindling.kinds.service_template import host_of
 from kindling.kube.resources import CONFIG_MAP, Object, Ref, ResourceType
 
 PROXY = """\
@@ -57,12 +58,15 @@ def _data(cr: Object, spec: Spec, endpoints: Sequence[Endpoint]) -> dict[str, st
     backends = [
         f'    mcp.backend("{endpoint.text}", "{endpoint.host}", {endpoint.port}),' for endpoint in endpoints
     ]
-    return {
+    data = {
         "type": "memcached",
         "provider": "kindling",
-        "host": f"{cr['metadata']['name']}.{cr['metadata']['namespace']}.svc",
+        "host": host_of(cr),
         "port": str(spec.port),
         "servers": "".join(f"{endpoint.text}\n" for endpoint in endpoints),
         "servers.json": json.dumps(listed),
-        "proxy.lua": PROXY.format(backends="\n".join(backends)),
     }
+    # The proxy speaks plain text to its servers, and logs in nowhere.
+    if not (spec.tls or spec.auth):
+        data["proxy.lua"] = PROXY.format(backends="\n".join(backends))
+    return data

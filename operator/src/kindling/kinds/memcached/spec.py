@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kindling.kinds import reasons
 from kindling.kinds.amounts import merged
+from kindling.kinds.base import Problem
+from kindling.kinds.memcached import auth, tls
 from kindling.kube.resources import Object
 
 DEFAULT_SIZE = 1
@@ -16,12 +19,15 @@ DEFAULT_MEMORY = 64
 DEFAULT_CONNECTIONS = 1024
 DEFAULT_CPU = "50m"
 CONFIG_MAP_BINDING = "ConfigMap"
+MADE_SECRETS = ("auth", "binding", "server-tls", "server-ca")
+"""What follows the resource's name in the names of the Secrets that are made from it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:
     """A spec with its defaults. `connections` and `threads` are None where memcached decides, `deadline`
     where Kubernetes does. `binding`: the servers are listed in a ConfigMap, too. `statistics`: each is asked.
+    `tls`, `auth`: connections are encrypted, and begin with a login.
     """
 
     size: int
@@ -33,6 +39,8 @@ class Spec:
     deadline: int | None
     binding: bool
     statistics: bool
+    tls: bool
+    auth: bool
 
 
 def read(cr: Object) -> Spec:
@@ -40,7 +48,9 @@ def read(cr: Object) -> Spec:
     spec = cr.get("spec") or {}
     memory = spec.get("memoryMB") or DEFAULT_MEMORY
     connections = spec.get("maxConnections")
-    needed = f"{needed_mebibytes(memory=memory, connections=connections or DEFAULT_CONNECTIONS)}Mi"
+    encrypts = tls.is_enabled(cr)
+    most = connections or DEFAULT_CONNECTIONS
+    needed = f"{needed_mebibytes(memory=memory, connections=most, tls=encrypts)}Mi"
     return Spec(
         size=spec.get("size") or DEFAULT_SIZE,
         port=spec.get("containerPort") or DEFAULT_PORT,
@@ -51,12 +61,33 @@ def read(cr: Object) -> Spec:
         deadline=spec.get("progressDeadlineSeconds"),
         binding=spec.get("binding") == CONFIG_MAP_BINDING,
         statistics=bool(spec.get("statistics")),
+        tls=encrypts,
+        auth=auth.is_enabled(cr),
     )
 
 
-def needed_mebibytes(*, memory: int, connections: int) -> int:
-    """What memcached takes at most when its cache is full, as measured (docs/decisions/0007).
+def needed_mebibytes(*, memory: int, connections: int, tls: bool = False) -> int:
+    """What memcached takes at most when its cache is full, as measured (docs/decisions/0007 and 0074).
 
-    Beside the items: the hash table, one page for each of 39 item sizes, and each connection's buffers.
+    Beside the items: the hash table, one page for each of 39 item sizes, and each connection's buffers, of
+    which TLS has its own.
     """
-    return memory + memory // 4 + connections // 128 + 64
+    return memory + memory // 4 + connections // 128 + (connections // 32 if tls else 0) + 64
+
+
+def validate(cr: Object) -> Problem | None:
+    """The first Secret that is named and cannot be the user's own."""
+    made = {f"{cr['metadata']['name']}-{suffix}" for suffix in MADE_SECRETS}
+    password, certificate = auth.reference(cr), tls.reference(cr)
+    message = None
+    if password is not None and password.name in made:
+        message = (
+            f"{auth.PATH}.name {password.name!r} names a Secret that is made from this resource: refer to "
+            "one of your own, or leave it out to have a password made."
+        )
+    elif certificate in made:
+        message = (
+            f"spec.tls.secretName {certificate!r} names a Secret that is made from this resource: refer to "
+            "one of your own, or leave it out to have a certificate made."
+        )
+    return Problem(reason=reasons.INVALID_SPEC, message=message) if message else None

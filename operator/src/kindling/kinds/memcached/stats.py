@@ -5,12 +5,13 @@ Only what is asked and what is made of it: `kindling.prober` asks.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kindling.kinds.amounts import rounded
 from kindling.kinds.base import ExternalResult, Observed, Probe
-from kindling.kinds.memcached import observation
+from kindling.kinds.memcached import access, observation
+from kindling.kinds.memcached.access import AccessRequest
 from kindling.kinds.memcached.spec import Spec
 from kindling.kube.resources import Object, ResourceType
 
@@ -28,32 +29,31 @@ LONGEST_MESSAGE = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
-class StatsRequest:
-    """memcached's `stats`. The facts of a result are COUNTERS, each a number of 0 to MOST."""
-
-    namespace: str
-    host: str
-    port: int
-    pod: str = ""
+class StatsRequest(AccessRequest):
+    """memcached's `stats`, too. The facts of a result are COUNTERS as well, each a number of 0 to MOST."""
 
 
 def probes(type: ResourceType, cr: Object, spec: Spec, observed: Observed) -> dict[str, Probe]:
     """By the Pod's name. A container that has restarted counts from 0, so it is asked at once."""
     if not spec.statistics:
         return {}
-    return {
-        pod["metadata"]["name"]: Probe(
-            cache_key=_key(pod, endpoint),
+    made = {}
+    for pod, endpoint in observation.ready(type, cr, observed):
+        name = pod["metadata"]["name"]
+        if (way := access.way(cr, observed, pod)) is None:
+            continue
+        made[name] = Probe(
+            cache_key=(*observation.cache_key(pod, endpoint), access.way_key(way)),
             request=StatsRequest(
                 namespace=cr["metadata"]["namespace"],
                 host=endpoint.host,
                 port=endpoint.port,
-                pod=pod["metadata"]["name"],
+                pod=name,
+                **way,
             ),
             background=True,
         )
-        for pod, endpoint in observation.ready(type, cr, observed)
-    }
+    return made
 
 
 def statistics(type: ResourceType, cr: Object, spec: Spec, observed: Observed) -> Object | None:
@@ -88,11 +88,3 @@ def _made(results: Mapping[str, ExternalResult]) -> Object:
     if failures:
         made["message"] = failures[0][:LONGEST_MESSAGE]
     return made
-
-
-def _key(pod: Object, endpoint: observation.Endpoint) -> Hashable:
-    starts = tuple(
-        (item.get("name"), item.get("restartCount"), item.get("containerID"))
-        for item in (pod.get("status") or {}).get("containerStatuses") or ()
-    )
-    return pod["metadata"].get("uid"), endpoint, starts

@@ -5,9 +5,15 @@ from __future__ import annotations
 from kindling.kinds import progress, reasons
 from kindling.kinds.base import Done, Observed, Problem, RequeueAfter, Result, StatusReport, SyncResult
 from kindling.kinds.conditions import standard_conditions
-from kindling.kinds.memcached import observation, spec, stats
+from kindling.kinds.memcached import access, auth, observation, spec, stats, tls
 from kindling.kinds.metadata import selector_text
-from kindling.kinds.pods import UNSCHEDULABLE_AFTER_SECONDS, deadlines, pods_of, requeue_at_deadline
+from kindling.kinds.pods import (
+    UNSCHEDULABLE_AFTER_SECONDS,
+    deadlines,
+    pods_of,
+    requeue_at_deadline,
+    sooner,
+)
 from kindling.kube.resources import Object, ResourceType
 
 
@@ -19,16 +25,19 @@ def report(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult)
     wanted = spec.read(cr)
     servers = [endpoint.text for endpoint in observation.endpoints(type, cr, observed)]
     statistics = stats.statistics(type, cr, wanted, observed)
+    found = access.verdict(type, cr, observed)
     problem = sync.problem
-    ready = (
+    rolled_out = (
         sync.in_sync
         and problem is None
         and len(servers) == wanted.size
         and observation.rolled_out(cr, observed, size=wanted.size)
     )
+    refused = (found.problem or tls.problem(cr, observed)) if rolled_out else None
+    ready = rolled_out and found.answered and refused is None
     fault = progress.escalated(problem, cr, observed) if problem is not None else None
     if problem is None and sync.in_sync and not ready:
-        fault = observation.replica_problem(type, cr, observed)
+        fault = refused or observation.replica_problem(type, cr, observed)
         fault = fault or progress.blocker(cr, observation.pod_progress(type, cr, observed), observed)
     count = f"Replicas that answer: {len(servers)}, wanted: {wanted.size}"
     meta = cr["metadata"]
@@ -50,6 +59,7 @@ def report(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult)
         "selector": selector_text(type, cr),
         "serverList": servers,
         **({"statistics": statistics} if statistics is not None else {}),
+        **access.status(cr, observed, found),
         "observedGeneration": generation,
         "conditions": standard_conditions(
             ready=ready,
@@ -61,7 +71,9 @@ def report(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult)
             generation=generation,
         ),
     }
-    return StatusReport(status=status, result=_outcome(type, cr, observed, sync, fault, ready=ready))
+    result = _outcome(type, cr, observed, sync, fault, ready=ready)
+    due = [*tls.deadlines(cr, observed), *auth.deadline(cr, observed)]
+    return StatusReport(status=status, result=sooner(result, min(due, default=None)))
 
 
 def _outcome(
