@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import re
 from collections import Counter
 from datetime import datetime
@@ -72,8 +71,8 @@ def _valid_until(environment: Environment, resource: dict[str, Any]) -> str | No
     if not resource["spec"].get("auth", {}).get("enabled"):
         return None
     found = environment.get("secret", f"{meta['name']}-auth", "-n", meta["namespace"])
-    value = found["data"].get("previous-valid-until")
-    return base64.b64decode(value).decode() if value else None
+    value: str | None = found["metadata"].get("annotations", {}).get("kindling.dev/previous-valid-until")
+    return value
 
 
 def _replicas(reported: Reported) -> None:

@@ -50,7 +50,8 @@ class Cache:
             before = self.objects.get(child.ref)
             if child.type != SECRET or (child.create_only and before is not None and not child.restore_data):
                 continue
-            if before is None or before.get("data") != child.body.get("data"):
+            notes = [each["metadata"].get("annotations") for each in (before or child.body, child.body)]
+            if before is None or before.get("data") != child.body.get("data") or notes[0] != notes[1]:
                 owned = {**child.body["metadata"], "uid": child.ref.name}
                 self.objects[child.ref] = {**child.body, "metadata": owned}
                 written.append(child)

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kindling.kinds import certificates
@@ -96,11 +97,10 @@ class SecuredCache:
     def accepts(self, password: str, *, trusts: str | None = None) -> bool:
         return self.said(password=password, trusts=trusts) == b"STORED\r\n"
 
-    def container(self, name: str, **spec: object) -> list[str]:
+    def container(self, name: str, **spec: Any) -> list[str]:
         """What our Pods run beside it in the container of that name, with the files where they are here."""
-        cr = memcached(
-            containerPort=self.port, tls={"enabled": self.tls}, auth={"enabled": self.auth}, **spec
-        )
+        tls, auth = {"enabled": self.tls}, {"enabled": self.auth}
+        cr = memcached(containerPort=self.port, tls=tls, auth=auth, **spec)
         (found,) = (child for child in KIND.desired(cr, observed()) if child.type == DEPLOYMENT)
         containers = found.body["spec"]["template"]["spec"]["containers"]
         (words,) = (each["command"] for each in containers if each["name"] == name)
@@ -160,7 +160,7 @@ def _wait(port: int, server: subprocess.Popen[bytes]) -> None:
 def reloading(cache: SecuredCache) -> Iterator[subprocess.Popen[bytes]]:
     """The program of our Pods that has it read its files again, which looks at them more often here."""
     _, *words = cache.container(workload.RELOAD)
-    command = [compiled("memcached-exporter"), *words, f"--process={cache.process}", "--period=100ms"]
+    command = [str(compiled("memcached-exporter")), *words, f"--process={cache.process}", "--period=100ms"]
     with subprocess.Popen(command) as program:
         try:
             yield program

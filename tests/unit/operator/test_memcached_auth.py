@@ -61,7 +61,7 @@ def test_a_made_password_is_in_two_secrets_and_nowhere_else() -> None:
         "username": "memcached",
         "password": password,
     }
-    assert users(cache) == [f"memcached:{password}"]
+    assert cache.secret("auth") == {"users": f"memcached:{password}\n", "password": password}
     others = [child.body for child in cache.desired() if child.type != SECRET]
     assert password not in str(others)
     assert password not in str(cache.report().status)

@@ -103,7 +103,7 @@ def test_the_exporter_gets_in_with_either_login() -> None:
     ids=" ".join,
 )
 def test_it_refuses_what_it_does_not_know(words: Sequence[str]) -> None:
-    command = [compiled("memcached-exporter"), "reload", *words]
+    command: list[str] = [str(compiled("memcached-exporter")), "reload", *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 1
     assert done.stderr

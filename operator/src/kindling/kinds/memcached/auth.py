@@ -25,9 +25,11 @@ ANNOTATION, ACTIVE = "kindling.dev/auth", "active"
 """Of a Pod whose memcached asks for a login."""
 FILES = "/etc/kindling/auth"
 USERS = "users"
-"""The key of the Secret, and the file in FILES."""
-VALID_UNTIL, ROTATION = "previous-valid-until", "rotation"
-"""Keys of the Secret: until when the second login is valid, and the request that has been met."""
+"""The key of the Secret that has memcached's file, and the file in FILES."""
+PASSWORD, PREVIOUS = "password", "previous"
+"""The keys of the same passwords, one by one."""
+VALID_UNTIL, ROTATION = "kindling.dev/previous-valid-until", "kindling.dev/rotated-for"
+"""Annotations of the Secret: until when the second login is valid, and which request has been met."""
 REQUEST = "kindling.dev/rotate"
 """The annotation of the resource each new value of which asks for another password."""
 PREVIOUS_VALID = timedelta(minutes=10)
@@ -83,22 +85,23 @@ def binding_name(cr: Object) -> str:
 
 def stored(cr: Object, observed: Observed) -> list[str]:
     """The passwords that NAME-auth has, the newest first."""
-    text = _secret(cr, observed).get(USERS) or ""
-    lines = (line.partition(":") for line in text.splitlines())
-    return [word for user, _, word in lines if user == USERNAME and FORM.fullmatch(word)][:2]
+    found = observed.secret(namespace=cr["metadata"]["namespace"], name=secret_name(cr))
+    return [word for key in (PASSWORD, PREVIOUS) if FORM.fullmatch(word := found.get(key) or "")]
 
 
-def _secret(cr: Object, observed: Observed) -> dict[str, str]:
-    return observed.secret(namespace=cr["metadata"]["namespace"], name=secret_name(cr))
+def _note(cr: Object, observed: Observed, name: str) -> str:
+    """An annotation of NAME-auth."""
+    found = observed.objects.get(Ref(SECRET, cr["metadata"]["namespace"], secret_name(cr))) or {}
+    return str(((found.get("metadata") or {}).get("annotations") or {}).get(name) or "")
 
 
 def decide(cr: Object, observed: Observed, *, accepted: bool) -> Logins:
     """The logins; `accepted`: every cache accepts the newest one that NAME-auth has."""
-    found, lines = _secret(cr, observed), stored(cr, observed)
+    lines = stored(cr, observed)
     current, second = (*lines, None, None)[:2]
-    until, request = _moment(found.get(VALID_UNTIL)), _request(cr)
+    until, request = _moment(_note(cr, observed, VALID_UNTIL)), _request(cr)
     binding = observed.secret(namespace=cr["metadata"]["namespace"], name=binding_name(cr)).get("password")
-    rotates = bool(request) and request != found.get(ROTATION)
+    rotates = bool(request) and request != _note(cr, observed, ROTATION)
     wanted = _wanted(cr, observed, current=current, binding=binding, rotates=rotates)
     bound = binding if binding in lines else second if second is not None and until is None else current
     if wanted != current:
@@ -142,9 +145,9 @@ def _request(cr: Object) -> str:
     return hashlib.sha256(value.encode()).hexdigest()[:16] if value else ""
 
 
-def _moment(text: str | None) -> datetime | None:
+def _moment(text: str) -> datetime | None:
     try:
-        return datetime.strptime(text or "", "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+        return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
     except ValueError:
         return None
 
@@ -156,11 +159,14 @@ def children(type: ResourceType, cr: Object, observed: Observed, logins: Logins 
         ref = Ref(SECRET, cr["metadata"]["namespace"], secret_name(cr))
         held = is_held(cr, observed.objects.get(ref) or {})
         return [Child(type=SECRET, create_only=True, body={"metadata": metadata})] if held else []
-    values = {USERS: logins.users}
-    if logins.until is not None:
-        values[VALID_UNTIL] = stamp(logins.until)
-    if logins.request:
-        values[ROTATION] = logins.request
+    values = {USERS: logins.users, PASSWORD: logins.password}
+    if logins.previous is not None:
+        values[PREVIOUS] = logins.previous
+    notes = {
+        **({VALID_UNTIL: stamp(logins.until)} if logins.until is not None else {}),
+        **({ROTATION: logins.request} if logins.request else {}),
+    }
+    metadata |= {"annotations": notes} if notes else {}
     return [Child(type=SECRET, body={"metadata": metadata, "type": "Opaque", "data": secret_data(values)})]
 
 
@@ -184,10 +190,11 @@ def validate(cr: Object, observed: Observed) -> Problem | None:
 
 def deadline(cr: Object, observed: Observed) -> list[float]:
     """In how many seconds the password before is not valid any more."""
-    until = _moment(_secret(cr, observed).get(VALID_UNTIL)) if is_enabled(cr) else None
+    until = _moment(_note(cr, observed, VALID_UNTIL)) if is_enabled(cr) else None
     return [] if until is None else [max((until - observed.now).total_seconds(), 1.0)]
 
 
 def valid_until(cr: Object, observed: Observed) -> str | None:
     """Until when the password before is valid, while it is and clients have the new one."""
-    return _secret(cr, observed).get(VALID_UNTIL) if len(stored(cr, observed)) > 1 else None
+    until = _moment(_note(cr, observed, VALID_UNTIL))
+    return stamp(until) if until is not None and len(stored(cr, observed)) > 1 else None
