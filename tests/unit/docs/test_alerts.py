@@ -75,6 +75,9 @@ class Case:
 OF_CACHE = {"group": "cache.example.com", "kind": "Memcached", "namespace": "shop", "name": "sessions"}
 OF_BACKUP = {"namespace": "shop", "name": "orders"}
 OF_DATABASE = {"group": "database.db.example.com", **OF_BACKUP}
+OF_KIND = {"kind": "Postgresql", **OF_DATABASE}
+CACHE = 'group="cache.example.com",kind="Memcached",namespace="shop",name="orders"'
+OF_CACHE = {"group": "cache.example.com", "kind": "Memcached", **OF_BACKUP}
 MEMCACHED = {"kind": "Memcached"}
 CASES = [
     Case("KindlingOperatorAbsent", (), 6, {}),
@@ -154,7 +157,13 @@ CASES = [
     Case("KindlingBackupArchivingStopped", (backup("archiving", "0x5 stale"),), 17, None),
     Case("KindlingBackupDataLossWindow", (backup("data_loss_window_seconds", "960x20"),), 6, OF_BACKUP),
     Case("KindlingBackupDataLossWindow", (backup("data_loss_window_seconds", "900x20"),), 6, None),
-    Case("KindlingCertificateEnds", (certificate("604800x70"),), 62, OF_DATABASE),
+    Case("KindlingCertificateEnds", (certificate("604800x70"),), 62, OF_KIND),
+    Case(
+        "KindlingCertificateEnds",
+        (f"kindling_memcached_certificate_expiration_timestamp_seconds{{{CACHE}}} 604800x70",),
+        62,
+        OF_CACHE,
+    ),
     Case("KindlingCertificateEnds", (certificate("604800x30 7776000x40"),), 62, None),
     Case("KindlingCertificateEnds", (certificate("610000x70"),), 62, None),
     Case("KindlingVolumeFills", (disk("full_timestamp_seconds", "86400x30"),), 17, OF_DATABASE),

@@ -90,15 +90,15 @@ def test_plain_text_where_tls_is_wanted_is_no_answer() -> None:
 
 
 def test_the_password_is_sent_to_nobody_who_proves_nothing() -> None:
-    heard: list[bytes] = []
+    received: list[bytes] = []
 
     def listen(client: socket.socket) -> None:
-        heard.append(client.recv(65536))
+        received.append(client.recv(65536))
 
     with serving(listen) as port:
         assert not ask(port, ca=ONE.certificate, passwords=("word",)).ok
-    assert heard
-    assert b"word" not in b"".join(heard)
+    assert received
+    assert b"word" not in b"".join(received)
 
 
 @pytest.mark.parametrize("said", [b"STORED", b"ERROR\r\n", b"STORED and more\r\n", b"\r\n"])

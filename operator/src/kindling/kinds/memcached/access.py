@@ -1,4 +1,4 @@
-"""Whether clients get into a cache with TLS or a login, and the Secret that tells them how.
+"""Whether clients get into a cache with TLS or a login, and the Secret by which they do.
 
 Only what is asked and what follows from the answers: `kindling.prober` asks.
 """
