@@ -86,7 +86,6 @@ NEEDS: Mapping[str, tuple[Rule, ...]] = {
     "Memcached": (
         DEPLOYMENTS,
         SERVICES,
-        SECRETS,
         NETWORK_POLICIES,
         DISRUPTION_BUDGETS,
         SERVER_LISTS,

@@ -10,6 +10,7 @@ from kindling.kinds.base import ExternalResult, RequeueAfter
 from kindling.kinds.memcached.access import AccessRequest
 from kindling.kinds.memcached.spec import needed_mebibytes
 from kindling.kinds.memcached.stats import StatsRequest
+from kindling.kinds.registry import kinds
 from kindling.kinds.server_tls import DEFAULT_LIFE
 from kindling.kube.resources import CONFIG_MAP, DEPLOYMENT, SECRET, Object, Ref
 
@@ -190,3 +191,27 @@ def test_off_again_leaves_the_secrets_as_they_are() -> None:
     assert all(child.create_only and "data" not in child.body for child in found.values())
     assert Ref(SECRET, "ns", "cache-auth") not in found
     assert "tls" not in cache.report().status
+
+
+def test_an_operator_without_postgresql_has_no_right_on_secrets_and_says_so() -> None:
+    images = {"memcached": "memcached:1.6", "exporters": "exporters:1"}
+    (alone,) = kinds(images, only=["Memcached"])
+    assert SECRET not in (*alone.children, *alone.watches)
+    for field, cr in (("spec.tls.enabled", memcached(tls=ON)), ("spec.auth.enabled", memcached(auth=ON))):
+        assert (alone.secrets(cr), alone.watched_objects(cr)) == ((), ())
+        problem = alone.validate(cr, observed())
+        assert problem is not None
+        assert problem.message.startswith(f"{field} 'true' needs Secrets")
+        assert KIND.validate(cr, observed()) is None
+        assert alone.probes(cr, observed()) == {}
+    assert alone.validate(memcached(), observed()) is None
+    assert {child.type for child in alone.desired(memcached(), observed())} <= set(alone.children)
+
+
+def test_beside_postgresql_it_may_keep_them() -> None:
+    images = {name: f"{name}:1" for name in ("memcached", "exporters", "postgres", "postgres-init")}
+    (cache,) = (
+        kind for kind in kinds(images, only=["Memcached", "Postgresql"]) if kind.type.kind == "Memcached"
+    )
+    assert SECRET in cache.children
+    assert cache.validate(memcached(tls=ON), observed()) is None

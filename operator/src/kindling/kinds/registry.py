@@ -24,6 +24,7 @@ class Options(NamedTuple):
     local_broker: str
     pull_secrets: Sequence[str]
     certificate_life: timedelta
+    only: Collection[str] = ()
 
 
 def _postgresql(options: Options, group: str) -> Kind:
@@ -45,6 +46,7 @@ def _memcached(options: Options) -> Kind:
         operator_namespace=options.operator_namespace,
         pull_secrets=options.pull_secrets,
         certificate_life=options.certificate_life,
+        may_keep_secrets=not options.only or "Postgresql" in options.only,
     )
 
 
@@ -98,4 +100,5 @@ def kinds(
 
 
 def kinds_with(options: Options, *, only: Collection[str] = ()) -> list[Kind]:
+    options = options._replace(only=only)
     return [make(options) for name, make in _KINDS if not only or name in only]

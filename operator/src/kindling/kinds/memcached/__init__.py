@@ -56,12 +56,21 @@ class Memcached(Kind):
     exporter.
 
     `operator_namespace` is where the operator's Pods are; with `pull_secrets` nodes pull the images. A
-    certificate that is made is valid for `certificate_life`.
+    certificate that is made is valid for `certificate_life`. Without `may_keep_secrets` the operator has no
+    right on Secrets, and none has TLS or a login.
     """
 
     type = ResourceType("cache.example.com", "v1alpha1", "Memcached", "memcacheds")
-    children = (SECRET, NETWORK_POLICY, SERVICE, DISRUPTION_BUDGET, DEPLOYMENT, POD, CONFIG_MAP)
-    watches = (SECRET,)
+    children: tuple[ResourceType, ...] = (
+        SECRET,
+        NETWORK_POLICY,
+        SERVICE,
+        DISRUPTION_BUDGET,
+        DEPLOYMENT,
+        POD,
+        CONFIG_MAP,
+    )
+    watches: tuple[ResourceType, ...] = (SECRET,)
     metrics = (
         ResourceMetric(
             "kindling_memcached_certificate_expiration_timestamp_seconds",
@@ -80,13 +89,20 @@ class Memcached(Kind):
         operator_namespace: str = "kindling-system",
         pull_secrets: Sequence[str] = (),
         certificate_life: timedelta = server_tls.DEFAULT_LIFE,
+        may_keep_secrets: bool = True,
     ) -> None:
+        self._may_keep_secrets = may_keep_secrets
+        if not may_keep_secrets:
+            self.children = tuple(type for type in self.children if type != SECRET)
+            self.watches = ()
         self._image, self._exporters_image = image, exporters_image
         self._pull_secrets = pull_secrets
         self._operator_namespace = operator_namespace
         self._certificate_life = certificate_life
 
     def watched_objects(self, cr: Object) -> Sequence[WatchedObject]:
+        if not self._may_keep_secrets:
+            return ()
         password = auth.reference(cr)
         names = [tls.reference(cr), password.name if password is not None else None]
         return [
@@ -96,7 +112,7 @@ class Memcached(Kind):
         ]
 
     def secrets(self, cr: Object) -> Sequence[str]:
-        if not access.is_secured(cr):
+        if not access.is_secured(cr) or not self._may_keep_secrets:
             return ()
         password = auth.reference(cr)
         named = (password.name,) if password is not None else ()
@@ -104,6 +120,8 @@ class Memcached(Kind):
         return list(dict.fromkeys([*ours, *named, *tls.secret_names(cr)]))
 
     def validate(self, cr: Object, observed: Observed) -> Problem | None:
+        if not self._may_keep_secrets and (problem := access.without_secrets(cr)) is not None:
+            return problem
         return spec.validate(cr) or auth.validate(cr, observed) or tls.validate(cr, observed)
 
     def desired(self, cr: Object, observed: Observed) -> list[Child]:

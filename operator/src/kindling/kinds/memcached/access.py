@@ -9,7 +9,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kindling.kinds import server_tls
+from kindling.kinds import reasons, server_tls
 from kindling.kinds.base import Child, ExternalResult, Observed, Probe, Problem
 from kindling.kinds.memcached import auth, observation, tls
 from kindling.kinds.memcached.spec import Spec
@@ -59,6 +59,18 @@ class Verdict(NamedTuple):
 
 def is_secured(cr: Object) -> bool:
     return tls.is_enabled(cr) or auth.is_enabled(cr)
+
+
+def without_secrets(cr: Object) -> Problem | None:
+    """Why one is refused by an operator that has no right on Secrets."""
+    if not is_secured(cr):
+        return None
+    field = "spec.tls.enabled" if tls.is_enabled(cr) else "spec.auth.enabled"
+    return Problem(
+        reason=reasons.INVALID_SPEC,
+        message=f"{field} 'true' needs Secrets, on which this operator has no right, because it does not "
+        f"serve Postgresql: set {field} to false, or have it serve Postgresql too (kindling:kinds).",
+    )
 
 
 def way(cr: Object, observed: Observed, pod: Object) -> dict[str, Any] | None:
