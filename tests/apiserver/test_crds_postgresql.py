@@ -63,6 +63,13 @@ GOOD: list[Json] = [
         ]
     },
     {"roles": [{"name": f"r{number}", "memberOf": ["a" * 63]} for number in range(200)]},
+    {
+        "hba": [
+            'hostssl shop,"a b" +staff,bob 10.0.0.0/8 scram-sha-256',
+            "host\treplication  repl 2001:db8::/32\treject",
+            "hostnossl all all samenet reject",
+        ]
+    },
     {"databases": [{"name": f"{'d' * 59}{number}", "owner": "o" * 63} for number in range(200)]},
 ]
 
@@ -82,6 +89,22 @@ BAD: list[tuple[Json, list[str]]] = [
     ({"parameters": {"a": "x" * 1025}}, ["spec.parameters.a", "1024"]),
     ({"parameters": {f"p{number}": "x" for number in range(65)}}, ["spec.parameters", "64"]),
     ({"exporter": {}}, ["spec.exporter.enabled", "Required"]),
+    ({"hba": ["local all all trust"]}, ["spec.hba 'local all all trust'", "must begin with host"]),
+    ({"hba": ["include /etc/passwd"]}, ["must begin with host, hostssl or hostnossl"]),
+    ({"hba": ["# a comment"]}, ["spec.hba '# a comment'", "must begin with host"]),
+    ({"hba": ["host all all all trust"]}, ["must end with scram-sha-256 or reject", "without a password"]),
+    ({"hba": ["host all all all password"]}, ["must end with scram-sha-256 or reject"]),
+    ({"hba": ["host all all all scram-sha-256 map=x"]}, ["must end with scram-sha-256 or reject"]),
+    ({"hba": ["host all all all reject\nhost all all all trust"]}, ["spec.hba", "must end with"]),
+    ({"hba": ["host all all reject"]}, ["must have databases, users, an address and a method"]),
+    ({"hba": ["host all @file all reject"]}, ["must have databases, users, an address and a method"]),
+    ({"hba": ['host "/[" all all reject']}, ["must have databases, users, an address and a method"]),
+    ({"hba": ["host all a, b all reject"]}, ["no spaces between them"]),
+    ({"hba": ["host all all 10.0.0.0/33 reject"]}, ["10.0.0.0/33", "use ADDRESS/LENGTH"]),
+    ({"hba": ["host all all 10.0.0.1 reject"]}, ["use ADDRESS/LENGTH"]),
+    ({"hba": ["host all all db.example.com reject"]}, ["use ADDRESS/LENGTH"]),
+    ({"hba": [f"host all {'u' * 520} all reject"]}, ["spec.hba[0]", "512"]),
+    ({"hba": ["host all all all reject"] * 65}, ["spec.hba", "64"]),
     (
         {"exporter": {"enabled": True}, "roles": [{"name": "kindling_exporter"}]},
         ["spec.exporter makes the role 'kindling_exporter'", "use another name"],

@@ -271,6 +271,15 @@ def test_the_server_says_which_parameters_need_a_restart() -> None:
     assert found["message"] == "one restart, not measured yet, which max_connections needs"
 
 
+def test_lines_of_hba_are_read_again_and_so_is_tls() -> None:
+    world = with_database()
+    looks(world, login=True, rules=False)
+    assert costs(world, hba=["host all bob all reject"])["ConfigMap/db-config"] == ("Reload", ["spec.hba"])
+    found = costs(world, hba=["host all bob all reject"], tls={"required": True})["ConfigMap/db-config"]
+    assert found == ("Reload", ["spec.hba", "spec.tls"])
+    assert costs(world, hba=None, tls={"required": True})["ConfigMap/db-config"] == ("None", ["spec.tls"])
+
+
 def test_parameters_come_with_a_restart_that_has_another_cause() -> None:
     world = with_database()
     looks(world, login=True, differing={"max_connections": True})

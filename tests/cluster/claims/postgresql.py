@@ -30,6 +30,12 @@ _MADE = """select json_build_object(
         from pg_database))"""
 
 
+_RULES = """select json_build_object(
+    'kinds', (select json_agg(type order by line_number) from pg_hba_file_rules),
+    'methods', (select json_agg(auth_method order by line_number) from pg_hba_file_rules),
+    'read', (pg_stat_file(current_setting('hba_file'))).modification < pg_conf_load_time())"""
+
+
 def gather(environment: Environment, resource: dict[str, Any]) -> Evidence:
     meta = resource["metadata"]
     try:
@@ -66,6 +72,7 @@ def gather(environment: Environment, resource: dict[str, Any]) -> Evidence:
             "pending": pending.split(),
             "held": held,
             "made": made,
+            "rules": json.loads(environment.kubectl(*psql, _RULES)),
             "served": certificate_of(environment, f"{meta['name']}-0", meta["namespace"]),
             "inside": lambda database, query: environment.kubectl(
                 *inside, "psql", "--no-psqlrc", "-U", "kindling", "-d", database, "-tA", "-c", query
@@ -213,6 +220,17 @@ def _image(reported: Reported) -> None:
 
 def _pending(reported: Reported) -> None:
     assert reported.status.get("pendingRestart", []) == reported.facts["pending"]
+
+
+def _hba(reported: Reported) -> None:
+    """Kind and method of each rule that the server reads, in its order, and that it has read the file."""
+    said = reported.status.get("hba")
+    assert (said is not None) is bool(reported.resource["spec"].get("hba"))
+    if said is not None:
+        assert [rule.split()[0] for rule in said] == reported.facts["rules"]["kinds"]
+        methods = [rule.split()[-1] for rule in said if "map=" not in rule]
+        assert methods == reported.facts["rules"]["methods"][1:]
+        assert reported.facts["rules"]["read"] is True
 
 
 def _last_restart(reported: Reported) -> None:
@@ -428,6 +446,7 @@ CLAIMS = KindClaims(
         "status.version": _version,
         "status.image": _image,
         "status.pendingRestart[]": _pending,
+        "status.hba[]": _hba,
         "status.systemIdentifier": _identifier,
         "status.lastRestartSeconds": _last_restart,
         **{f"status.inPlaceRestore.{name}": _in_place for name in ("name", "uid", "stoppedFor")},

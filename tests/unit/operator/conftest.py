@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from kindling.kinds.postgresql import config, initdb, parameters, started, tls, workload
+from kindling.kinds.postgresql import config, hba, initdb, parameters, started, tls, workload
 
 from tests.ports import free_port
 from tests.unit.operator import postgres_init
@@ -121,7 +121,7 @@ def files_of_a_pod() -> Iterator[Files]:
         for name in ("data", "config", "superuser", "program", "sockets", "tmp", "tls"):
             (root / name).mkdir()
             (root / name).chmod(0o777)
-        (root / "config" / "pg_hba.conf").write_text(config.HBA)
+        (root / "config" / "pg_hba.conf").write_text(hba.DEFAULT)
         (root / "config" / "pg_ident.conf").write_text(config.IDENT.replace(" postgres ", f" {USER} "))
         (root / "superuser" / "password").write_text(SUPERUSER_PASSWORD)
         made = Files(root=root, port=port)

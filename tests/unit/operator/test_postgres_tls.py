@@ -16,7 +16,7 @@ import pytest
 from kindling.kinds import certificates
 from kindling.kinds.base import ExternalResult
 from kindling.kinds.certificates import Pair
-from kindling.kinds.postgresql import config, tls
+from kindling.kinds.postgresql import hba, tls
 from kindling.kinds.postgresql.login import Login
 from kindling.kinds.postgresql.objects import Objects
 from kindling.kinds.postgresql.reload import Reload
@@ -66,7 +66,7 @@ def serving(files: Files, made: Pair, *, required: bool = False) -> Iterator[Non
 
 
 def write_rules(files: Files, *, required: bool) -> None:
-    (files.root / "config" / "pg_hba.conf").write_text(config.hba(tls_required=required))
+    (files.root / "config" / "pg_hba.conf").write_text(hba.file(tls_required=required))
 
 
 def login(files: Files, **changes: Any) -> Login:

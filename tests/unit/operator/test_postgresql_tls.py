@@ -13,7 +13,7 @@ from kindling.kinds import certificates
 from kindling.kinds.base import CachedResult, Child, ExternalResult, Observed, RequeueAfter, SyncResult
 from kindling.kinds.certificates import Pair
 from kindling.kinds.conditions import find_condition
-from kindling.kinds.postgresql import Postgresql, config, login, objects, reload, tls, updates
+from kindling.kinds.postgresql import Postgresql, hba, login, objects, reload, tls, updates
 from kindling.kinds.postgresql.login import Login
 from kindling.kinds.postgresql.reload import Reload
 from kindling.kube.resources import POD, SECRET, STATEFUL_SET, Object, Ref
@@ -264,8 +264,8 @@ def test_required_is_a_rule_of_login_and_ready_only_once_the_server_has_read_it(
 
 
 def test_rules_without_requirement_are_those_of_before() -> None:
-    assert config.hba(tls_required=False) == config.HBA
-    assert config.hba(tls_required=True) != config.HBA
+    assert hba.file(tls_required=False) == hba.DEFAULT
+    assert hba.file(tls_required=True) != hba.DEFAULT
 
 
 def test_status_is_what_the_server_serves_and_looks_again_when_a_successor_is_due() -> None:

@@ -45,6 +45,12 @@ SPECS: dict[str, Object] = {
         "deletionProtection": True,
         "shutdownSeconds": 90,
     },
+    "postgresql-hba": {
+        "defaultUser": "ada",
+        "hba": ["host shop reporting 10.0.0.0/8 scram-sha-256", "host all reporting all reject"],
+        "exporter": {"enabled": True},
+        "tls": {"required": True},
+    },
     "postgresql-ephemeral": {"password": "given", "storage": {"ephemeral": True}},
     "memcached-full": {
         "size": 3,

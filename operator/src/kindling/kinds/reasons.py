@@ -360,6 +360,12 @@ INVALID_PARAMETER = _reason(
     "PostgreSQL rejects `spec.parameters`; none of them was changed",
     "fix or remove the parameter that the message names",
 )
+INVALID_HBA = _reason(
+    "InvalidHba",
+    _POSTGRESQL,
+    "PostgreSQL cannot use a line of `spec.hba`; it has not been asked to read them",
+    "correct or remove the line that the message names",
+)
 DISK_FULL = _reason("DiskFull", _POSTGRESQL, "the volume is full", "raise `spec.storage.size`, or free space")
 DATA_LOST = _reason(
     "DataLost",

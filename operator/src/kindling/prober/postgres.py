@@ -19,7 +19,7 @@ from kindling.kinds.base import ExternalResult
 from kindling.kinds.postgresql import identity
 from kindling.kinds.postgresql.login import Login
 from kindling.kinds.postgresql.spec import MODE, resumed
-from kindling.prober import logins, parameters, tls
+from kindling.prober import hba, logins, parameters, tls
 from kindling.prober.results import (
     disk_full,
     failed,
@@ -71,8 +71,9 @@ def sync(address: Address, login: Login, *, provision_first: bool = False) -> Ex
 
     Then bring the parameters. Where the login says not to provision, it is only looked at.
     Never raises for what a server may answer: it comes back as an Answer, whose facts are `login`
-    (whether the user gets in), `system_identifier` (a number, as text), `version`, `pending_restart` and, of
-    what is only looked at, `differing`: the parameters that differ, each with whether it needs a restart.
+    (whether the user gets in), `system_identifier` (a number, as text), `version`, `rules` (whether the rules
+    of login are in force), `hba` (what they are), `pending_restart` and, of what is only looked at,
+    `differing`: the parameters that differ, each with whether it needs a restart.
     """
     facts: dict[str, Any] = {}
     try:
@@ -293,9 +294,12 @@ def _provision(connection: Session, login: Login) -> None:
 
 
 def _parameters(address: Address, login: Login, facts: dict[str, Any]) -> ExternalResult:
+    """The rules of login are only looked at: `kindling.prober.reload` has them read again."""
+    rules = None
     try:
         with _superuser(address, login) as connection:
             _compare(connection, login, facts)
+            rules = hba.look(connection, login.hba) if login.hba is not None else None
             if login.provision:
                 waiting = parameters.sync(connection, login.parameters, login.defaults)
             elif names := parameters.difference(connection, login.parameters, login.defaults):
@@ -314,11 +318,13 @@ def _parameters(address: Address, login: Login, facts: dict[str, Any]) -> Extern
         )
         return ExternalResult(ok=False, reason=reasons.INVALID_PARAMETER, message=message, facts=facts)
     except _SuperuserRejected:
-        if login.parameters:
+        if login.parameters or login.hba is not None:
             raise
         return ExternalResult(ok=True, facts=facts)  # nothing is asked that would need it
     if login.tls_required is not None and (admits := admits_plain(address, login.user)) is not None:
         facts["rules"] = admits is not login.tls_required
+    if rules is not None:
+        facts |= {**rules.facts, "rules": facts.get("rules", True) and rules.in_force}
     if waiting:
         follows = "it follows by itself." if login.provision else f"{resumed(login.paused_by)} to have it."
         message = f"A restart puts {', '.join(waiting)} into effect; {follows}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kindling.kinds import reasons
@@ -11,7 +11,7 @@ from kindling.kinds.postgresql.login import Login
 from kindling.kinds.postgresql.objects import Objects
 from kindling.kinds.postgresql.reload import Reload
 from kindling.prober.jobs import AnyRequest
-from kindling.prober.sessions import summary
+from kindling.prober.sessions import LONGEST, summary
 
 SEE = "see what runs there."
 
@@ -52,6 +52,18 @@ def failed(
 def disk_full(error: BaseException, *, facts: Mapping[str, Any]) -> ExternalResult:
     """The kind says what to do about it; here are PostgreSQL's own words."""
     return ExternalResult(ok=False, reason=reasons.DISK_FULL, message=summary(error), facts=facts)
+
+
+def invalid_hba(lines: Sequence[str], number: int, error: str, *, facts: Mapping[str, Any]) -> ExternalResult:
+    """`lines` are those of the spec, `number` that of the line in them, below 0 for one of the operator's."""
+    what = f"spec.hba[{number}] {lines[number]!r}" if 0 <= number < len(lines) else "pg_hba.conf"
+    return ExternalResult(
+        ok=False,
+        reason=reasons.INVALID_HBA,
+        message=f"{what}: PostgreSQL says {error[:LONGEST]!r}, and has not been asked to read the lines: "
+        "correct or remove this one.",
+        facts=facts,
+    )
 
 
 def other_data(login: Login | Objects, found: str) -> ExternalResult:

@@ -4,7 +4,7 @@ This file connects the modules of the package: `spec`, `password`, `parameters` 
 resource, `defaults` what follows from volume and memory; `volume`, `secrets`, `config`, `service` and
 `workload` each build one child, `archiver` what a Backup adds to them (`initdb` and `started` are what the
 Pod does first, `restart` when it is replaced for its parameters, `updates` when for a later operator's sake);
-`tls` has the server's certificate, `reload` has a running server read it, and its rules of login, again;
+`tls` has the server's certificate, `hba` its rules of login, `reload` has a running server read both again;
 `identity` knows whose data it is, `deletion` that it is about to go, `protection` that it must not; `login`
 is what is asked and wanted of the server, `objects` what of its `roles` and `databases`, `usage` what its
 data takes, `growth` when the volume grows for that; `credentials` is who logs in, `rotation` when that
@@ -42,6 +42,7 @@ from kindling.kinds.postgresql import (
     databases,
     deletion,
     growth,
+    hba,
     hibernation,
     identity,
     in_place,
@@ -175,6 +176,7 @@ class Postgresql(Kind):
             or databases.validate(cr)
             or parameters.validate(wanted.parameters, resources=wanted.resources)
             or maintenance_window.validate(cr)
+            or hba.validate(cr)
             or hibernation.validate(cr)
             or version.validate(cr, observed)
             or volume.validate(cr, observed)
@@ -231,7 +233,6 @@ class Postgresql(Kind):
                 cr,
                 config.values(cr, observed),
                 identifier=identifier,
-                tls_required=tls.is_required(cr),
                 keeps_previous=in_place.find(cr, observed) is not None,
             ),
             address if archives is None else archiver.service(address),

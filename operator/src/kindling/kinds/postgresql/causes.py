@@ -16,6 +16,7 @@ from kindling.kinds.postgresql import (
     config,
     defaults,
     growth,
+    hba,
     hibernation,
     observation,
     parameters,
@@ -39,6 +40,7 @@ from kindling.kube.resources import (
 )
 
 SIZE, MEMORY, TLS = "spec.storage.size", "spec.resources.limits.memory", "spec.tls"
+HBA = f"spec.{hba.FIELD}"
 _WAL = "max_wal_size"
 _POD_FIELDS = ("nodeSelector", "affinity", "tolerations", "priorityClassName", pod_template.SPREAD)
 _PARTITION = ("spec", "updateStrategy", "rollingUpdate", "partition")
@@ -60,7 +62,7 @@ def causes(cr: Object, observed: Observed, change: Change) -> list[str]:
         found = _claim(cr, observed, change)
     elif change.ref.type == CONFIG_MAP:
         found = of_parameters(cr, observed, parameters_that_differ(cr, observed))
-        found = {*found, TLS} if ("data", "pg_hba.conf") in change.paths else found
+        found = {*found, *_of_the_rules(cr, observed)} if ("data", config.HBA_FILE) in change.paths else found
     elif change.ref.type == SERVICE:
         found = _service(change)
     elif change.ref.type == NETWORK_POLICY and any("ingress" in path for path in change.fields):
@@ -104,6 +106,23 @@ def of_parameters(cr: Object, observed: Observed, names: Collection[str]) -> set
     if _WAL in other - given.keys() and volume.capacity(cr, observed) is None:
         found, other = {*found, SIZE}, other - {_WAL}
     return {*found, *(f"spec.parameters.{name}" for name in other)}
+
+
+def rules_differ(cr: Object, observed: Observed) -> bool:
+    """Whether the ConfigMap has other lines of `spec.hba` than the spec."""
+    return hba.lines_of(_rules(cr, observed)) != list(hba.read(cr))
+
+
+def _of_the_rules(cr: Object, observed: Observed) -> set[str]:
+    found = {HBA} if rules_differ(cr, observed) else set()
+    if hba.demands_tls(_rules(cr, observed)) is not tls.is_required(cr):
+        found.add(TLS)
+    return found or {exporter.FIELD}
+
+
+def _rules(cr: Object, observed: Observed) -> str:
+    data = (observed.objects.get(config.ref_of(cr)) or {}).get("data") or {}
+    return str(data.get(config.HBA_FILE) or "")
 
 
 def _read(conf: str) -> dict[str, str]:

@@ -1,8 +1,8 @@
 """The ConfigMap NAME-config: who may log in and how, and for the next start the parameters and whose data.
 
-Files of our own, outside the data directory. With another operator's rules of login the Pod is another; what
-`spec.tls` says in them, a running server reads again (`reload`). So it is with the parameters: a running
-server gets them from `kindling.prober.parameters`, a starting one from here.
+Files of our own, outside the data directory. With another operator's rules of login the Pod is another;
+what `spec.hba` and `spec.tls` say in them, a running server reads again (`reload`). So it is with the
+parameters: a running server gets them from `kindling.prober.parameters`, a starting one from here.
 """
 
 from __future__ import annotations
@@ -13,30 +13,18 @@ from collections.abc import Mapping
 
 from kindling.kinds.base import Child, Observed
 from kindling.kinds.metadata import child_metadata
-from kindling.kinds.postgresql import archiver, defaults, parameters
+from kindling.kinds.postgresql import archiver, defaults, hba, parameters
 from kindling.kinds.postgresql.initdb import IDENTIFIER, KEEP_PREVIOUS, PARAMETERS
 from kindling.kinds.postgresql.spec import SUPERUSER
 from kindling.kube.resources import CONFIG_MAP, Object, Ref, ResourceType
 
-# Inside the Pod the server's own system user is the superuser (the way back in when the Secret is
-# lost); from anywhere else everyone needs their password.
-HBA = f"""\
-local all {SUPERUSER} peer map=kindling
-local all all scram-sha-256
-host all all all scram-sha-256
-"""
+HBA_FILE = "pg_hba.conf"
 IDENT = f"""\
 kindling postgres {SUPERUSER}
 """
-RULES = {"pg_hba.conf": HBA, "pg_ident.conf": IDENT}
+RULES = {HBA_FILE: hba.DEFAULT, "pg_ident.conf": IDENT}
 RULES_HASH = hashlib.sha256(json.dumps(RULES, sort_keys=True).encode()).hexdigest()[:16]
-"""Changes with the rules of login, but for whether they ask for TLS."""
-_ANY, _TLS = "\nhost all ", "\nhostssl all "
-
-
-def hba(*, tls_required: bool) -> str:
-    """The rules: with `tls_required`, none lets anybody in from elsewhere without TLS."""
-    return HBA.replace(_ANY, _TLS) if tls_required else HBA
+"""Changes with the rules of login, but for `spec.hba` and whether they ask for TLS."""
 
 
 def config_name(cr: Object) -> str:
@@ -59,7 +47,6 @@ def build(
     values: Mapping[str, str],
     *,
     identifier: str | None,
-    tls_required: bool = False,
     keeps_previous: bool = False,
 ) -> Child:
     """`values` are those of `values`; `identifier` is that of the data which must be there;
@@ -71,7 +58,7 @@ def build(
             "metadata": child_metadata(type, cr, name=config_name(cr)),
             "data": {
                 **RULES,
-                "pg_hba.conf": hba(tls_required=tls_required),
+                HBA_FILE: hba.of(cr),
                 PARAMETERS: parameters.conf(values),
                 IDENTIFIER: identifier or "",
                 **({KEEP_PREVIOUS: "true"} if keeps_previous else {}),

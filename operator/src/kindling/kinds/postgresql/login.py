@@ -13,7 +13,7 @@ from kindling.kinds import reasons
 from kindling.kinds.base import ExternalAction, ExternalResult, Observed, Probe
 from kindling.kinds.passwords import fingerprint
 from kindling.kinds.pods import pod_ready
-from kindling.kinds.postgresql import archiver, credentials, defaults, parameters, secrets, tls
+from kindling.kinds.postgresql import archiver, credentials, defaults, hba, parameters, secrets, tls
 from kindling.kinds.postgresql.observation import current_pod, find_pod
 from kindling.kinds.postgresql.password import password_of
 from kindling.kinds.postgresql.service import PORT
@@ -34,8 +34,9 @@ class Login:
     no others of ours. Data of another system identifier than `identifier` is left as it is. Without
     `provision` nothing is made so, only looked at, because of the field `paused_by`; with `check`, only the
     user's login. With `ca`, in PEM, only a server is spoken to that proves with a certificate of it to be
-    `host`; `tls_required` is whether it should refuse everybody without TLS. `cache_key` changes with the
-    resource's generation, the password, the defaults, the authorities, the Pod and each of its restarts.
+    `host`; `tls_required` is whether it should refuse everybody without TLS, `hba` the pg_hba.conf that it
+    should have read; None is not asked for. `cache_key` changes with the resource's generation, the password,
+    the defaults, the authorities, the Pod and each of its restarts.
     """
 
     host: str
@@ -52,6 +53,7 @@ class Login:
     identifier: str | None = None
     ca: str | None = None
     tls_required: bool | None = None
+    hba: str | None = None
     provision: bool = True
     paused_by: str = PAUSED
     check: bool = False
@@ -65,7 +67,13 @@ class Login:
     def health_check(self) -> Login:
         """The same login, without what only provisioning needs."""
         return replace(
-            self, superuser_password=None, parameters={}, defaults={}, tls_required=None, check=True
+            self,
+            superuser_password=None,
+            parameters={},
+            defaults={},
+            tls_required=None,
+            hba=None,
+            check=True,
         )
 
 
@@ -163,6 +171,7 @@ def desired(cr: Object, observed: Observed, *, identifier: str | None = None) ->
         identifier=identifier,
         ca=ca,
         tls_required=required,
+        hba=hba.wanted(cr),
         provision=not paused_by(cr),
         paused_by=paused_by(cr),
         cache_key=(

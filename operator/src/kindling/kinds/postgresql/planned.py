@@ -15,6 +15,7 @@ from kindling.kinds.planned import CREATE, DELETE, UPDATE, Change, Disruption, I
 from kindling.kinds.postgresql import (
     approval,
     causes,
+    config,
     credentials,
     drops,
     growth,
@@ -29,7 +30,7 @@ from kindling.kinds.postgresql import (
 )
 from kindling.kinds.postgresql.hibernation import is_to_stop
 from kindling.kinds.postgresql.spec import MODE, is_ephemeral, is_planned, plan_for
-from kindling.kube.resources import SECRET, STATEFUL_SET, VOLUME_CLAIM, Object, Ref
+from kindling.kube.resources import CONFIG_MAP, SECRET, STATEFUL_SET, VOLUME_CLAIM, Object, Ref
 
 CHANGED = "is created or changed; sessions stay"
 DATA_GOES = "one restart, and the data, which is ephemeral, is lost"
@@ -103,6 +104,9 @@ def _effect(cr: Object, observed: Observed, change: Change) -> tuple[Disruption,
     why = ", which another writer has changed" if change.drift else ""
     if change.ref.type == VOLUME_CLAIM and any(path[:1] == ("spec",) for path in change.paths):
         return Disruption.NONE, f"asks for {growth.size(cr, observed)}; the server runs on"
+    rules = change.ref.type == CONFIG_MAP and ("data", config.HBA_FILE) in change.paths
+    if rules and not change.drift and causes.rules_differ(cr, observed):
+        return Disruption.RELOAD, "the server reads its rules of login again; sessions stay"
     return Disruption.NONE, f"is updated{why}"
 
 

@@ -10,6 +10,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
+from kindling.kinds import reasons
 from kindling.kinds.base import ExternalAction, ExternalResult, Observed, Probe
 from kindling.kinds.postgresql import login, tls
 from kindling.kinds.postgresql.login import Login
@@ -25,10 +26,12 @@ RETRY_SECONDS = 5.0
 class Reload:
     """Have the server read its files again when they have changed, until it serves those that are wanted.
 
-    `fingerprint` is that of the certificate which is to be served; `tls_required`: nobody is to come in
-    without TLS, as `user` or another. Without `apply` nothing is done, only compared. The facts of an answer
-    are `rules`, whether they are in force, and `done`, whether all is. Until the Pod has the files the answer
-    is good without that, so that nothing else waits for it.
+    `fingerprint` is that of the certificate which is to be served, None without TLS; `tls_required`: nobody
+    is to come in without TLS, as `user` or another. `hba` is the pg_hba.conf that it is to have read, and
+    None where that is not asked. Without `apply` nothing is done, only compared. The facts of an answer are
+    `rules`, whether they are in force, `done`, whether all is, and `hba`, the rules in force as the server
+    says them. Until the Pod has the files the answer is good without that, so that nothing else waits for
+    it. It is not good where the server cannot use a line; then it has not been asked to read the rules.
     """
 
     host: str
@@ -37,21 +40,25 @@ class Reload:
     pod: str
     superuser: str
     superuser_password: str | None = field(repr=False)
-    ca: str
-    fingerprint: str
+    ca: str | None
+    fingerprint: str | None
     user: str
     tls_required: bool
+    hba: str | None = None
     apply: bool = True
     cache_key: Hashable
     check: ClassVar[bool] = False
 
 
 def desired(cr: Object, observed: Observed, server: Login | None) -> Reload | None:
-    """None where the server has no TLS, or cannot be asked yet."""
+    """None where it has neither TLS nor lines of the spec, or cannot be asked yet."""
     pod, material = find_pod(cr, observed), tls.present(cr, observed)
     certificate = material.certificate if material is not None else None
-    if server is None or server.ca is None or pod is None or material is None or certificate is None:
+    if server is None or pod is None or (server.ca is None and server.hba is None):
         return None
+    if server.ca is not None and certificate is None:
+        return None
+    fingerprint = certificate.fingerprint if server.ca is not None and certificate is not None else None
     return Reload(
         host=server.host,
         port=server.port,
@@ -60,16 +67,18 @@ def desired(cr: Object, observed: Observed, server: Login | None) -> Reload | No
         superuser=server.superuser,
         superuser_password=server.superuser_password,
         ca=server.ca,
-        fingerprint=certificate.fingerprint,
+        fingerprint=fingerprint,
         user=server.user,
         tls_required=bool(server.tls_required),
+        hba=server.hba,
         apply=server.provision,
         cache_key=(
             cr["metadata"]["uid"],
             pod["metadata"]["uid"],
             login.starts(pod),
-            certificate.fingerprint,
+            fingerprint,
             server.tls_required,
+            server.hba,
         ),
     )
 
@@ -97,6 +106,11 @@ def is_done(answer: ExternalResult | None) -> bool:
     return answer is not None and answer.ok and answer.facts.get("done") is True
 
 
+def is_unread(answer: ExternalResult | None) -> bool:
+    """Whether the server is to be asked again soon; not for a line that only an edit puts right."""
+    return answer is not None and not is_done(answer) and answer.reason != reasons.INVALID_HBA
+
+
 def has_rules(answer: ExternalResult | None) -> bool:
     """Whether the rules of login are in force since it has read its files again."""
     return answer is not None and answer.ok and answer.facts.get("rules") is True
@@ -106,7 +120,7 @@ def _differs(wanted: Reload, server: Login | None, cr: Object, observed: Observe
     """By the server's own word: what it serves, and whether its rules are the wanted ones."""
     answer = observed.result(login.SERVER, server.cache_key) if server is not None else None
     served = login.served(cr, observed).get("fingerprint")
-    other = served is not None and served != wanted.fingerprint
+    other = None not in (served, wanted.fingerprint) and served != wanted.fingerprint
     return other or has_other_rules(answer) or login.is_untrusted(answer)
 
 

@@ -23,6 +23,7 @@ from kindling.kinds.postgresql import (
     deletion,
     disk,
     growth,
+    hba,
     hibernation,
     identity,
     in_place,
@@ -69,6 +70,7 @@ _FOR_AN_EDIT = frozenset(
         reasons.VERSION_CONFLICT,
         reasons.VERSION_UNAVAILABLE,
         reasons.VERSION_MISMATCH,
+        reasons.INVALID_HBA,
         reasons.INVALID_PARAMETER,
         reasons.DATA_LOST,
     }
@@ -143,6 +145,7 @@ def report(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult)
     status |= state.approvals.status()
     status |= planned.status(cr, observed, sync)
     status |= _tls(cr, observed, state)
+    status |= hba.status(cr, observed, server=state.external, files=state.files)
     status |= usage.status(cr, observed)
     status |= in_place.status(cr, observed, stopped=state.stopped)
     status |= rotation.status(cr, observed)
@@ -163,13 +166,12 @@ def _state(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult)
     fault = _fault(type, cr, pod, external, observed, sync, was_available=was_available)
     if fault is None or fault.reason != reasons.DATA_LOST:
         external = identity.judged(external)
-    listed = sync.results.get(objects.OBJECTS)
+    listed, files = sync.results.get(objects.OBJECTS), sync.results.get(reload.MEMBER)
     waiting = approvals.read(type, cr, observed)
     held = external is not None and external.reason == reasons.RESTART_PENDING and waiting.edits
     if fault is None and sync.in_sync and good:
-        fault = objects.fault(cr, observed, listed) or tls.problem(cr, observed)
+        fault = hba.problem(files) or objects.fault(cr, observed, listed) or tls.problem(cr, observed)
     settled = listed.ok if listed is not None else not objects.wants(cr, observed)
-    files = sync.results.get(reload.MEMBER)
     settled = settled and not (reload.has_other_rules(external) and not reload.has_rules(files))
     return _State(
         pod=pod,
@@ -378,7 +380,7 @@ def _ready_seconds(pod: Object, observed: Observed) -> float:
 
 
 def _outcome(cr: Object, observed: Observed, sync: SyncResult, state: _State) -> Result:
-    unread = [reload.RETRY_SECONDS] if state.files is not None and not reload.is_done(state.files) else []
+    unread = [reload.RETRY_SECONDS] if reload.is_unread(state.files) else []
     if state.ready or state.waits:
         asked = [usage.seconds_left(cr, observed)] if usage.is_asked(cr, observed) else []
         opens = (state.update.opens if state.update is not None else None) or state.approvals.opens

@@ -1,0 +1,167 @@
+"""spec.hba: lines of pg_hba.conf, put between the operator's own, so that none keeps the operator out.
+
+The first line that matches a connection decides about it. So the operator's come first: its own role's, the
+default user's to its own database, whose login is what Ready says, and the exporter's. Then come those of
+the spec, and last the one that every server has: everybody with their password.
+
+What the CRD admits, every PostgreSQL can read: a line that it cannot read would keep a server from
+starting. Whether a running one has it in force, the server says (`kindling.prober.hba`).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Sequence
+
+from kindling.kinds import exporter, reasons
+from kindling.kinds.base import ExternalResult, Observed, Problem
+from kindling.kinds.postgresql import postgres_exporter, roles, tls
+from kindling.kinds.postgresql.credentials import logins
+from kindling.kinds.postgresql.observation import find_pod
+from kindling.kinds.postgresql.spec import SUPERUSER, user_of
+from kindling.kube.resources import Object
+
+FIELD = "hba"
+"""Of the spec and of the status, and of what the server says."""
+METHODS = ("scram-sha-256", "reject")
+MOST_RULES, LONGEST_RULE = 80, 1024
+"""Of the status: the lines that a spec may have and the operator's, each as the server repeats it."""
+
+# Inside the Pod the server's own system user is the superuser (the way back in when the Secret is
+# lost); from anywhere else everyone needs their password.
+DEFAULT = f"""\
+local all {SUPERUSER} peer map=kindling
+local all all scram-sha-256
+host all all all scram-sha-256
+"""
+_ANY, _TLS = "\nhost all ", "\nhostssl all "
+_BEGIN = "# spec.hba, until the last line, which Kindling has on each server\n"
+
+_NAME = r'(?:[A-Za-z_][A-Za-z0-9_.$-]{0,62}|"[^"/\x00-\x1f\x7f][^"\x00-\x1f\x7f]{0,62}")'
+_USER = rf"\+?{_NAME}"
+LINE = re.compile(
+    r"(host|hostssl|hostnossl)[ \t]+"
+    rf"({_NAME}(?:,{_NAME})*)[ \t]+"
+    rf"({_USER}(?:,{_USER})*)[ \t]+"
+    r"(all|samehost|samenet|[0-9A-Fa-f.:]+/[0-9]{1,3})[ \t]+"
+    r"(scram-sha-256|reject)"
+)
+"""The CRD has the same: kind, databases, users, address and method. Methods that need files beside the
+server, or have passwords sent in clear, are no part of it, nor are options, included files and patterns.
+"""
+
+
+def read(cr: Object) -> tuple[str, ...]:
+    return tuple(str(line) for line in (cr.get("spec") or {}).get(FIELD) or ())
+
+
+def validate(cr: Object) -> Problem | None:
+    """The first line that cannot work, with field, value and remedy."""
+    own, everywhere = set(logins(cr)), {"all", "sameuser", user_of(cr)}
+    for number, line in enumerate(read(cr)):
+        where = f"spec.hba[{number}] {line!r}"
+        found, message = LINE.fullmatch(line), None
+        if found is None:
+            message = (
+                f"{where} is no line that is taken: write host, hostssl or hostnossl, databases, users, an "
+                "address and scram-sha-256 or reject, as in `host shop reporting 10.0.0.0/8 scram-sha-256`."
+            )
+        elif "/" in found[4] and not _is_block(found[4]):
+            message = f"{where}: {found[4]} is no block of addresses: use ADDRESS/LENGTH, as in 10.0.0.0/8."
+        elif (named := sorted(own & _words(found[3]))) and everywhere & _words(found[2]):
+            message = (
+                f"{where} has no effect on {named[0]!r}, the default user, whose login to its own database "
+                "comes before these lines, because it proves Ready: leave it out. spec.allowedFrom limits "
+                "from where the server can be reached, and spec.tls.required refuses whoever has no TLS."
+            )
+        if message:
+            return Problem(reason=reasons.INVALID_SPEC, message=message)
+    return None
+
+
+def _words(field: str) -> set[str]:
+    return {word.lstrip("+").strip('"') for word in re.findall(_USER, field)}
+
+
+def _is_block(address: str) -> bool:
+    try:
+        ipaddress.ip_network(address, strict=False)
+    except ValueError:
+        return False
+    return True
+
+
+def file(
+    *, tls_required: bool, lines: Sequence[str] = (), user: str = "", exporter_role: str | None = None
+) -> str:
+    """The whole of pg_hba.conf; with `tls_required`, nobody comes in from elsewhere without TLS."""
+    default = DEFAULT.replace(_ANY, _TLS) if tls_required else DEFAULT
+    if not lines:
+        return default
+    *local, last = default.splitlines(keepends=True)
+    kind = "hostssl" if tls_required else "host"
+    name = user.replace('"', '""')
+    own = [
+        f"{kind} all {SUPERUSER} all scram-sha-256\n",
+        # With + for the logins of the default user, which are members of it.
+        f'{kind} "{name}" +"{name}" all scram-sha-256\n',
+    ]
+    if exporter_role:
+        own.append(f"{kind} {postgres_exporter.DATABASE} {exporter_role} samehost scram-sha-256\n")
+    if tls_required:
+        own.append("hostnossl all all all reject\n")
+    return "".join([*local, *own, _BEGIN, *(f"{line}\n" for line in lines), last])
+
+
+def of(cr: Object) -> str:
+    """What this resource's server is to have."""
+    return file(
+        tls_required=tls.is_required(cr),
+        lines=read(cr),
+        user=user_of(cr),
+        exporter_role=roles.EXPORTER if exporter.is_enabled(cr) else None,
+    )
+
+
+def lines_of(text: str) -> list[str]:
+    """Those of the spec that a file has which `file` wrote."""
+    return text.partition(_BEGIN)[2].splitlines()[:-1]
+
+
+def first_line(text: str) -> int:
+    """The number, from 1, of the first line of the spec in such a file."""
+    return text.partition(_BEGIN)[0].count("\n") + 2
+
+
+def demands_tls(text: str) -> bool:
+    """Whether a file that `file` wrote keeps everybody out who has no TLS."""
+    return _TLS in text
+
+
+def wanted(cr: Object) -> str | None:
+    """What the server is asked for: None where the spec has no lines, and the status has none of before."""
+    return of(cr) if read(cr) or (cr.get("status") or {}).get(FIELD) else None
+
+
+def problem(files: ExternalResult | None) -> Problem | None:
+    """What the server, asked to read its files again, has against a line."""
+    if files is None or files.reason != reasons.INVALID_HBA:
+        return None
+    return Problem(reason=files.reason, message=files.message)
+
+
+def status(
+    cr: Object, observed: Observed, *, server: ExternalResult | None, files: ExternalResult | None
+) -> Object:
+    """The rules in force, by the server's word; while it cannot be asked, those it had before in that Pod."""
+    known = (cr.get("status") or {}).get(FIELD)
+    if not read(cr) and not known:
+        return {}
+    for answer in (files, server):
+        rules = answer.facts.get(FIELD) if answer is not None else None
+        if rules:
+            return {FIELD: rules} if read(cr) else {}
+    pod, active = find_pod(cr, observed), (cr.get("status") or {}).get("active") or {}
+    same = pod is not None and pod["metadata"]["uid"] == active.get("uid")
+    return {FIELD: known} if known and same else {}
