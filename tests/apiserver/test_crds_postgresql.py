@@ -64,6 +64,13 @@ GOOD: list[Json] = [
     },
     {"roles": [{"name": f"r{number}", "memberOf": ["a" * 63]} for number in range(200)]},
     {
+        "defaultUser": "ada",
+        "initSQL": [
+            {"configMapRef": {"name": "c", "key": "a.sql"}},
+            {"secretRef": {"name": "s", "key": "k"}},
+        ],
+    },
+    {
         "hba": [
             'hostssl shop,"a b" +staff,bob 10.0.0.0/8 scram-sha-256',
             "host\treplication  repl 2001:db8::/32\treject",
@@ -89,13 +96,26 @@ BAD: list[tuple[Json, list[str]]] = [
     ({"parameters": {"a": "x" * 1025}}, ["spec.parameters.a", "1024"]),
     ({"parameters": {f"p{number}": "x" for number in range(65)}}, ["spec.parameters", "64"]),
     ({"exporter": {}}, ["spec.exporter.enabled", "Required"]),
+    ({"defaultUser": "a", "initSQL": [{}]}, ["spec.initSQL", "both or none", "use one of them"]),
+    (
+        {"defaultUser": "a", "initSQL": [{"configMapRef": {"name": "c"}}]},
+        ["spec.initSQL[0].configMapRef.key", "Required"],
+    ),
+    (
+        {"initSQL": [{"configMapRef": {"name": "c", "key": "k"}}]},
+        ["spec.initSQL", "'postgres' is created with the server", "set spec.defaultUser"],
+    ),
+    (
+        {"defaultUser": "a", "initSQL": [{"secretRef": {"name": "C", "key": "k"}}]},
+        ["spec.initSQL[0].secretRef.name"],
+    ),
     ({"hba": ["local all all trust"]}, ["spec.hba 'local all all trust'", "must begin with host"]),
     ({"hba": ["include /etc/passwd"]}, ["must begin with host, hostssl or hostnossl"]),
     ({"hba": ["# a comment"]}, ["spec.hba '# a comment'", "must begin with host"]),
     ({"hba": ["host all all all trust"]}, ["must end with scram-sha-256 or reject", "without a password"]),
     ({"hba": ["host all all all password"]}, ["must end with scram-sha-256 or reject"]),
     ({"hba": ["host all all all scram-sha-256 map=x"]}, ["must end with scram-sha-256 or reject"]),
-    ({"hba": ["host all all all reject\nhost all all all trust"]}, ["spec.hba", "must end with"]),
+    ({"hba": ["host all all all reject\nhost all all all trust"]}, ["spec.hba", "scram-sha-256 or reject"]),
     ({"hba": ["host all all reject"]}, ["must have databases, users, an address and a method"]),
     ({"hba": ["host all @file all reject"]}, ["must have databases, users, an address and a method"]),
     ({"hba": ['host "/[" all all reject']}, ["must have databases, users, an address and a method"]),

@@ -46,6 +46,7 @@ POSTGRESQL_STATUS: Json = {
     "binding": {"name": "db-binding"},
     "version": "17.5",
     "pendingRestart": ["max_connections"],
+    "initSQL": {"appliedAt": "2024-01-02T03:04:05Z"},
     "hba": ["local all kindling peer map=kindling", "host all all 10.0.0.0/8 reject"],
     "lastRestartSeconds": 8,
     "approvals": [{"name": "3f9a1c07be", "disruption": "Restart", "message": "One restart."}],

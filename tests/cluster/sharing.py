@@ -23,6 +23,7 @@ EXCLUSIVE = (
     "test_every_kind.py",
     "test_faults.py",
     "test_frozen.py",
+    "test_hba.py",
     "test_lifecycle.py",
     "test_object_store.py",
     "test_sixty.py",

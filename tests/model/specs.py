@@ -105,6 +105,9 @@ DATABASES = _optional(
     serviceTemplate=SERVED,
     tls=st.sampled_from([{}, {"required": True}, {"enabled": False}, {"secretName": "ours"}]),
     allowedFrom=PEERS,
+    initSQL=st.sampled_from(
+        [[], [{"configMapRef": {"name": "first", "key": "a"}}, {"secretRef": {"name": "ours", "key": "b"}}]]
+    ),
     hba=st.sampled_from([["host all bob all reject"], ["host all ada all reject"], []]),
     roles=st.lists(st.sampled_from(ROLES), max_size=3, unique_by=lambda role: str(role["name"])),
     databases=st.sampled_from(

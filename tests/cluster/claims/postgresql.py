@@ -233,6 +233,16 @@ def _hba(reported: Reported) -> None:
         assert reported.facts["rules"]["read"] is True
 
 
+def _init_sql(reported: Reported) -> None:
+    """When it was run is a setting of the database; one without that was there before."""
+    said, answer = reported.status.get("initSQL"), reported.facts["answer"]
+    assert (said is not None) is bool(reported.resource["spec"].get("initSQL"))
+    if said is not None:
+        query = "select coalesce(current_setting('kindling.init_sql', true), '')"
+        noted = reported.facts["inside"](answer["database"], query).strip()
+        assert (said.get("appliedAt", ""), "message" in said) == (noted, not noted)
+
+
 def _last_restart(reported: Reported) -> None:
     """No less than the Pod that came of it took to start, as long as that is its first and only start."""
     seconds, active = reported.status.get("lastRestartSeconds"), reported.status["active"]
@@ -447,6 +457,7 @@ CLAIMS = KindClaims(
         "status.image": _image,
         "status.pendingRestart[]": _pending,
         "status.hba[]": _hba,
+        **{f"status.initSQL.{name}": _init_sql for name in ("appliedAt", "message")},
         "status.systemIdentifier": _identifier,
         "status.lastRestartSeconds": _last_restart,
         **{f"status.inPlaceRestore.{name}": _in_place for name in ("name", "uid", "stoppedFor")},

@@ -48,6 +48,7 @@ SPECS: dict[str, Object] = {
     "postgresql-hba": {
         "defaultUser": "ada",
         "hba": ["host shop reporting 10.0.0.0/8 scram-sha-256", "host all reporting all reject"],
+        "initSQL": [{"configMapRef": {"name": "first", "key": "a.sql"}}],
         "exporter": {"enabled": True},
         "tls": {"required": True},
     },

@@ -360,6 +360,12 @@ INVALID_PARAMETER = _reason(
     "PostgreSQL rejects `spec.parameters`; none of them was changed",
     "fix or remove the parameter that the message names",
 )
+INIT_SQL_FAILED = _reason(
+    "InitSQLFailed",
+    _POSTGRESQL,
+    "`spec.initSQL` could not be read or run; the default user's database is not there yet",
+    "correct what the message names; it is tried again then",
+)
 INVALID_HBA = _reason(
     "InvalidHba",
     _POSTGRESQL,

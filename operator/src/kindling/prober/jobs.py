@@ -15,7 +15,7 @@ from kindling.kinds.base import ExternalResult
 from kindling.kinds.http import LONGEST_BODY, HttpRequest
 from kindling.kinds.memcached.access import AccessRequest
 from kindling.kinds.memcached.stats import COUNTERS, MOST, StatsRequest
-from kindling.kinds.postgresql import hba, identity
+from kindling.kinds.postgresql import hba, identity, init_sql
 from kindling.kinds.postgresql.login import Login
 from kindling.kinds.postgresql.logins import (
     ENABLED,
@@ -57,6 +57,7 @@ REASONS = frozenset(
         reasons.SUPERUSER_LOGIN_FAILED,
         reasons.UNSAFE_AUTHENTICATION,
         reasons.CERTIFICATE_REJECTED,
+        reasons.INIT_SQL_FAILED,
         reasons.INVALID_HBA,
         reasons.INVALID_PARAMETER,
         reasons.PAUSED,
@@ -216,6 +217,9 @@ def _facts(data: Mapping[str, Any]) -> dict[str, Any]:
     names = data.get("pending_restart")
     if isinstance(names, list):
         facts["pending_restart"] = [str(name)[:_LONGEST_NAME] for name in names[:_MOST_NAMES]]
+    applied = data.get(init_sql.FACT)
+    if isinstance(applied, str) and (not applied or _TIME.fullmatch(applied)):
+        facts[init_sql.FACT] = applied
     rules = data.get(hba.FIELD)
     if isinstance(rules, list):
         facts[hba.FIELD] = [str(rule)[: hba.LONGEST_RULE] for rule in rules[: hba.MOST_RULES]]

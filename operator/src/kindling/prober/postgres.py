@@ -17,12 +17,14 @@ import psycopg
 from kindling.kinds import reasons
 from kindling.kinds.base import ExternalResult
 from kindling.kinds.postgresql import identity
+from kindling.kinds.postgresql.init_sql import FACT
 from kindling.kinds.postgresql.login import Login
 from kindling.kinds.postgresql.spec import MODE, resumed
-from kindling.prober import hba, logins, parameters, tls
+from kindling.prober import hba, init_sql, logins, parameters, tls
 from kindling.prober.results import (
     disk_full,
     failed,
+    init_sql_failed,
     not_responding,
     other_data,
     superuser_rejected,
@@ -71,9 +73,9 @@ def sync(address: Address, login: Login, *, provision_first: bool = False) -> Ex
 
     Then bring the parameters. Where the login says not to provision, it is only looked at.
     Never raises for what a server may answer: it comes back as an Answer, whose facts are `login`
-    (whether the user gets in), `system_identifier` (a number, as text), `version`, `rules` (whether the rules
-    of login are in force), `hba` (what they are), `pending_restart` and, of what is only looked at,
-    `differing`: the parameters that differ, each with whether it needs a restart.
+    (whether the user gets in), `system_identifier` (a number, as text), `version`, `init_sql` (when it was
+    run), `rules` (whether the rules of login are in force), `hba` (what they are), `pending_restart` and, of
+    what is only looked at, `differing`: the parameters that differ, each with whether it needs a restart.
     """
     facts: dict[str, Any] = {}
     try:
@@ -93,6 +95,8 @@ def sync(address: Address, login: Login, *, provision_first: bool = False) -> Ex
         return superuser_rejected(login, facts=facts)
     except logins.NotOurs as error:
         return ExternalResult(ok=False, reason=reasons.NAME_CONFLICT, message=f"{error}.", facts=facts)
+    except init_sql.InitSQLFailed as error:
+        return init_sql_failed(login, error, facts=facts)
     except UnsafeAuthentication:
         return unsafe(login)
     except UntrustedCertificate as error:
@@ -205,7 +209,9 @@ def _logged_in(
             )
         with _superuser(address, login) as connection:
             _compare(connection, login, facts)
-            _provision(connection, login)
+            is_new = _provision(connection, login)
+        if is_new:
+            _run_init_sql(address, login)
         if not _can_log_in(address, login, facts):
             return ExternalResult(
                 ok=False,
@@ -274,7 +280,8 @@ def _compare(connection: Session, login: Login, facts: dict[str, Any]) -> None:
     facts["system_identifier"] = found
 
 
-def _provision(connection: Session, login: Login) -> None:
+def _provision(connection: Session, login: Login) -> bool:
+    """Whether the database waits for its first SQL, and has another name until then."""
     database, secret = identifier(login.database), verifier(login.password)
     exists = fetchval(connection, "SELECT 1 FROM pg_roles WHERE rolname = %s", login.database)
     if login.owner:
@@ -285,12 +292,27 @@ def _provision(connection: Session, login: Login) -> None:
         verb = "ALTER" if exists else "CREATE"
         execute(connection, f"{verb} ROLE {database} LOGIN PASSWORD '{secret}' VALID UNTIL 'infinity'")
     exists = fetchval(connection, "SELECT 1 FROM pg_database WHERE datname = %s", login.database)
+    if not exists and login.init_sql is not None:
+        init_sql.prepare(connection, login)
+        return True
     execute(
         connection,
         f"ALTER DATABASE {database} OWNER TO {database}"
         if exists
         else f"CREATE DATABASE {database} OWNER {database}",
     )
+    return False
+
+
+def _run_init_sql(address: Address, login: Login) -> None:
+    try:
+        init_sql.run(address, login)
+    except (init_sql.InitSQLFailed, UnsafeAuthentication, UntrustedCertificate, *FAILURES):
+        with _superuser(address, login) as connection:
+            init_sql.drop(connection)
+        raise
+    with _superuser(address, login) as connection:
+        init_sql.finish(connection, login)
 
 
 def _parameters(address: Address, login: Login, facts: dict[str, Any]) -> ExternalResult:
@@ -300,6 +322,8 @@ def _parameters(address: Address, login: Login, facts: dict[str, Any]) -> Extern
         with _superuser(address, login) as connection:
             _compare(connection, login, facts)
             rules = hba.look(connection, login.hba) if login.hba is not None else None
+            if login.init_sql is not None:
+                facts[FACT] = init_sql.noted(connection, login)
             if login.provision:
                 waiting = parameters.sync(connection, login.parameters, login.defaults)
             elif names := parameters.difference(connection, login.parameters, login.defaults):

@@ -66,6 +66,16 @@ def invalid_hba(lines: Sequence[str], number: int, error: str, *, facts: Mapping
     )
 
 
+def init_sql_failed(login: Login, error: Exception, *, facts: Mapping[str, Any]) -> ExternalResult:
+    return ExternalResult(
+        ok=False,
+        reason=reasons.INIT_SQL_FAILED,
+        message=f"{error} Nothing of it is kept, and database {login.database!r} is not created before it "
+        "succeeds. It is run again once what it names changes.",
+        facts=facts,
+    )
+
+
 def other_data(login: Login | Objects, found: str) -> ExternalResult:
     """`found` is the system identifier of the data that is there."""
     return ExternalResult(

@@ -10,7 +10,7 @@ import re
 import select
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -107,15 +107,24 @@ WHOSE = "SELECT system_identifier::text FROM pg_control_system()"
 
 @contextmanager
 def session(
-    address: Address, *, user: str, password: str, database: str, trust: Trust | None, quiet: bool = False
+    address: Address,
+    *,
+    user: str,
+    password: str,
+    database: str,
+    trust: Trust | None,
+    quiet: bool = False,
+    given: Mapping[str, str] = OURS,
+    patient: bool = False,
 ) -> Iterator[Session]:
-    """A connection in autocommit, closed at the end; with `trust`, by TLS, and with that server alone.
+    """A connection in autocommit, closed at the end; with `trust`, by TLS, and with that server alone. It is
+    made with the settings `given`; `patient`, or `quiet`, may take its time once it is there.
 
     :raises LoginRejected, UnsafeAuthentication, UntrustedCertificate: and TimeoutError after CONNECT_SECONDS,
         psycopg.Error.
     """
     stage(LOGIN)
-    settings = {**OURS, **(QUIET if quiet else {})}
+    settings = {**given, **(QUIET if quiet else {})}
     with tls.settings(trust) as encryption:
         connection = psycopg.Connection[tuple[Any, ...]](
             _connect(
@@ -133,7 +142,7 @@ def session(
         )
     connection.autocommit = True
     connection.prepare_threshold = None
-    if quiet:
+    if quiet or patient:
         stage(PATIENT)
     try:
         yield connection

@@ -7,9 +7,9 @@ Pod does first, `restart` when it is replaced for its parameters, `updates` when
 `tls` has the server's certificate, `hba` its rules of login, `reload` has a running server read both again;
 `identity` knows whose data it is, `deletion` that it is about to go, `protection` that it must not; `login`
 is what is asked and wanted of the server, `objects` what of its `roles` and `databases`, `usage` what its
-data takes, `growth` when the volume grows for that; `credentials` is who logs in, `rotation` when that
-changes, `logins` who used it before; `hibernation` and `in_place` have the server stopped;
-`postgres_exporter` is the exporter beside it; `status` reports.
+data takes, `growth` when the volume grows for that; `init_sql` is what a new database begins with;
+`credentials` is who logs in, `rotation` when that changes, `logins` who used it before; `hibernation` and
+`in_place` have the server stopped; `postgres_exporter` is the exporter beside it; `status` reports.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ from kindling.kinds.postgresql import (
     hibernation,
     identity,
     in_place,
+    init_sql,
     login,
     logins,
     maintenance_window,
@@ -92,7 +93,7 @@ class Postgresql(Kind):
     """
 
     children = (VOLUME_CLAIM, SECRET, CONFIG_MAP, SERVICE, NETWORK_POLICY, STATEFUL_SET, POD)
-    watches = (SECRET,)
+    watches = (SECRET, CONFIG_MAP)
     finalizer = protection.FINALIZER
     durable = (credentials.FIELD,)
     metrics = (
@@ -160,13 +161,21 @@ class Postgresql(Kind):
         names += [reference.name for reference in named if reference is not None]
         if (certificate := tls.reference(cr)) is not None:
             names.append(certificate)
-        return [WatchedObject(SECRET, name, cr["metadata"]["namespace"]) for name in dict.fromkeys(names)]
+        names += init_sql.secrets(cr)
+        namespace, config_maps = cr["metadata"]["namespace"], dict.fromkeys(self.config_maps(cr))
+        return [
+            *(WatchedObject(SECRET, name, namespace) for name in dict.fromkeys(names)),
+            *(WatchedObject(CONFIG_MAP, name, namespace) for name in config_maps),
+        ]
 
     def secrets(self, cr: Object) -> Sequence[str]:
         named = password.reference(cr)
         ours = secrets.superuser_name(cr), secrets.binding_name(cr)
         others = *((named.name,) if named else ()), *roles.secret_names(cr), *tls.secret_names(cr)
-        return list(dict.fromkeys([*ours, *others]))
+        return list(dict.fromkeys([*ours, *others, *init_sql.secrets(cr)]))
+
+    def config_maps(self, cr: Object) -> Sequence[str]:
+        return init_sql.config_maps(cr)
 
     def validate(self, cr: Object, observed: Observed) -> Problem | None:
         wanted = self._read(cr)
@@ -177,6 +186,7 @@ class Postgresql(Kind):
             or parameters.validate(wanted.parameters, resources=wanted.resources)
             or maintenance_window.validate(cr)
             or hba.validate(cr)
+            or init_sql.validate(cr)
             or hibernation.validate(cr)
             or version.validate(cr, observed)
             or volume.validate(cr, observed)

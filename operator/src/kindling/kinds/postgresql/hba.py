@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from kindling.kinds import exporter, reasons
 from kindling.kinds.base import ExternalResult, Observed, Problem
-from kindling.kinds.postgresql import postgres_exporter, roles, tls
+from kindling.kinds.postgresql import init_sql, postgres_exporter, roles, tls
 from kindling.kinds.postgresql.credentials import logins
 from kindling.kinds.postgresql.observation import find_pod
 from kindling.kinds.postgresql.spec import SUPERUSER, user_of
@@ -93,19 +93,27 @@ def _is_block(address: str) -> bool:
 
 
 def file(
-    *, tls_required: bool, lines: Sequence[str] = (), user: str = "", exporter_role: str | None = None
+    *,
+    tls_required: bool,
+    lines: Sequence[str] = (),
+    user: str = "",
+    exporter_role: str | None = None,
+    init: bool = False,
 ) -> str:
-    """The whole of pg_hba.conf; with `tls_required`, nobody comes in from elsewhere without TLS."""
+    """The whole of pg_hba.conf; with `tls_required`, nobody comes in from elsewhere without TLS; with
+    `init`, the default user comes into the database that gets its first SQL.
+    """
     default = DEFAULT.replace(_ANY, _TLS) if tls_required else DEFAULT
     if not lines:
         return default
     *local, last = default.splitlines(keepends=True)
     kind = "hostssl" if tls_required else "host"
     name = user.replace('"', '""')
+    databases = f'"{name}"' + (f',"{init_sql.TEMPORARY}"' if init else "")
     own = [
         f"{kind} all {SUPERUSER} all scram-sha-256\n",
         # With + for the logins of the default user, which are members of it.
-        f'{kind} "{name}" +"{name}" all scram-sha-256\n',
+        f'{kind} {databases} +"{name}" all scram-sha-256\n',
     ]
     if exporter_role:
         own.append(f"{kind} {postgres_exporter.DATABASE} {exporter_role} samehost scram-sha-256\n")
@@ -121,6 +129,7 @@ def of(cr: Object) -> str:
         lines=read(cr),
         user=user_of(cr),
         exporter_role=roles.EXPORTER if exporter.is_enabled(cr) else None,
+        init=init_sql.is_given(cr),
     )
 
 

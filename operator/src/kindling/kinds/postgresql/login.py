@@ -5,7 +5,7 @@ Only what is asked and wanted of the server: `kindling.prober` carries it out.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from kindling.kinds import reasons
 from kindling.kinds.base import ExternalAction, ExternalResult, Observed, Probe
 from kindling.kinds.passwords import fingerprint
 from kindling.kinds.pods import pod_ready
-from kindling.kinds.postgresql import archiver, credentials, defaults, hba, parameters, secrets, tls
+from kindling.kinds.postgresql import archiver, credentials, defaults, hba, init_sql, parameters, secrets, tls
 from kindling.kinds.postgresql.observation import current_pod, find_pod
 from kindling.kinds.postgresql.password import password_of
 from kindling.kinds.postgresql.service import PORT
@@ -31,12 +31,14 @@ class Login:
     `owner`, the database is that role's, and the user becomes it by logging in.
 
     Then see that the server runs with `parameters`, with `defaults` where they need no restart, and with
-    no others of ours. Data of another system identifier than `identifier` is left as it is. Without
-    `provision` nothing is made so, only looked at, because of the field `paused_by`; with `check`, only the
-    user's login. With `ca`, in PEM, only a server is spoken to that proves with a certificate of it to be
-    `host`; `tls_required` is whether it should refuse everybody without TLS, `hba` the pg_hba.conf that it
-    should have read; None is not asked for. `cache_key` changes with the resource's generation, the password,
-    the defaults, the authorities, the Pod and each of its restarts.
+    no others of ours. In a database that is made, `init_sql` is run first, each an `init_sql.Script`; with
+    `init_problem`, why that is not possible, none is made. Data of another system identifier than
+    `identifier` is left as it is. Without `provision` nothing is made so, only looked at, because of the
+    field `paused_by`; with `check`, only the user's login. With `ca`, in PEM, only a server is spoken to that
+    proves with a certificate of it to be `host`; `tls_required` is whether it should refuse everybody without
+    TLS, `hba` the pg_hba.conf that it should have read; None is not asked for. `cache_key` changes with the
+    resource's generation, the password, the defaults, the authorities, the Pod and each of its restarts, and
+    with `init_sql` until that is known to be done.
     """
 
     host: str
@@ -54,6 +56,8 @@ class Login:
     ca: str | None = None
     tls_required: bool | None = None
     hba: str | None = None
+    init_sql: Sequence[tuple[str, str, bool]] | None = field(default=None, repr=False)
+    init_problem: str = ""
     provision: bool = True
     paused_by: str = PAUSED
     check: bool = False
@@ -73,6 +77,8 @@ class Login:
             defaults={},
             tls_required=None,
             hba=None,
+            init_sql=None,
+            init_problem="",
             check=True,
         )
 
@@ -145,6 +151,7 @@ def desired(cr: Object, observed: Observed, *, identifier: str | None = None) ->
     archives = archiver.parameters(archiver.find(cr, observed))
     follows = (*derived.items(), *archives.items())
     ca, required = None, None
+    scripts, problem = init_sql.wanted(cr, observed)
     if tls.is_active(pod):
         required = tls.is_required(cr)
         ca = tls.trusted(
@@ -172,6 +179,8 @@ def desired(cr: Object, observed: Observed, *, identifier: str | None = None) ->
         ca=ca,
         tls_required=required,
         hba=hba.wanted(cr),
+        init_sql=None if scripts is None else [(each.where, each.text, each.secret) for each in scripts],
+        init_problem=problem,
         provision=not paused_by(cr),
         paused_by=paused_by(cr),
         cache_key=(
@@ -184,6 +193,7 @@ def desired(cr: Object, observed: Observed, *, identifier: str | None = None) ->
             follows,
             required,
             ca,
+            init_sql.digest(cr, observed),
         ),
     )
 

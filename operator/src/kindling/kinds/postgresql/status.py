@@ -27,6 +27,7 @@ from kindling.kinds.postgresql import (
     hibernation,
     identity,
     in_place,
+    init_sql,
     login,
     objects,
     observation,
@@ -70,6 +71,7 @@ _FOR_AN_EDIT = frozenset(
         reasons.VERSION_CONFLICT,
         reasons.VERSION_UNAVAILABLE,
         reasons.VERSION_MISMATCH,
+        reasons.INIT_SQL_FAILED,
         reasons.INVALID_HBA,
         reasons.INVALID_PARAMETER,
         reasons.DATA_LOST,
@@ -145,6 +147,7 @@ def report(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult)
     status |= state.approvals.status()
     status |= planned.status(cr, observed, sync)
     status |= _tls(cr, observed, state)
+    status |= init_sql.status(cr, state.external)
     status |= hba.status(cr, observed, server=state.external, files=state.files)
     status |= usage.status(cr, observed)
     status |= in_place.status(cr, observed, stopped=state.stopped)
