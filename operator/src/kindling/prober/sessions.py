@@ -50,7 +50,8 @@ OURS = {
     "lock_timeout": "0",
     "exit_on_error": "off",
 }
-# The superuser's. Even an error of ours must leave no statement in the server's log.
+# The superuser's. Even an error of ours must leave no statement in the server's log, nor one of ours its text
+# with a library that keeps statements: they have verifiers of passwords in them.
 QUIET = {
     "log_statement": "none",
     "log_min_error_statement": "panic",
@@ -60,6 +61,7 @@ QUIET = {
     "debug_print_parse": "off",
     "debug_print_rewritten": "off",
     "debug_print_plan": "off",
+    "pg_stat_statements.track": "none",
 }
 
 _VERBOSE = 2  # PQERRORS_VERBOSE: the SQLSTATE is a part of the message, whatever language the server speaks
