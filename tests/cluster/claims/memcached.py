@@ -71,8 +71,8 @@ def _valid_until(environment: Environment, resource: dict[str, Any]) -> str | No
     if not resource["spec"].get("auth", {}).get("enabled"):
         return None
     found = environment.get("secret", f"{meta['name']}-auth", "-n", meta["namespace"])
-    value: str | None = found["metadata"].get("annotations", {}).get("kindling.dev/previous-valid-until")
-    return value
+    value: str = found["metadata"]["annotations"]["kindling.dev/previous-valid-until"]
+    return value or None
 
 
 def _replicas(reported: Reported) -> None:

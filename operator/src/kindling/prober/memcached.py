@@ -110,7 +110,7 @@ def _log_in(connection: socket.socket, request: AccessRequest) -> bool:
     for number, password in enumerate(request.passwords):
         words = f"{request.username} {password}".encode()
         connection.sendall(b"set login 0 0 %d\r\n%b\r\n" % (len(words), words))
-        answer = _answer(connection, ends=b"\r\n", begins=(_STORED, _REFUSED))
+        answer = _answer(connection, ends=b"\r\n", begins=(_STORED, _REFUSED), quoted=False)
         if answer == _STORED:
             return number == 0
     raise _Wrong("it refuses user and password", reasons.LOGIN_FAILED)
@@ -121,7 +121,10 @@ def _stats(connection: socket.socket) -> bytes:
     return _answer(connection, ends=_END, begins=(_STAT, _END))
 
 
-def _answer(connection: socket.socket, *, ends: bytes, begins: tuple[bytes, ...]) -> bytes:
+def _answer(
+    connection: socket.socket, *, ends: bytes, begins: tuple[bytes, ...], quoted: bool = True
+) -> bytes:
+    """Not `quoted` in an error where it may have what was sent: a password."""
     answer = bytearray()
     while not answer.endswith(ends):
         if len(answer) == LONGEST_ANSWER:
@@ -131,7 +134,10 @@ def _answer(connection: socket.socket, *, ends: bytes, begins: tuple[bytes, ...]
             raise _Wrong("it closed the connection")
         answer += part
         if not any(answer[: len(begin)] == begin[: len(answer)] for begin in begins):
-            raise _Wrong(f"it answered {bytes(answer[:LONGEST_QUOTE])!r}")
+            quote = (
+                f" {bytes(answer[:LONGEST_QUOTE])!r}" if quoted else ", to a login, what memcached does not"
+            )
+            raise _Wrong(f"it answered{quote}")
     return bytes(answer)
 
 

@@ -29,7 +29,7 @@ USERS = "users"
 PASSWORD, PREVIOUS = "password", "previous"
 """The keys of the same passwords, one by one."""
 VALID_UNTIL, ROTATION = "kindling.dev/previous-valid-until", "kindling.dev/rotated-for"
-"""Annotations of the Secret: until when the second login is valid, and which request has been met."""
+"""Annotations of the Secret, or empty: until when the second login is valid, which request has been met."""
 REQUEST = "kindling.dev/rotate"
 """The annotation of the resource each new value of which asks for another password."""
 PREVIOUS_VALID = timedelta(minutes=10)
@@ -162,11 +162,8 @@ def children(type: ResourceType, cr: Object, observed: Observed, logins: Logins 
     values = {USERS: logins.users, PASSWORD: logins.password}
     if logins.previous is not None:
         values[PREVIOUS] = logins.previous
-    notes = {
-        **({VALID_UNTIL: stamp(logins.until)} if logins.until is not None else {}),
-        **({ROTATION: logins.request} if logins.request else {}),
-    }
-    metadata |= {"annotations": notes} if notes else {}
+    until = stamp(logins.until) if logins.until is not None else ""
+    metadata["annotations"] = {VALID_UNTIL: until, ROTATION: logins.request}
     return [Child(type=SECRET, body={"metadata": metadata, "type": "Opaque", "data": secret_data(values)})]
 
 
