@@ -147,6 +147,10 @@ def application(environment: Environment, **spec: Any) -> Iterator[Application]:
         environment.kubectl("delete", f"{RESOURCE}/{name}", "--wait=true")
 
 
+def patch(environment: Environment, resource: str, **spec: Any) -> None:
+    environment.kubectl("patch", resource, "--type=merge", f"--patch={json.dumps({'spec': spec})}")
+
+
 def everything(environment: Environment, name: str) -> str:
     """All objects of the namespace but Secrets, and the logs of the caches and of the operator."""
     kinds = "pods,deployments,replicasets,configmaps,services,networkpolicies,events," + RESOURCE
@@ -160,7 +164,7 @@ def everything(environment: Environment, name: str) -> str:
 
 def test_who_is_let_in_and_what_changes_without_a_restart(environment: Environment) -> None:
     on = {"enabled": True}
-    with application(environment, size=2, tls=on, auth=on, exporter=on, statistics=True) as app:
+    with application(environment, size=2, tls=on, auth=on, exporter=on) as app:
         resource = f"{RESOURCE}/{app.name}"
         bound = binding(environment, app.name)
         first = bound["password"]
@@ -176,7 +180,6 @@ def test_who_is_let_in_and_what_changes_without_a_restart(environment: Environme
         host, _ = split(app.servers()[0])
         shown = page(run(environment, _PAGE, f"http://{host}:9150/metrics"))
         assert (shown["memcached_up"], shown["memcached_current_items"]) == (1, 1)
-        within(90, lambda: "statistics" in environment.get(resource)["status"])
         hold(environment, RESOURCE, app.name)
 
         # Another password and another certificate at a time: each waits for the kubelet.
@@ -196,8 +199,11 @@ def test_who_is_let_in_and_what_changes_without_a_restart(environment: Environme
         text = everything(environment, app.name)
         assert [word in text for word in (first, second)] == [False, False]
 
+        patch(environment, resource, statistics=True)
+        within(90, lambda: environment.get(resource)["status"].get("statistics", {}).get("servers") == 2)
+
         off = {"tls": None, "auth": None, "exporter": None, "statistics": None}
-        environment.kubectl("patch", resource, "--type=merge", f"--patch={json.dumps({'spec': off})}")
+        patch(environment, resource, **off)
         ready(environment, app.name)
         (pod, *_) = environment.get("pods", "-l", f"app.kubernetes.io/instance={app.name}")["items"]
         assert [each["name"] for each in pod["spec"]["containers"]] == ["memcached"]
