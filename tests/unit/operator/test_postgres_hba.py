@@ -22,7 +22,8 @@ DEFAULTS = hba.DEFAULT.splitlines()
 
 
 def text(*lines: str, user: str = "ada", **changes: Any) -> str:
-    return hba.file(**{"tls_required": False, "lines": lines, "user": user, **changes})
+    users = (user, f"{user}_a", f"{user}_b")
+    return hba.file(**{"tls_required": False, "lines": lines, "users": users, **changes})
 
 
 def put(files: Files, wanted: str) -> None:
@@ -84,7 +85,7 @@ def test_a_line_is_in_force_once_the_server_has_read_it_and_drops_nobody(server:
         assert answer.facts[hba.FIELD] == [
             *DEFAULTS[:2],
             "host all kindling all scram-sha-256",
-            "host ada +ada all scram-sha-256",
+            "host ada ada,ada_a,ada_b all scram-sha-256",
             "host all bob 127.0.0.0/8 reject",
             "host all all ::1/128 reject",
             DEFAULTS[2],
@@ -121,7 +122,9 @@ def test_no_line_locks_out_the_operator_or_the_default_user(server: Files) -> No
         ("kindling_exporter", "e", "postgres"),
     ):
         assert sql(server, "SELECT 1", user=user, password=password, database=database) == 1
+    as_superuser(server, "CREATE ROLE member LOGIN PASSWORD 'm' IN ROLE ada")
     for user, password, database in (
+        ("member", "m", "ada"),
         ("ada", "lovelace-1815", "postgres"),
         ("kindling_exporter", "e", "ada"),
     ):

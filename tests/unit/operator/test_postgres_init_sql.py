@@ -124,7 +124,7 @@ def test_cut_off_before_the_name_it_is_begun_again_and_a_full_megabyte_is_taken(
 
 
 def test_lines_of_hba_do_not_keep_it_out(server: Files) -> None:
-    text = hba.file(tls_required=False, lines=["host all all all reject"], user="ada", init=True)
+    text = hba.file(tls_required=False, lines=["host all all all reject"], users=["ada"], init=True)
     (server.root / "config" / "pg_hba.conf").write_text(text)
     as_superuser(server, "SELECT pg_reload_conf()")
     as_superuser(server, "SELECT pg_sleep(0.5)")

@@ -84,6 +84,7 @@ def test_the_lines_are_between_the_operators_own_and_change_no_pod() -> None:
     rules = made["db-config/ConfigMap"].body["data"]["pg_hba.conf"]
     assert hba.lines_of(rules) == ["host all x all reject"]
     assert rules.splitlines()[hba.first_line(rules) - 1] == "host all x all reject"
+    assert 'host "ada" "ada","ada_a","ada_b" all scram-sha-256' in rules.splitlines()
     assert rules.splitlines()[-1] == "host all all all scram-sha-256"
     workload = made["db/StatefulSet"].body["spec"]["template"]
     bare = desired(postgresql(defaultUser="ada", tls={"enabled": False}), at(NOW, running()))

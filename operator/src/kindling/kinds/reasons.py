@@ -364,7 +364,7 @@ INIT_SQL_FAILED = _reason(
     "InitSQLFailed",
     _POSTGRESQL,
     "`spec.initSQL` could not be read or run; the default user's database is not there yet",
-    "correct what the message names; it is tried again then",
+    "correct what the message names: it is run again then",
 )
 INVALID_HBA = _reason(
     "InvalidHba",

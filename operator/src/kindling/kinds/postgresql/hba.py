@@ -96,24 +96,24 @@ def file(
     *,
     tls_required: bool,
     lines: Sequence[str] = (),
-    user: str = "",
+    users: Sequence[str] = (),
     exporter_role: str | None = None,
     init: bool = False,
 ) -> str:
-    """The whole of pg_hba.conf; with `tls_required`, nobody comes in from elsewhere without TLS; with
-    `init`, the default user comes into the database that gets its first SQL.
+    """The whole of pg_hba.conf; with `tls_required`, nobody comes in from elsewhere without TLS. `users`
+    are the default user and its logins; with `init`, they also come into the database that gets its first
+    SQL.
     """
     default = DEFAULT.replace(_ANY, _TLS) if tls_required else DEFAULT
     if not lines:
         return default
     *local, last = default.splitlines(keepends=True)
     kind = "hostssl" if tls_required else "host"
-    name = user.replace('"', '""')
-    databases = f'"{name}"' + (f',"{init_sql.TEMPORARY}"' if init else "")
+    names = [_quoted(user) for user in users]
+    databases = [names[0], *([_quoted(init_sql.TEMPORARY)] if init else [])]
     own = [
         f"{kind} all {SUPERUSER} all scram-sha-256\n",
-        # With + for the logins of the default user, which are members of it.
-        f'{kind} {databases} +"{name}" all scram-sha-256\n',
+        f"{kind} {','.join(databases)} {','.join(names)} all scram-sha-256\n",
     ]
     if exporter_role:
         own.append(f"{kind} {postgres_exporter.DATABASE} {exporter_role} samehost scram-sha-256\n")
@@ -122,12 +122,16 @@ def file(
     return "".join([*local, *own, _BEGIN, *(f"{line}\n" for line in lines), last])
 
 
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
 def of(cr: Object) -> str:
     """What this resource's server is to have."""
     return file(
         tls_required=tls.is_required(cr),
         lines=read(cr),
-        user=user_of(cr),
+        users=logins(cr),
         exporter_role=roles.EXPORTER if exporter.is_enabled(cr) else None,
         init=init_sql.is_given(cr),
     )
