@@ -1,8 +1,22 @@
-"""References to container images and registries: which of them are well-formed and stay what they are."""
+"""References to container images and registries, and which kinds run which images.
+
+A reference here is well-formed and stays what it is.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
+
+# An operand that is not here is run for every kind.
+RUN_BY: Mapping[str, tuple[str, ...]] = {
+    "exporters": ("Memcached", "Postgresql"),
+    "memcached": ("Memcached",),
+    "postgres": ("Postgresql",),
+    "postgres-backup": ("Backup", "Restore"),
+    "postgres-init": ("Postgresql",),
+    "pulsar-consumer": ("PulsarConsumer",),
+}
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 # A reference with a tag or a digest: a bare name would mean `latest`, which is another image every day.
@@ -35,3 +49,8 @@ def by_digest(found: object) -> dict[str, str] | None:
         if not _BY_DIGEST.fullmatch(reference):
             return None
     return dict(sorted(found.items()))
+
+
+def is_run_by(operand: str, kinds: Sequence[str]) -> bool:
+    """Whether the operator runs the operand for one of these kinds, for any where none is named."""
+    return not kinds or operand not in RUN_BY or bool({*RUN_BY[operand]} & {*kinds})

@@ -12,14 +12,12 @@ import pulumi
 
 from infra import policy_enforcement, release
 from infra.components import broker, samples
-from infra.components.admission import Admission
 from infra.components.broker import Broker
 from infra.components.cluster import Cluster, check_environment
-from infra.components.crds import Crds
 from infra.components.images import Images, missing_promotions
+from infra.components.installation import install
 from infra.components.object_store import ObjectStore
 from infra.components.operator import Operator
-from infra.components.permissions import UserRoles
 from infra.components.samples import Samples
 from infra.ignore_changes import IgnoreChanges
 from infra.project import OPERATOR_NAMESPACE
@@ -45,25 +43,14 @@ class Platform(pulumi.ComponentResource):
         super().__init__("kindling:components:Platform", name, {}, opts)
         # What holds data, or takes it along when it goes; the children inherit it.
         protect = settings.protect
-        kinds = settings.operator.kinds
-        crds = Crds("crds", kinds=kinds, opts=pulumi.ResourceOptions(parent=self, protect=protect))
-        # Before the operator: it must not act for somebody who was never asked.
-        asked = Admission(
-            "admission",
-            kinds=kinds,
-            served=settings.operator.watch_namespaces,
-            protect=protect,
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[crds]),
-        )
-        UserRoles("users", kinds=kinds, opts=pulumi.ResourceOptions(parent=self))
-        self.operator = Operator(
-            "operator",
+        self.operator = install(
+            parent=self,
             images=images,
             settings=settings.operator,
             local_broker=f"{broker.HOST}:{broker.PORT}" if settings.broker.enabled else "",
             pull_secrets=settings.images.pull_secrets,
             protect=protect,
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[crds, asked]),
+            policy=protect,
         )
         self.broker = None
         if images.broker is not None:
@@ -87,7 +74,7 @@ class Platform(pulumi.ComponentResource):
         if settings.samples.enabled:
             self.samples = Samples(
                 "samples",
-                kinds=kinds,
+                kinds=settings.operator.kinds,
                 broker=self.broker,
                 opts=pulumi.ResourceOptions(parent=self, depends_on=[self.operator], protect=protect),
             )

@@ -6,12 +6,13 @@ unchanged reference and nothing rolls.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pulumi
 
+from infra import image_references
 from infra.components.cluster import Cluster
 from infra.drivers import image_tools, images, platforms
 from infra.drivers.base_image import BASE_IMAGE
@@ -78,26 +79,14 @@ BROKER = ImageSource(BROKER_IMAGE, BROKER_FOLDER, BROKER_FOLDER)
 OBJECT_STORE = ImageSource(OBJECT_STORE_IMAGE, OBJECT_STORE_FOLDER, OBJECT_STORE_FOLDER)
 
 
-# A folder that no kind is said to run is built for every stack.
-RUN_BY: Mapping[str, tuple[str, ...]] = {
-    "exporters": ("Memcached", "Postgresql"),
-    "memcached": ("Memcached",),
-    "postgres": ("Postgresql",),
-    "postgres-backup": ("Backup", "Restore"),
-    "postgres-init": ("Postgresql",),
-    "pulsar-consumer": ("PulsarConsumer",),
-}
-
-
 def operands(kinds: Sequence[str] = ()) -> dict[str, ImageSource]:
     """What the operator runs for these kinds, for all where none is named: each folder of operator/images
     that holds a Containerfile, by its name.
     """
-    names = images.operands()
-    if kinds:
-        names = [name for name in names if name not in RUN_BY or {*RUN_BY[name]} & {*kinds}]
     return {
-        name: ImageSource(f"kindling-{name}", f"{OPERANDS}/{name}", f"{OPERANDS}/{name}") for name in names
+        name: ImageSource(f"kindling-{name}", f"{OPERANDS}/{name}", f"{OPERANDS}/{name}")
+        for name in images.operands()
+        if image_references.is_run_by(name, kinds)
     }
 
 

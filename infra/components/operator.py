@@ -5,18 +5,28 @@ The names are fixed, because users, tests and documents name them; so nothing he
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import pulumi
 from pulumi_kubernetes import apps, core, meta, networking, policy
 
 from infra.components import operator_pod, permissions, pod_security
-from infra.components.images import Images
 from infra.project import OPERATOR as NAME
 from infra.project import OPERATOR_NAMESPACE as NAMESPACE
 from infra.settings import OperatorSettings
 
 SELECTOR = {"app.kubernetes.io/name": "kindling", "app.kubernetes.io/component": "operator"}
+
+
+class References(Protocol):
+    """The images that it runs, by reference: its own, and each operand's by the folder of operator/images."""
+
+    @property
+    def operator(self) -> pulumi.Output[str]: ...
+
+    @property
+    def operands(self) -> Mapping[str, pulumi.Output[str]]: ...
 
 
 class Operator(pulumi.ComponentResource):
@@ -34,7 +44,7 @@ class Operator(pulumi.ComponentResource):
         self,
         name: str,
         *,
-        images: Images,
+        images: References,
         settings: OperatorSettings,
         local_broker: str = "",
         pull_secrets: Sequence[str] = (),

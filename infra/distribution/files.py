@@ -19,6 +19,7 @@ from infra.distribution import (
     integrations,
     notes,
     plugin,
+    pulumi_package,
     rendering,
     sbom,
     wheel,
@@ -98,6 +99,7 @@ def of(source: Source, repository: Path) -> dict[str, bytes]:
     found = {path: text.encode() for path, text in texts.items()}
     found |= {**program, **integrations.release_files(repository)}
     found |= wheel.files(repository, definitions, version=source.version)
+    found |= pulumi_package.files(repository, version=source.version, images=source.images)
     found[f"{PROJECT}-{source.version}.tgz"] = archives.tgz(packed, folder=PROJECT)
     return {**found, SUMS: sums(found).encode()}
 

@@ -137,7 +137,7 @@ def load(get: Get, *, stack: str) -> Settings:
     source = ConfigReader(get, stack=stack, default=stack_files.default)
     cluster = _cluster(source, stack)
     samples, broker = source.enabled("samples"), source.enabled("broker")
-    operator = _operator(source)
+    operator = read_operator(source)
     if samples and not broker and (not operator.kinds or BROKER_USER in operator.kinds):
         # `up` waits for every sample.
         source.wrong("broker", "true while kindling:samples is true, for the PulsarConsumer among them")
@@ -198,7 +198,8 @@ def _cluster(source: ConfigReader, stack: str) -> ClusterSettings:
     )
 
 
-def _operator(source: ConfigReader) -> OperatorSettings:
+def read_operator(source: ConfigReader) -> OperatorSettings:
+    """The operator's part of them, each value checked."""
     watched = source.parsed(
         "watchNamespaces",
         validators.namespaces,

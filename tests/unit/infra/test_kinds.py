@@ -11,7 +11,7 @@ from kindling.kinds import registry
 from kindling.kinds.base import Kind
 from kindling.kube.resources import EVENT, POD
 
-from infra import manifests, program, rbac, settings
+from infra import image_references, manifests, program, rbac, settings
 from infra.components import images
 from infra.errors import KindlingError
 from infra.settings import BrokerSettings, Settings
@@ -152,10 +152,10 @@ def test_only_its_sample_is_applied(memcached: Graph) -> None:
 def test_each_image_is_run_by_a_kind() -> None:
     """So that none is built for a stack that does not run it."""
     folders = images.operands()
-    assert set(images.RUN_BY) == set(folders)
-    assert {kind for by in images.RUN_BY.values() for kind in by} <= {*KINDS}
+    assert set(image_references.RUN_BY) == set(folders)
+    assert {kind for by in image_references.RUN_BY.values() for kind in by} <= {*KINDS}
     for kind in KINDS:
-        ran = {name for name, by in images.RUN_BY.items() if kind in by}
+        ran = {name for name, by in image_references.RUN_BY.items() if kind in by}
         assert set(images.operands([kind])) == ran
 
 

@@ -1,0 +1,70 @@
+"""The component `Cache`: a Memcached, and where applications find it."""
+
+from typing import Any, Optional, TypedDict
+
+import pulumi
+
+from infra.package.resource import Kind, declare
+
+DEFAULT_PORT = 11211
+KIND = Kind(
+    "cache.example.com",
+    "Memcached",
+    {
+        "size": "size",
+        "port": "containerPort",
+        "memory_mb": "memoryMB",
+        "max_connections": "maxConnections",
+        "binding": "binding",
+    },
+)
+
+
+class CacheArgs(TypedDict, total=False):
+    """What a Cache can be given; every input is optional."""
+
+    name: pulumi.Input[str]
+    """The name of the Memcached in the cluster. By default the name in the program."""
+    namespace: pulumi.Input[str]
+    """The namespace of the Memcached. By default that of the Kubernetes provider."""
+    labels: pulumi.Input[dict[str, pulumi.Input[str]]]
+    """Labels of the Memcached."""
+    size: Optional[int]  # noqa: UP045 - Pulumi reads it
+    """How many caches run, 1 to 3."""
+    port: Optional[int]  # noqa: UP045
+    """The port of each cache, 11211 by default."""
+    memory_mb: Optional[int]  # noqa: UP045
+    """Memory for items, in MiB."""
+    max_connections: Optional[int]  # noqa: UP045
+    """How many clients can be connected to each cache."""
+    binding: pulumi.Input[str]
+    """Where applications read which caches are ready: "ConfigMap"."""
+    spec: pulumi.Input[dict[str, pulumi.Input[Any]]]
+    """Every other field of a Memcached's spec, as its definition has them."""
+    wait_for_ready: Optional[bool]  # noqa: UP045
+    """Whether to wait for the condition Ready. By default true."""
+    timeout_seconds: Optional[int]  # noqa: UP045
+    """How long to wait for it, 600 by default."""
+
+
+class Cache(pulumi.ComponentResource):
+    """One to three memcached servers behind a Service. They have no password, so there is no Secret."""
+
+    host: pulumi.Output[str]
+    """The host name of the caches, from every namespace of the cluster."""
+    port: pulumi.Output[int]
+    """The port of each cache."""
+    config_map_name: Optional[pulumi.Output[str]]  # noqa: UP045
+    """The ConfigMap that lists the caches that are ready, if `binding` asks for one."""
+    name: pulumi.Output[str]
+    """The name of the Memcached."""
+    namespace: pulumi.Output[str]
+    """The namespace of the Memcached."""
+
+    def __init__(self, name: str, args: CacheArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("kindling:index:Cache", name, {}, opts)
+        found = declare(KIND, name, args, parent=self)
+        self.name, self.namespace, self.host = found.name, found.namespace, found.host
+        self.port = found.field("containerPort", DEFAULT_PORT)
+        self.config_map_name = pulumi.Output.concat(found.name, "-servers") if found.has("binding") else None
+        self.register_outputs({"name": self.name, "host": self.host, "port": self.port})
