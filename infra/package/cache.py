@@ -16,6 +16,8 @@ KIND = Kind(
         "memory_mb": "memoryMB",
         "max_connections": "maxConnections",
         "binding": "binding",
+        "tls": "tls.enabled",
+        "auth": "auth.enabled",
     },
 )
 
@@ -39,6 +41,10 @@ class CacheArgs(TypedDict, total=False):
     """How many clients can be connected to each cache."""
     binding: pulumi.Input[str]
     """Where applications read which caches are ready: "ConfigMap"."""
+    tls: Optional[bool]  # noqa: UP045
+    """Whether connections are encrypted. By default false."""
+    auth: Optional[bool]  # noqa: UP045
+    """Whether clients log in with a password. By default false."""
     spec: pulumi.Input[dict[str, pulumi.Input[Any]]]
     """Every other field of a Memcached's spec, as its definition has them."""
     wait_for_ready: Optional[bool]  # noqa: UP045
@@ -48,7 +54,7 @@ class CacheArgs(TypedDict, total=False):
 
 
 class Cache(pulumi.ComponentResource):
-    """One to three memcached servers behind a Service. They have no password, so there is no Secret."""
+    """One to three memcached servers behind a Service."""
 
     host: pulumi.Output[str]
     """The host name of the caches, from every namespace of the cluster."""
@@ -56,6 +62,8 @@ class Cache(pulumi.ComponentResource):
     """The port of each cache."""
     config_map_name: Optional[pulumi.Output[str]]  # noqa: UP045
     """The ConfigMap that lists the caches that are ready, if `binding` asks for one."""
+    secret_name: Optional[pulumi.Output[str]]  # noqa: UP045
+    """The Secret by which clients get in, with `tls` or `auth`: `password`, `ca.crt` and the others."""
     name: pulumi.Output[str]
     """The name of the Memcached."""
     namespace: pulumi.Output[str]
@@ -67,4 +75,6 @@ class Cache(pulumi.ComponentResource):
         self.name, self.namespace, self.host = found.name, found.namespace, found.host
         self.port = found.field("containerPort", DEFAULT_PORT)
         self.config_map_name = pulumi.Output.concat(found.name, "-servers") if found.has("binding") else None
+        secured = found.is_on("tls.enabled") or found.is_on("auth.enabled")
+        self.secret_name = pulumi.Output.concat(found.name, "-binding") if secured else None
         self.register_outputs({"name": self.name, "host": self.host, "port": self.port})

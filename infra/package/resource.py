@@ -89,6 +89,10 @@ class Declared:
         """Whether the spec has the field."""
         return self._at(path) is not None
 
+    def is_on(self, path: str) -> bool:
+        """Whether the field is true; one that Pulumi computes is not."""
+        return self._at(path) is True
+
     def field(self, path: str, default: Any) -> pulumi.Output[Any]:
         """A field of the spec, or what it is when left out; known as the name is."""
         value = default if self._at(path) is None else self._at(path)

@@ -16,9 +16,10 @@ import grpc  # type: ignore[import-untyped]
 import pulumi
 import pytest
 from google.protobuf import empty_pb2  # type: ignore[import-untyped]
-from kindling.kinds.memcached import servers
+from kindling.kinds.memcached import auth, servers
 from kindling.kinds.memcached import spec as memcached
 from kindling.kinds.postgresql import secrets, service
+from kindling.kinds.service_template import host_of
 from pulumi.runtime import rpc
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
@@ -166,6 +167,7 @@ def test_outputs_are_what_the_operator_writes() -> None:
         components = {
             "database": Database("rows", args),  # type: ignore[arg-type]
             "cache": Cache("rows", {**args, "binding": "ConfigMap"}),  # type: ignore[typeddict-item]
+            "secured": Cache("secured", {"namespace": "shop", "auth": True}),
             "plain": Cache("plain", {"namespace": "shop", "port": 11300}),
             "consumer": Consumer("rows", {**BROKER, "namespace": "shop", "token_secret_name": "t"}),  # type: ignore[typeddict-item]
         }
@@ -177,11 +179,14 @@ def test_outputs_are_what_the_operator_writes() -> None:
                 )
 
     declare(program, stack="any", preview=False)
-    assert known["database.host"] == known["cache.host"] == service.host_of(cr)
+    assert known["database.host"] == known["cache.host"] == host_of(cr)
     assert known["database.port"] == service.PORT
     assert known["database.secret_name"] == secrets.binding_name(cr)
     assert known["cache.port"] == memcached.DEFAULT_PORT
     assert known["cache.config_map_name"] == servers.name_of(cr)
+    secured = {"metadata": {"name": "secured", "namespace": "shop"}}
+    assert known["secured.secret_name"] == auth.binding_name(secured)
+    assert known["plain.secret_name"] is None
     assert (known["plain.port"], known["plain.config_map_name"]) == (11300, None)
     assert (known["consumer.host"], known["consumer.port"]) == ("one", 6650)
     assert known["consumer.secret_name"] == "t"
