@@ -129,10 +129,10 @@ def _volume(name: str, secret: str, keys: Sequence[str]) -> Object:
     return {"name": name, "secret": {"secretName": secret, "defaultMode": 0o440, "items": items}}
 
 
-def _mounts(spec: Spec, *, tls: bool) -> list[Object]:
-    """Of a container that needs the logins, and with `tls` the certificate and its key too."""
+def _mounts(spec: Spec, *, pair: bool) -> list[Object]:
+    """Of a container that needs the logins, and with `pair` the certificate and its key too."""
     made: list[Object] = []
-    if spec.tls and tls:
+    if spec.tls and pair:
         made.append({"name": TLS_VOLUME, "mountPath": server_tls.FILES, "readOnly": True})
     if spec.auth:
         made.append({"name": AUTH_VOLUME, "mountPath": auth.FILES, "readOnly": True})
@@ -140,7 +140,7 @@ def _mounts(spec: Spec, *, tls: bool) -> list[Object]:
 
 
 def _memcached(spec: Spec, *, image: str) -> Object:
-    mounts = _mounts(spec, tls=True)
+    mounts = _mounts(spec, pair=True)
     return {
         "name": "memcached",
         **pod_security.image(image),
@@ -160,7 +160,7 @@ def _memcached(spec: Spec, *, image: str) -> Object:
 
 def _exporter(cr: Object, spec: Spec, *, image: str) -> Object:
     command = [PROGRAM, f"--listen=:{EXPORTER_PORT}", *_way(spec)]
-    mounts = _mounts(spec, tls=False)
+    mounts = _mounts(spec, pair=False)
     return exporter.container(cr, image=image, command=command, port=EXPORTER_PORT, mounts=mounts)
 
 
@@ -183,7 +183,7 @@ def _reload(spec: Spec, *, image: str) -> Object:
         "resources": merged(None, cpu="5m", memory="16Mi", memory_limit="64Mi"),
         "securityContext": pod_security.CONTAINER,
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": _mounts(spec, tls=True),
+        "volumeMounts": _mounts(spec, pair=True),
     }
 
 
