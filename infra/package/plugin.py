@@ -32,8 +32,8 @@ class Provider(ComponentProvider):
     def construct(
         self, name: str, resource_type: str, inputs: Any, options: ResourceOptions | None = None
     ) -> ConstructResult:
-        component = self._component_defs[resource_type.rpartition(":")[2]]
-        for key, found in component.inputs.items():
+        component = self._component_defs.get(resource_type.rpartition(":")[2])
+        for key, found in component.inputs.items() if component else ():
             # Generated SDKs do not allow it, but a program without one can.
             if found.plain and isinstance(inputs.get(key), Output):
                 raise InputPropertyError(key, "is known too late: set it to a value that is not computed")

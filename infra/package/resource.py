@@ -35,7 +35,7 @@ LABELS = {"type": "object", "additionalProperties": {"type": "string"}}
 SECONDS = 600
 MOST_SECONDS = 86400
 SECRET_FIELDS = ("password",)
-"""Fields of a spec that Pulumi's state has encrypted alone."""
+"""Fields of a spec that are secrets for Pulumi, which encrypts them in its state."""
 
 
 class Kind:
@@ -74,7 +74,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Declared:
-    """A resource whose `name` and `namespace` are known once it is as its component waits for."""
+    """What components return of a resource: outputs that are known once Pulumi need not wait for it any more."""
 
     name: pulumi.Output[str]
     namespace: pulumi.Output[str]
@@ -113,16 +113,16 @@ def declare(kind: Kind, name: str, args: Mapping[str, Any], *, parent: pulumi.Re
     :raises pulumi.InputPropertyError: for the first input that the definition refuses; InputPropertiesError
         where its value must not be shown
     """
-    metadata: dict[str, Any] = {"name": args.get("name") or name}
-    _check("name" if args.get("name") else "name (the name in the program)", NAMES, metadata["name"])
+    given = args.get("name")
+    metadata: dict[str, Any] = {"name": name if given is None else given}
+    _check("name (the name in the program)" if given is None else "name", NAMES, metadata["name"])
     for key, schema in (("namespace", NAMESPACES), ("labels", LABELS)):
         if args.get(key) is not None:
             metadata[key] = args[key]
             _check(key, schema, args[key])
-    wait = args.get("wait_for_ready")
-    if wait is None or wait:
+    if args.get("wait_for_ready") is not False:
         metadata["annotations"] = {manifests.WAIT_FOR: "condition=Ready"}
-    seconds = args.get("timeout_seconds") or SECONDS
+    seconds = SECONDS if args.get("timeout_seconds") is None else args["timeout_seconds"]
     _check("timeoutSeconds", {"type": "integer", "minimum": 1, "maximum": MOST_SECONDS}, seconds)
     duration = f"{int(seconds)}s"
     spec = spec_of(kind, args)
@@ -151,7 +151,7 @@ def spec_of(kind: Kind, args: Mapping[str, Any]) -> dict[str, Any]:
     """
     given = args.get("spec")
     if isinstance(given, pulumi.Output):
-        reason = "cannot be a value that Pulumi computes as a whole; its fields can: set it to an object"
+        reason = "cannot be computed as a whole: set it to an object, whose fields can be computed"
         raise pulumi.InputPropertyError("spec", reason)
     spec: dict[str, Any] = _copied(given or {})
     for name, field in kind.fields.items():

@@ -1,13 +1,14 @@
-"""The Pulumi package on a real API server: programs of several languages, and what comes back to them.
+"""The Pulumi package on a real API server: what programs make with it, and what comes back to them.
 
-The plugin is a process that Pulumi starts. A program in Python uses it by Pulumi's Automation API.
+The plugin is the process that Pulumi starts. The programs use it by Pulumi's Automation API.
 """
 
 from __future__ import annotations
 
 import base64
-import os
-from collections.abc import Callable, Iterator, Mapping
+import subprocess
+from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,109 +16,45 @@ import pulumi
 import pytest
 from pulumi import automation
 
+from infra.distribution import pulumi_package, rendering
 from infra.paths import REPOSITORY
-from tests.apiserver.support import pulumi_package
+from tests.apiserver.support.apiclient import Api
 from tests.apiserver.support.audit import wait_until
 from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster, ref_to
+from tests.apiserver.support.controllers import controllers
+from tests.apiserver.support.controlplane import control_plane
+from tests.apiserver.support.kubelet import kubelet
+from tests.apiserver.support.pulumi_package import IMAGES, Component, Workspace, env_vars, process, schema_of
 
-SECRETS = "/api/v1/namespaces/{namespace}/secrets/{name}"
-Outputs = Mapping[str, Any]
-
-
-class Component(pulumi.ComponentResource):
-    """What a generated SDK has for each component, without its types."""
-
-    def __init__(self, kind: str, name: str, inputs: dict[str, Any], outputs: tuple[str, ...]) -> None:
-        props = {**dict.fromkeys(outputs), **inputs}
-        opts = pulumi.ResourceOptions(version="0.0.0")
-        super().__init__(f"kindling:index:{kind}", name, props, opts, remote=True)
-
-
-class Workspace:
-    """Programs of this process, each a stack of its own."""
-
-    def __init__(self, folder: Path, cluster: Cluster) -> None:
-        pulumi_package.install(folder / "home", source=REPOSITORY / "infra/package", version="0.0.0")
-        self._env = pulumi_package.env_vars(folder / "home", cluster.plane)
-        self._folder = folder
-        self.state = folder / "home/backend"
-
-    def stack(self, name: str, program: Callable[[], None]) -> automation.Stack:
-        folder = self._folder / name
-        folder.mkdir(exist_ok=True)
-        return automation.create_or_select_stack(
-            stack_name=name,
-            project_name="package",
-            program=program,
-            opts=automation.LocalWorkspaceOptions(work_dir=str(folder), env_vars=self._env),
-        )
+CACHE = KINDS_BY_NAME["memcacheds.cache.example.com"]
+DATABASE = KINDS_BY_NAME["postgresqls.database.technotuesday.io"]
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 @pytest.fixture(scope="module")
-def workspace(tmp_path_factory: pytest.TempPathFactory, running_cluster: Cluster) -> Iterator[Workspace]:
-    before = dict(os.environ)
-    made = Workspace(tmp_path_factory.mktemp("package"), running_cluster)
-    os.environ["PATH"] = made._env["PATH"]
-    yield made
-    os.environ.clear()
-    os.environ.update(before)
+def workspace(tmp_path_factory: pytest.TempPathFactory, running_cluster: Cluster) -> Workspace:
+    return Workspace(tmp_path_factory.mktemp("package"), running_cluster.plane)
 
 
 def values(outputs: Mapping[str, automation.OutputValue]) -> dict[str, Any]:
     return {name: output.value for name, output in outputs.items()}
 
 
-def secret_of(cluster: Cluster, namespace: str, name: str) -> dict[str, str]:
-    data = cluster.api.get(SECRETS.format(namespace=namespace, name=name)).accepted()["data"]
-    return {key: base64.b64decode(value).decode() for key, value in data.items()}
-
-
 def export(component: pulumi.ComponentResource, *names: str) -> None:
-    for name in names:
-        pulumi.export(name, getattr(component, name))
+    pulumi.export(component._name, {name: getattr(component, name) for name in names})
 
 
 @pytest.mark.usefixtures("replica")
-def test_a_cache_is_waited_for_and_says_where_it_is(
+def test_a_program_gets_host_port_and_secret(
     workspace: Workspace, running_cluster: Cluster, namespace: str
 ) -> None:
-    names = ("host", "port", "configMapName", "name", "namespace")
+    ends = ("host", "port", "secretName", "configMapName", "name", "namespace")
 
     def program() -> None:
-        inputs = {"namespace": namespace, "size": 2, "port": 11300, "binding": "ConfigMap"}
-        export(Component("Cache", "sessions", inputs, names), *names)
-
-    stack = workspace.stack("cache", program)
-    planned = stack.preview()
-    assert planned.change_summary[automation.OpType.CREATE] == 3
-    found = values(stack.up().outputs)
-    api = running_cluster.api
-    ready = running_cluster.ready(
-        ref_to(KINDS_BY_NAME["memcacheds.cache.example.com"], namespace, "sessions")
-    )
-    assert ready["status"] == "True"
-    listed = api.get(f"/api/v1/namespaces/{namespace}/configmaps/{found['configMapName']}").accepted()["data"]
-    assert (found["host"], str(int(found["port"]))) == (listed["host"], listed["port"])
-    assert found["port"] == 11300
-    service = api.get(f"/api/v1/namespaces/{namespace}/services/sessions").accepted()
-    assert service["spec"]["ports"][0]["port"] == 11300
-    assert (found["name"], found["namespace"]) == ("sessions", namespace)
-    again = stack.up(expect_no_changes=True)
-    assert set(again.summary.resource_changes or {}) == {"same"}
-    stack.destroy()
-    assert (
-        api.get(f"/apis/cache.example.com/v1alpha1/namespaces/{namespace}/memcacheds/sessions").status == 404
-    )
-
-
-@pytest.mark.usefixtures("replica")
-def test_a_database_says_where_it_is_and_which_secret_has_the_login(
-    workspace: Workspace, running_cluster: Cluster, namespace: str
-) -> None:
-    names = ("host", "port", "secretName")
-
-    def program() -> None:
-        inputs = {
+        cached = {"namespace": namespace, "size": 2, "port": 11300, "binding": "ConfigMap"}
+        cache = Component("Cache", "sessions", cached, ends)
+        export(cache, *ends)
+        database = {
             "name": "rows",
             "namespace": namespace,
             "defaultUser": "shop",
@@ -126,30 +63,62 @@ def test_a_database_says_where_it_is_and_which_secret_has_the_login(
             # No server runs here, so it is never Ready.
             "waitForReady": False,
         }
-        export(Component("Database", "orders", inputs, names), *names)
+        export(Component("Database", "orders", database, ends, depends_on=cache), *ends)
 
-    stack = workspace.stack("database", program)
+    stack = workspace.stack("both", program)
     found = values(stack.up().outputs)
-    binding = SECRETS.format(namespace=namespace, name=found["secretName"])
-    wait_until(lambda: running_cluster.api.get(binding).status == 200, seconds=60, what="no binding")
-    login = secret_of(running_cluster, namespace, found["secretName"])
-    assert (found["host"], found["port"]) == (login["host"], int(login["port"]))
+    api = running_cluster.api
+    cache, database = found["sessions"], found["orders"]
+
+    assert running_cluster.ready(ref_to(CACHE, namespace, "sessions"))["status"] == "True"
+    listed = api.get(f"/api/v1/namespaces/{namespace}/configmaps/{cache['configMapName']}").accepted()["data"]
+    assert (cache["host"], str(int(cache["port"]))) == (listed["host"], listed["port"])
+    service = api.get(f"/api/v1/namespaces/{namespace}/services/sessions").accepted()
+    assert service["spec"]["ports"][0]["port"] == cache["port"] == 11300
+    assert (cache["name"], cache["namespace"]) == ("sessions", namespace)
+
+    binding = f"/api/v1/namespaces/{namespace}/secrets/{database['secretName']}"
+    wait_until(lambda: api.get(binding).status == 200, seconds=60, what="no binding")
+    data = api.get(binding).accepted()["data"]
+    login = {key: base64.b64decode(value).decode() for key, value in data.items()}
+    assert (database["host"], database["port"]) == (login["host"], int(login["port"]))
     assert login["username"] == "shop"
-    kind = KINDS_BY_NAME["postgresqls.database.technotuesday.io"]
-    resource = running_cluster.get(ref_to(kind, namespace, "rows"))
+    resource = running_cluster.get(ref_to(DATABASE, namespace, "rows"))
     assert resource is not None
     assert resource["spec"]["storage"] == {"size": "2Gi"}
     assert resource["spec"]["parameters"] == {"work_mem": "8MB"}
-    states = list(workspace.state.rglob("database*.json"))
+    states = list(workspace.state.rglob("both*.json"))
     assert states
     assert not [file for file in states if "canary-in-a-state" in file.read_text()]
+
+    again = stack.up(expect_no_changes=True)
+    assert set(again.summary.resource_changes or {}) == {automation.OpType.SAME}
     stack.destroy()
+    assert running_cluster.get(ref_to(CACHE, namespace, "sessions")) is None
 
 
-@pytest.mark.usefixtures("replica")
-def test_a_wait_in_vain_ends_in_time(workspace: Workspace, namespace: str) -> None:
+def test_a_wrong_input_ends_a_preview_with_its_name_and_a_remedy(
+    workspace: Workspace, namespace: str
+) -> None:
     def program() -> None:
-        Component("Database", "never", {"namespace": namespace, "timeoutSeconds": 5}, ())
+        Component("Cache", "wrong", {"namespace": namespace, "size": 4})
+
+    with pytest.raises(automation.CommandError) as error:
+        workspace.stack("wrong", program).preview()
+    said = str(error.value)
+    assert (
+        "property size with value '{4}' has a problem: cannot be `4`: set it to a number from 1 to 3" in said
+    )
+    assert "infra/package" not in said
+
+
+@pytest.mark.thorough
+@pytest.mark.usefixtures("replica")
+def test_a_wait_in_vain_ends_in_time_and_says_what_the_operator_says(
+    workspace: Workspace, namespace: str
+) -> None:
+    def program() -> None:
+        Component("Database", "never", {"namespace": namespace, "timeoutSeconds": 5})
 
     stack = workspace.stack("never", program)
     with pytest.raises(automation.CommandError) as error:
@@ -160,16 +129,68 @@ def test_a_wait_in_vain_ends_in_time(workspace: Workspace, namespace: str) -> No
     stack.destroy()
 
 
-def test_a_wrong_input_ends_a_preview_with_its_name_and_a_remedy(
-    workspace: Workspace, namespace: str
-) -> None:
-    def program() -> None:
-        Component("Cache", "wrong", {"namespace": namespace, "size": 4}, ())
+@pytest.mark.thorough
+def test_outputs_are_known_in_a_preview(workspace: Workspace, namespace: str) -> None:
+    """A plain resource that uses them shows their values, not that they are not known yet."""
 
-    with pytest.raises(automation.CommandError) as error:
-        workspace.stack("wrong", program).preview()
-    said = str(error.value)
-    assert (
-        "property size with value '{4}' has a problem: cannot be `4`: set it to a number from 1 to 3" in said
-    )
-    assert "infra/package" not in said
+    def program() -> None:
+        made = Component("Database", "planned", {"namespace": namespace}, ("host", "port", "secretName"))
+        pulumi.export("all", pulumi.Output.concat(made.host, ":", made.port, " ", made.secretName))  # type: ignore[attr-defined]
+
+    said = workspace.stack("planned", program).preview().stdout
+    assert f"planned.{namespace}.svc:5432 planned-binding" in said
+
+
+@pytest.mark.thorough
+def test_the_operator_is_installed_and_its_definitions_are_protected(tmp_path: Path) -> None:
+    protect = True
+
+    def program() -> None:
+        made = Component(
+            "Operator", "kindling", {"images": IMAGES, "protect": protect}, ("namespace", "image")
+        )
+        export(made, "namespace", "image")
+
+    with (
+        control_plane(directory=tmp_path) as plane,
+        controllers(plane),
+        kubelet(plane),
+        closing(Api(plane)) as api,
+    ):
+        stack = Workspace(tmp_path / "package", plane).stack("operator", program)
+        done = stack.up()
+        assert done.outputs["kindling"].value == {"namespace": "kindling-system", "image": IMAGES["operator"]}
+        (expected,) = rendering.render([rendering.Request(rendering.default_operator(), IMAGES)])
+        resources = (stack.export_stack().deployment or {})["resources"]
+        made = [item for item in resources if item["type"].startswith("kubernetes:")]
+        assert len(made) == len(expected)
+        path = "/apis/apps/v1/namespaces/kindling-system/deployments/kindling-operator"
+        status = api.get(path).accepted()["status"]
+        assert status["readyReplicas"] == 2
+        definitions = [item for item in expected if item["kind"] == "CustomResourceDefinition"]
+        with pytest.raises(automation.CommandError, match="protected"):
+            stack.destroy()
+        assert len(api.get(DEFINITIONS).accepted()["items"]) == len(definitions)
+        protect = False
+        stack.up()
+        stack.destroy()
+        assert api.get(DEFINITIONS).accepted()["items"] == []
+
+
+@pytest.mark.thorough
+def test_pulumi_installs_the_archive_with_all_that_it_needs(workspace: Workspace, tmp_path: Path) -> None:
+    """By the guide's command; then the plugin answers in the environment that Pulumi has made for it."""
+    found = pulumi_package.files(REPOSITORY, version="1.2.3", images=IMAGES)
+    for name, content in found.items():
+        (tmp_path / name).write_bytes(content)
+    guide = (REPOSITORY / "docs/guides/pulumi-package.md").read_text()
+    command = "pulumi plugin install resource kindling 1.2.3 --file kindling-pulumi-1.2.3.tgz"
+    assert f"\n{command}\n" in guide
+    home = tmp_path / "home"
+    env = {**env_vars(home, workspace.plane), "HOME": str(tmp_path)}
+    subprocess.run(command.split(), cwd=tmp_path, env=env, check=True, timeout=1200)
+    plugin = home / "plugins/resource-kindling-v1.2.3"
+    # Today's host makes the environment where PulumiPlugin.yaml says, an older one in the folder itself.
+    (python,) = [path for name in (".venv", ".") if (path := plugin / name / "bin/python").exists()]
+    with process(plugin, python=str(python)) as stub:
+        assert schema_of(stub)["version"] == "1.2.3"

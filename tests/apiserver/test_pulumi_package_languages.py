@@ -56,15 +56,23 @@ def run(*words: str, cwd: Path, env: Mapping[str, str] | None = None) -> str:
 def in_guide(language: str) -> str:
     """The guide's program in this language."""
     text = (REPOSITORY / "docs/guides/pulumi-package.md").read_text()
-    (program,) = [body for found, _, body in blocks(text) if found == language]
-    return program
+    (body,) = [body for found, _, body in blocks(text) if found == language]
+    return body
+
+
+def program(name: str) -> str:
+    """The path of what a machine needs for a language."""
+    found = shutil.which(name)
+    if found is None:
+        pytest.skip(f"needs {name} on PATH")
+    return found
 
 
 @pytest.fixture(scope="module")
 def generator(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    program = tmp_path_factory.mktemp("generator") / "generate"
-    run("go", "build", "-o", str(program), ".", cwd=PROGRAMS / "sdk_generator")
-    return program
+    built = tmp_path_factory.mktemp("generator") / "generate"
+    run(program("go"), "build", "-o", str(built), ".", cwd=PROGRAMS / "sdk_generator")
+    return built
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +83,7 @@ def typescript(generator: Path, tmp_path_factory: pytest.TempPathFactory) -> lis
     run(str(generator), "nodejs", str(SCHEMA), str(folder / "sdk"), cwd=folder)
     # Compiled with the rest.
     (folder / "guide.ts").write_text(in_guide("typescript").replace("@pulumi/kindling", "./sdk"))
-    run("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", cwd=folder)
+    run(program("npm"), "ci", "--ignore-scripts", "--no-audit", "--no-fund", cwd=folder)
     run("node_modules/.bin/tsc", cwd=folder)
     # Where an SDK's own build puts it: there the version is read.
     shutil.copy(folder / "sdk/package.json", folder / "bin/sdk/package.json")
@@ -137,7 +145,7 @@ def test_the_guides_program_in_python_declares_its_component(generator: Path, tm
     info = tmp_path / "sdk/pulumi_kindling-0.0.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: pulumi_kindling\nVersion: 0.0.0\n")
-    program = f"PROGRAM = {in_guide('python')!r}\n{WITH_MOCKS}"
-    said = run(sys.executable, "-c", program, cwd=tmp_path, env={"PYTHONPATH": str(tmp_path / "sdk")})
+    script = f"PROGRAM = {in_guide('python')!r}\n{WITH_MOCKS}"
+    said = run(sys.executable, "-c", script, cwd=tmp_path, env={"PYTHONPATH": str(tmp_path / "sdk")})
     inputs = ["namespace", "replicas", "serverAddress", "subscriptionName", "tokenSecretName", "topic"]
     assert f"kindling:index:Consumer {inputs}" in said

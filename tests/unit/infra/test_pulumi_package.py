@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import io
 import json
-import subprocess
-import sys
 import tarfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import grpc  # type: ignore[import-untyped]
 import pulumi
 import pytest
 from google.protobuf import empty_pb2  # type: ignore[import-untyped]
@@ -21,9 +16,7 @@ from kindling.kinds.memcached import spec as memcached
 from kindling.kinds.postgresql import secrets, service
 from kindling.kinds.service_template import host_of
 from pulumi.runtime import rpc
-from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
-from infra import image_references
 from infra.distribution import pulumi_package, rendering
 from infra.errors import KindlingError
 from infra.package import cache, consumer, database, plugin, resource
@@ -33,13 +26,9 @@ from infra.package.database import Database
 from infra.package.operator_component import Operator
 from infra.package.resource import Kind
 from infra.paths import REPOSITORY
+from tests.apiserver.support.pulumi_package import FOLDER, IMAGES, process, schema_of
 from tests.unit.infra.fakes import Graph, declare
 
-FOLDER = REPOSITORY / "infra/package"
-IMAGES = {
-    name: f"registry.example/kindling/{name}@sha256:{'a' * 64}"
-    for name in ("operator", *image_references.RUN_BY)
-}
 BROKER = {"server_address": "pulsar://one:6650", "subscription_name": "s", "topic": "t", "replicas": 1}
 OF: dict[Any, dict[str, Any]] = {Cache: {}, Consumer: BROKER, Database: {}, Operator: {"images": IMAGES}}
 
@@ -69,30 +58,9 @@ def refused(component: Any, args: dict[str, Any], *, name: str = "rows") -> str:
     return said[0]
 
 
-@contextmanager
-def process(folder: Path) -> Iterator[provider_pb2_grpc.ResourceProviderStub]:
-    """The plugin as Pulumi starts it."""
-    words = [sys.executable, str(folder), "127.0.0.1:1"]
-    with subprocess.Popen(
-        words, stdout=subprocess.PIPE, cwd=folder.parent, env={"PATH": "/usr/bin"}
-    ) as running:
-        try:
-            assert running.stdout is not None
-            port = int(running.stdout.readline())
-            with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
-                yield provider_pb2_grpc.ResourceProviderStub(channel)
-        finally:
-            running.terminate()
-
-
-def schema_of(stub: provider_pb2_grpc.ResourceProviderStub) -> Any:
-    answer = stub.GetSchema(provider_pb2.GetSchemaRequest(version=0), timeout=60)
-    return json.loads(answer.schema)
-
-
 def test_the_schema_in_the_repository_is_that_of_the_components() -> None:
-    again = "python -c 'from infra.package import plugin; print(plugin.schema(), end=str())'"
-    assert (FOLDER / "schema.json").read_text() == plugin.schema(), f"{again} > infra/package/schema.json"
+    again = "python -m tests.unit.schema.pulumi_package"
+    assert (FOLDER / "schema.json").read_text() == plugin.schema(), again
 
 
 def test_every_input_and_output_is_described() -> None:
@@ -232,6 +200,12 @@ def test_the_broker_of_an_address(address: str, expected: tuple[str, int]) -> No
         (Database, {"name": "A_B"}, "name cannot be `A_B`: set it to what matches"),
         (Database, {"namespace": ""}, "namespace cannot be ``: use 1 to 63 characters"),
         (Database, {"labels": {"team": 1}}, "labels.team cannot be `1`: set it to a string"),
+        (Database, {"name": ""}, "name cannot be ``: use 1 to 253 characters"),
+        (
+            Database,
+            {"timeout_seconds": 0.0},
+            "timeoutSeconds cannot be `0`: set it to a number from 1 to 86400",
+        ),
         (Database, {"timeout_seconds": 0.5}, "timeoutSeconds cannot be `0.5`: set it to a whole number"),
         (
             Consumer,
