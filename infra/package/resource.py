@@ -74,7 +74,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Declared:
-    """What components return of a resource: outputs that are known once Pulumi need not wait for it any more."""
+    """What components return of a resource: outputs that are known once Pulumi has waited for it."""
 
     name: pulumi.Output[str]
     namespace: pulumi.Output[str]

@@ -160,6 +160,9 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("target", metavar="NAME")
     sub = add("rotate", "Have the applications of a Postgresql go on to another login and password")
     sub.add_argument("target", metavar="NAME")
+    sub = add("approve", "Approve the changes of a Postgresql that wait for it (spec.approval)")
+    sub.add_argument("target", metavar="NAME")
+    add_yes(sub)
     sub = add("backup", "Start a run of a Backup now, beside its schedule")
     sub.add_argument("target", metavar="NAME")
 

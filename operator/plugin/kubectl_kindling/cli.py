@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from kubectl_kindling import table
 from kubectl_kindling.arguments import Command, parse
 from kubectl_kindling.commands import (
+    approve,
     backup,
     dead_letters,
     logs,
@@ -34,6 +35,7 @@ COMMANDS: Mapping[str, Callable[[Command, Kubectl], int]] = {
     "hibernate": server.hibernate,
     "wake": server.wake,
     "rotate": rotate.run,
+    "approve": approve.run,
     "backup": backup.run,
     "drill": backup.drill,
     "restore": restore.restore,

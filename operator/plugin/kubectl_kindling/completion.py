@@ -21,7 +21,7 @@ ANY = "KIND/NAME"
 TARGETS = {
     "status": ANY, "logs": ANY, "plan": ANY, "report": ANY,
     "psql": "Postgresql", "restart": "Postgresql", "hibernate": "Postgresql", "wake": "Postgresql",
-    "rotate": "Postgresql",
+    "rotate": "Postgresql", "approve": "Postgresql",
     "backup": "Backup", "drill": "Backup", "restore": "Backup", "undo": "Restore",
     "dead-letters": "PulsarConsumer", "redrive": "PulsarConsumer", "replay": "PulsarConsumer",
 }  # fmt: skip

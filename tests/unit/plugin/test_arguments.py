@@ -24,6 +24,7 @@ OPTIONS = ("--context=c", "--namespace=n", "--kubeconfig=k")
         ("restart mydb --yes", Command("restart", "mydb", yes=True)),
         ("hibernate mydb", Command("hibernate", "mydb")),
         ("rotate mydb", Command("rotate", "mydb")),
+        ("approve mydb --yes", Command("approve", "mydb", yes=True)),
         ("replay orders --from 2h --yes", Command("replay", "orders", since="2h", yes=True)),
         ("wake mydb", Command("wake", "mydb")),
         ("backup nightly", Command("backup", "nightly")),
