@@ -74,7 +74,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Declared:
-    """What components return of a resource: outputs that are known once Pulumi has waited for it."""
+    """What components return of a resource: outputs of what Pulumi has waited for."""
 
     name: pulumi.Output[str]
     namespace: pulumi.Output[str]
