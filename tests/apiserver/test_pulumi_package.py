@@ -151,6 +151,9 @@ def test_the_operator_is_installed_and_its_definitions_are_protected(tmp_path: P
             "Operator", "kindling", {"images": IMAGES, "protect": protect}, ("namespace", "image")
         )
         export(made, "namespace", "image")
+        # Of a kind that the cluster does not know before.
+        cached = {"namespace": "default", "waitForReady": False}
+        export(Component("Cache", "sessions", cached, ("host",), depends_on=made), "host")
 
     with (
         control_plane(directory=tmp_path) as plane,
@@ -159,12 +162,14 @@ def test_the_operator_is_installed_and_its_definitions_are_protected(tmp_path: P
         closing(Api(plane)) as api,
     ):
         stack = Workspace(tmp_path / "package", plane).stack("operator", program)
+        stack.preview()
         done = stack.up()
+        assert done.outputs["sessions"].value == {"host": "sessions.default.svc"}
         assert done.outputs["kindling"].value == {"namespace": "kindling-system", "image": IMAGES["operator"]}
         (expected,) = rendering.render([rendering.Request(rendering.default_operator(), IMAGES)])
         resources = (stack.export_stack().deployment or {})["resources"]
         made = [item for item in resources if item["type"].startswith("kubernetes:")]
-        assert len(made) == len(expected)
+        assert len(made) == len(expected) + 1
         path = "/apis/apps/v1/namespaces/kindling-system/deployments/kindling-operator"
         status = api.get(path).accepted()["status"]
         assert status["readyReplicas"] == 2
