@@ -96,7 +96,8 @@ def app(environment: Environment, query: str) -> str:
 def server(environment: Environment) -> tuple[str, int]:
     """What a restart changes."""
     pod = environment.get("pod", f"{NAME}-0")
-    return pod["metadata"]["uid"], sum(each["restartCount"] for each in pod["status"]["containerStatuses"])
+    containers = pod["status"].get("containerStatuses", [])
+    return pod["metadata"]["uid"], sum(each["restartCount"] for each in containers)
 
 
 def in_force(environment: Environment) -> list[str]:
@@ -140,11 +141,11 @@ def test_lines_are_refused_by_the_api_server_and_by_the_server_while_logins_go_o
 
 def test_nobody_can_lock_out_the_operator(database: Environment) -> None:
     before = server(database)
-    edit(database, EVERYBODY)
+    edit(database, "host app bob all scram-sha-256", EVERYBODY)
     within(DELIVERED_SECONDS, lambda: reason(database) == "LoginSucceeded")
     assert EVERYBODY in in_force(database)
     assert server(database) == before
-    assert app(database, "SELECT 1") == "1"
+    assert app(database, "SELECT 1") == asks(database, "bob", "b", "SELECT 1") == "1"
     for user, secret in (("bob", "b"), ("app", password(database))):
         where = f"host=127.0.0.1 user={user} password={secret} dbname=template1"
         with pytest.raises(AssertionError, match=REJECTS):

@@ -52,6 +52,12 @@ def test_it_is_run_once_by_the_owner_in_order(server: Files) -> None:
     assert as_superuser(server, DATABASES) == 1
 
 
+def test_of_a_plan_nothing_is_run_and_nothing_is_said(server: Files) -> None:
+    answer = ask(server, SCHEMA, provision=False, paused_by="spec.mode")
+    assert (answer.ok, answer.reason, FACT in answer.facts) == (False, "Paused", False), answer
+    assert as_superuser(server, DATABASES) == 0
+
+
 def test_a_database_that_was_there_is_left_as_it_is(server: Files) -> None:
     assert postgres.sync(("127.0.0.1", server.port), login(server)).ok
     answer = ask(server, SCHEMA)

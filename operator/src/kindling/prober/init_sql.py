@@ -17,7 +17,6 @@ from kindling.prober.sessions import (
     Address,
     Session,
     execute,
-    fetch,
     fetchval,
     identifier,
     literal,
@@ -25,9 +24,10 @@ from kindling.prober.sessions import (
 )
 from kindling.prober.tls import trust_of
 
-_NOTED = """SELECT substr(setting, length(%s) + 2) FROM pg_db_role_setting
-    JOIN pg_database d ON d.oid = setdatabase CROSS JOIN unnest(setconfig) AS setting
-    WHERE setrole = 0 AND d.datname = %s AND starts_with(setting, %s || '=')"""
+_NOTED = """SELECT coalesce((SELECT substr(setting, length(%s) + 2) FROM pg_db_role_setting
+        CROSS JOIN unnest(setconfig) AS setting
+        WHERE setdatabase = d.oid AND setrole = 0 AND starts_with(setting, %s || '=')), '')
+    FROM pg_database d WHERE datname = %s"""
 _NOW = """SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')"""
 _STATEMENT = (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK, pq.ExecStatus.EMPTY_QUERY)
 _COPY = (pq.ExecStatus.COPY_IN, pq.ExecStatus.COPY_OUT, pq.ExecStatus.COPY_BOTH)
@@ -99,10 +99,10 @@ def drop(connection: Session) -> None:
     execute(connection, f"DROP DATABASE IF EXISTS {identifier(TEMPORARY)} WITH (FORCE)")
 
 
-def noted(connection: Session, login: Login) -> str:
-    """When it was run; empty for a database without the note."""
-    found = fetch(connection, _NOTED, NOTE, login.database, NOTE)
-    return str(found[0][0]) if found else ""
+def noted(connection: Session, login: Login) -> str | None:
+    """When it was run; empty for a database without the note, None for none."""
+    found = fetchval(connection, _NOTED, NOTE, NOTE, login.database)
+    return None if found is None else str(found)
 
 
 def _run(connection: Session, script: Script, deadline: float) -> None:

@@ -322,8 +322,8 @@ def _parameters(address: Address, login: Login, facts: dict[str, Any]) -> Extern
         with _superuser(address, login) as connection:
             _compare(connection, login, facts)
             rules = hba.look(connection, login.hba) if login.hba is not None else None
-            if login.init_sql is not None:
-                facts[FACT] = init_sql.noted(connection, login)
+            if login.init_sql is not None and (at := init_sql.noted(connection, login)) is not None:
+                facts[FACT] = at
             if login.provision:
                 waiting = parameters.sync(connection, login.parameters, login.defaults)
             elif names := parameters.difference(connection, login.parameters, login.defaults):

@@ -7,7 +7,6 @@ its own, which could be lost or be of other data: a database of that name has ha
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -22,7 +21,7 @@ FACT = "init_sql"
 TEMPORARY = "kindling: initial SQL"
 """What the database is called until its SQL has been run; no database of a spec can have this name."""
 NOTE = "kindling.init_sql"
-"""The setting of the database that has the time; a restart, a restore and a renamed resource keep it."""
+"""The setting of the database that has the time, and stays with the data."""
 SECONDS = 30
 MOST_BYTES = 2**20
 """Of all scripts: as much as a ConfigMap holds."""
@@ -113,12 +112,10 @@ def wanted(cr: Object, observed: Observed) -> tuple[list[Script] | None, str]:
         return [], str(error)
 
 
-def digest(cr: Object, observed: Observed) -> str | None:
-    """Changes with the scripts, until it is known that there is nothing left to run."""
+def to_run(cr: Object, observed: Observed) -> str:
+    """Changes with the scripts, until it is known that there is nothing left to run; may hold secrets."""
     found, problem = wanted(cr, observed)
-    if found is None or (cr.get("status") or {}).get(FIELD):
-        return None
-    return hashlib.sha256(repr((found, problem)).encode()).hexdigest()[:16]
+    return "" if found is None or (cr.get("status") or {}).get(FIELD) else repr((found, problem))
 
 
 def status(cr: Object, server: ExternalResult | None) -> Object:

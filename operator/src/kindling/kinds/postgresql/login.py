@@ -193,7 +193,7 @@ def desired(cr: Object, observed: Observed, *, identifier: str | None = None) ->
             follows,
             required,
             ca,
-            init_sql.digest(cr, observed),
+            fingerprint(init_sql.to_run(cr, observed)),
         ),
     )
 
