@@ -1,6 +1,6 @@
 """The component `Cache`: a Memcached, and where applications find it."""
 
-from typing import Any, Optional, TypedDict
+from typing import Any, TypedDict
 
 import pulumi
 
@@ -31,13 +31,13 @@ class CacheArgs(TypedDict, total=False):
     """The namespace of the Memcached. By default that of the Kubernetes provider."""
     labels: pulumi.Input[dict[str, pulumi.Input[str]]]
     """Labels of the Memcached."""
-    size: Optional[int]  # noqa: UP045 - Pulumi reads it
+    size: int
     """How many caches run, 1 to 3."""
-    port: Optional[int]  # noqa: UP045
+    port: int
     """The port of each cache, 11211 by default."""
-    memory_mb: Optional[int]  # noqa: UP045
+    memory_mb: int
     """Memory for items, in MiB."""
-    max_connections: Optional[int]  # noqa: UP045
+    max_connections: int
     """How many clients can be connected to each cache."""
     binding: pulumi.Input[str]
     """Where applications read which caches are ready: "ConfigMap"."""
@@ -47,9 +47,9 @@ class CacheArgs(TypedDict, total=False):
     """Whether clients log in with a password. By default false."""
     spec: pulumi.Input[dict[str, pulumi.Input[Any]]]
     """Every other field of a Memcached's spec, as its definition has them."""
-    wait_for_ready: Optional[bool]  # noqa: UP045
+    wait_for_ready: bool
     """Whether to wait for the condition Ready. By default true."""
-    timeout_seconds: Optional[int]  # noqa: UP045
+    timeout_seconds: int
     """How long to wait for it, 600 by default."""
 
 
@@ -60,7 +60,7 @@ class Cache(pulumi.ComponentResource):
     """The host name of the caches, from every namespace of the cluster."""
     port: pulumi.Output[int]
     """The port of each cache."""
-    config_map_name: Optional[pulumi.Output[str]]  # noqa: UP045
+    config_map_name: pulumi.Output[str] | None
     """The ConfigMap that lists the caches that are ready, if `binding` asks for one."""
     secret_name: Optional[pulumi.Output[str]]  # noqa: UP045
     """The Secret by which clients get in, with `tls` or `auth`: `password`, `ca.crt` and the others."""

@@ -1,7 +1,7 @@
 """The component `Consumer`: a PulsarConsumer, and the broker that it consumes from."""
 
 import re
-from typing import Any, Optional, Required, TypedDict
+from typing import Any, Required, TypedDict
 
 import pulumi
 
@@ -58,9 +58,9 @@ class ConsumerArgs(TypedDict, total=False):
     """What becomes of the subscription when the PulsarConsumer is deleted: "Retain" or "Unsubscribe"."""
     spec: pulumi.Input[dict[str, pulumi.Input[Any]]]
     """Every other field of a PulsarConsumer's spec, as its definition has them, such as `handler`."""
-    wait_for_ready: Optional[bool]  # noqa: UP045 - Pulumi reads it
+    wait_for_ready: bool
     """Whether to wait for the condition Ready. By default true."""
-    timeout_seconds: Optional[int]  # noqa: UP045
+    timeout_seconds: int
     """How long to wait for it, 600 by default."""
 
 
@@ -71,7 +71,7 @@ class Consumer(pulumi.ComponentResource):
     """The host name of the broker, of the first one where several are given."""
     port: pulumi.Output[int]
     """The port of that broker."""
-    secret_name: Optional[pulumi.Output[str]]  # noqa: UP045
+    secret_name: pulumi.Output[str] | None
     """The Secret with the token for the broker, if there is one."""
     name: pulumi.Output[str]
     """The name of the PulsarConsumer."""

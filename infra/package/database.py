@@ -1,6 +1,6 @@
 """The component `Database`: a Postgresql, and where applications find it."""
 
-from typing import Any, Optional, TypedDict
+from typing import Any, TypedDict
 
 import pulumi
 
@@ -59,9 +59,9 @@ class DatabaseArgs(TypedDict, total=False):
     """Whether the API server refuses to delete the Postgresql."""
     spec: pulumi.Input[dict[str, pulumi.Input[Any]]]
     """Every other field of a Postgresql's spec, as its definition has them."""
-    wait_for_ready: Optional[bool]  # noqa: UP045 - Pulumi reads it
+    wait_for_ready: bool
     """Whether to wait for the condition Ready. By default true; a hibernated database is never Ready."""
-    timeout_seconds: Optional[int]  # noqa: UP045
+    timeout_seconds: int
     """How long to wait for it, 600 by default."""
 
 

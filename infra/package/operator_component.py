@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn, Optional, TypedDict
+from typing import Any, NoReturn, TypedDict
 
 import pulumi
 
@@ -21,23 +21,23 @@ IMAGES = Path(__file__).parent / "images.json"
 class OperatorArgs(TypedDict, total=False):
     """What an Operator can be given: every input is optional, and none can be computed."""
 
-    replicas: Optional[int]  # noqa: UP045 - Pulumi reads it
+    replicas: int
     """How many Pods run, of which one leads: 2 by default."""
-    log_level: Optional[str]  # noqa: UP045
+    log_level: str
     """What the operator logs: "debug", "info", "warning" or "error"."""
-    watch_namespaces: Optional[list[str]]  # noqa: UP045
+    watch_namespaces: list[str]
     """The namespaces that are served. By default all of them."""
-    scope: Optional[str]  # noqa: UP045
+    scope: str
     """How far the operator's rights reach: "cluster", or "namespaces" for those that are served."""
-    kinds: Optional[list[str]]  # noqa: UP045
+    kinds: list[str]
     """The kinds that are served. By default all of them."""
-    operator_pod: Optional[dict[str, Any]]  # noqa: UP045
+    operator_pod: dict[str, Any]
     """Labels, nodeSelector, tolerations, resources and the like of the operator's Pods."""
-    images: Optional[dict[str, str]]  # noqa: UP045
+    images: dict[str, str]
     """Images by name, in place of those of the release."""
-    image_pull_secrets: Optional[list[str]]  # noqa: UP045
+    image_pull_secrets: list[str]
     """Secrets by which nodes pull the images, of the namespaces where the Pods are."""
-    protect: Optional[bool]  # noqa: UP045
+    protect: bool
     """Whether Pulumi refuses to delete definitions and namespace, and all data with them. By default true."""
 
 
