@@ -41,9 +41,9 @@ class CacheArgs(TypedDict, total=False):
     """How many clients can be connected to each cache."""
     binding: pulumi.Input[str]
     """Where applications read which caches are ready: "ConfigMap"."""
-    tls: Optional[bool]  # noqa: UP045
+    tls: bool | None
     """Whether connections are encrypted. By default false."""
-    auth: Optional[bool]  # noqa: UP045
+    auth: bool | None
     """Whether clients log in with a password. By default false."""
     spec: pulumi.Input[dict[str, pulumi.Input[Any]]]
     """Every other field of a Memcached's spec, as its definition has them."""
@@ -62,7 +62,7 @@ class Cache(pulumi.ComponentResource):
     """The port of each cache."""
     config_map_name: pulumi.Output[str] | None
     """The ConfigMap that lists the caches that are ready, if `binding` asks for one."""
-    secret_name: Optional[pulumi.Output[str]]  # noqa: UP045
+    secret_name: pulumi.Output[str] | None
     """The Secret by which clients get in, with `tls` or `auth`: `password`, `ca.crt` and the others."""
     name: pulumi.Output[str]
     """The name of the Memcached."""

@@ -43,6 +43,8 @@ MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 # A ReplicaSet's hash, which is another where the name was still taken by one that is on its way out
 # (`collisionCount`), and what each of its Pods gets by chance. The template itself is compared.
 BY_CHANCE = re.compile(r"(?:-[bcdfghjklmnpqrstvwxz2456789]{5,10}){1,2}(?=-?$|\")")
+# The name of what waits for an approval is a hash with uids in it.
+OF_AN_ACT = re.compile(r"(?<=kindling\.dev/approved=)[0-9a-f]{10}|^[0-9a-f]{10}$")
 # Given by the server, or counting how often something was written, or a hash of what has a uid in it
 # (`inputs`), or following a server's archive, minute by minute (the two of a Backup), or measured.
 GIVEN = frozenset(
@@ -60,6 +62,7 @@ GIVEN = frozenset(
         "latestRestorableTime",
         "dataLossWindow",
         "lastRestartSeconds",
+        "kindling.dev/awaits-approval",
     }
 )
 # A Pod is what its controller made of its template, which is compared: whether it is there is what counts.
@@ -219,7 +222,7 @@ def _plain(value: Any, namespace: str) -> Any:
         return sorted(items, key=lambda item: str(item["type"])) if conditions else items
     if isinstance(value, str):
         here = value.replace(namespace, "NAMESPACE")
-        return MOMENT.sub("TIME", UUID.sub("UID", BY_CHANCE.sub("-*", here)))
+        return MOMENT.sub("TIME", UUID.sub("UID", BY_CHANCE.sub("-*", OF_AN_ACT.sub("ACT", here))))
     return value
 
 

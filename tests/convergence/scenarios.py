@@ -95,6 +95,14 @@ def _of_rotation(namespace: str) -> Json:
     return {**spec, "credentials": {"rotation": {}}}
 
 
+def _of_approval(namespace: str) -> Json:
+    return {**_postgresql(namespace), "approval": {"above": "Reload"}}
+
+
+def _enlarge(cluster: Cluster, ref: Ref) -> None:
+    cluster.merge(ref, {"spec": {"resources": {"limits": {"memory": "640Mi"}}}})
+
+
 def _rotate(cluster: Cluster, ref: Ref) -> None:
     cluster.merge(ref, {"metadata": {"annotations": {"kindling.dev/rotate": "once"}}})
 
@@ -176,6 +184,7 @@ def _scenarios() -> Iterator[Scenario]:
             )
             yield scenario("database added", _add_database, password=FIRST)
             yield scenario("rotated", _rotate, spec=_of_rotation)
+            yield scenario("edit that waits", _enlarge, password=FIRST, spec=_of_approval)
         if crd == PULSAR_CONSUMER.id:
             yield scenario("code changed", _change_code, before=_code(FIRST), spec=_of_code)
             yield scenario("deleted with its subscription", delete, spec=_unsubscribed)

@@ -43,7 +43,8 @@ def diff_from_fresh(past: World) -> Iterator[str]:
     """How the resources of a world in its steady state differ from the same ones in a fresh world.
 
     Of a resource that is refused, paused or in conflict with another only the verdict is compared: by design
-    it keeps the children that it had. Nor is a resource compared that watches such an object.
+    it keeps the children that it had, and one that waits for an approval its Pod. Nor is a resource compared
+    that watches such an object.
     """
     fresh = _fresh(past)
     then, now = (world.api.state(remembered=REMEMBERED) for world in (past, fresh))
@@ -52,6 +53,7 @@ def diff_from_fresh(past: World) -> Iterator[str]:
             ref.type.group_kind not in KINDS_BY_NAME
             or KINDS_BY_NAME[ref.type.group_kind].paused(obj)
             or _in_conflict(obj)
+            or (obj.get("status") or {}).get("approvals")
         ):
             continue
         if _looks_at_what_one_has(past, fresh, obj, KINDS_BY_NAME[ref.type.group_kind]):

@@ -100,6 +100,7 @@ DATABASES = _optional(
     parameters=st.sampled_from([{"work_mem": "8MB"}, {"max_connections": 50}, {"ssl": "on"}, {}]),
     paused=st.booleans(),
     mode=st.sampled_from(["Plan", "Apply"]),
+    approval=st.sampled_from([{"above": "Reload"}, {"above": "Restart"}]),
     resources=AMOUNTS,
     podTemplate=PLACED,
     serviceTemplate=SERVED,

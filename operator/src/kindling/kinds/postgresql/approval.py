@@ -43,7 +43,10 @@ class Act:
 
 
 def awaited(cr: Object, observed: Observed, disruption: Disruption, *does: str) -> Act | None:
-    """The act of this disruption that does `does`, while it may not be carried out yet."""
+    """The act of this disruption that does `does`, while it may not be carried out yet.
+
+    With something in `does` that is never the same again, what was approved once is not approved for ever.
+    """
     above = ((cr.get("spec") or {}).get("approval") or {}).get("above")
     if above is None or not is_above(disruption, Disruption(above)):
         return None
@@ -82,9 +85,7 @@ def command(type: ResourceType, cr: Object, acts: Sequence[Act]) -> str:
 
 
 def _name(cr: Object, does: Sequence[str]) -> str:
-    """Ten digits. With the generation: what was approved once is not approved when it comes again."""
-    meta = cr["metadata"]
-    text = json.dumps([meta["uid"], meta.get("generation"), *does])
+    text = json.dumps([cr["metadata"]["uid"], *does])
     return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 

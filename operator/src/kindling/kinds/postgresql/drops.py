@@ -49,4 +49,5 @@ def awaiting(cr: Object, observed: Observed) -> list[str]:
 def awaited(cr: Object, observed: Observed) -> Act | None:
     """That databases are dropped, while it waits. Roles hold no data."""
     names = sorted(all_of(cr, "databases"))
-    return approval.awaited(cr, observed, Disruption.DATA_LOST, "drop", *names) if names else None
+    edit = str(cr["metadata"].get("generation"))
+    return approval.awaited(cr, observed, Disruption.DATA_LOST, "drop", edit, *names) if names else None

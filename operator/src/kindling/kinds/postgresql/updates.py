@@ -99,7 +99,8 @@ def decide(
         _image(template),
     )
     restart = Disruption.DATA_LOST if is_ephemeral(cr) else Disruption.RESTART
-    act = approval.awaited(cr, observed, restart, "restart", template_hash)
+    replaced = (observation.find_pod(cr, observed) or {"metadata": {"uid": ""}})["metadata"]["uid"]
+    act = approval.awaited(cr, observed, restart, "restart", template_hash, replaced)
     edited = _edited(cr, observed, spec_hash=wanted_hash, template_hash=template_hash)
     if act is not None and edited is not None:
         # The hash of before stays noted: so it is a user's edit still, whenever it is approved.
