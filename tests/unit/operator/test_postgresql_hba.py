@@ -51,7 +51,7 @@ def status(
         ("local all all reject", ["is no line that is taken"]),
         ("host all all 10.0.0.0/33 reject", ["10.0.0.0/33 is no block of addresses", "ADDRESS/LENGTH"]),
         ("host all bob,ada all reject", ["no effect on 'ada'", "spec.allowedFrom"]),
-        ('host "ada" +ada_b all reject', ["no effect on 'ada_b'"]),
+        ('host "ada" "ada_b" all reject', ["no effect on 'ada_b'"]),
         ("host all all all reject\n", ["is no line that is taken"]),
     ],
 )
@@ -65,7 +65,12 @@ def test_what_cannot_work_is_refused_with_line_and_remedy(line: str, words: list
 
 
 def test_lines_that_do_what_they_say_are_taken() -> None:
-    lines = ["host other ada all reject", "host all all all reject", "host sameuser bob ::1/128 reject"]
+    lines = [
+        "host other ada all reject",
+        "host all +ada all reject",
+        "host all all all reject",
+        "host sameuser bob ::1/128 reject",
+    ]
     assert hba.validate(cr(*lines)) is None
 
 

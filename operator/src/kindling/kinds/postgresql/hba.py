@@ -45,7 +45,7 @@ LINE = re.compile(
     rf"({_NAME}(?:,{_NAME})*)[ \t]+"
     rf"({_USER}(?:,{_USER})*)[ \t]+"
     r"(all|samehost|samenet|[0-9A-Fa-f.:]+/[0-9]{1,3})[ \t]+"
-    r"(scram-sha-256|reject)"
+    rf"({'|'.join(METHODS)})"
 )
 """The CRD has the same: kind, databases, users, address and method. Methods that need files beside the
 server, or have passwords sent in clear, are no part of it, nor are options, included files and patterns.
@@ -81,7 +81,8 @@ def validate(cr: Object) -> Problem | None:
 
 
 def _words(field: str) -> set[str]:
-    return {word.lstrip("+").strip('"') for word in re.findall(_USER, field)}
+    """The names without those that have a +, for the members of a role."""
+    return {word.strip('"') for word in re.findall(_USER, field)}
 
 
 def _is_block(address: str) -> bool:
