@@ -90,11 +90,12 @@ def test_the_exporter_gets_in_with_either_login() -> None:
         name, *words = cache.container("exporter", exporter=ON)
         words = [word.replace(f":{workload.EXPORTER_PORT}", f"127.0.0.1:{own}") for word in words]
         with serving(name, words, port=own):
-            assert page(f"http://127.0.0.1:{own}")["memcached_up",] == 1
+            address = f"http://127.0.0.1:{own}"
+            until(lambda: page(address)["memcached_up",] == 1)
             cache.logins("new", "old")
-            assert page(f"http://127.0.0.1:{own}")["memcached_up",] == 1
+            until(lambda: page(address)["memcached_up",] == 1)
             cache.logins("new")
-            assert page(f"http://127.0.0.1:{own}") == {("memcached_up",): 0}
+            assert page(address) == {("memcached_up",): 0}
 
 
 @pytest.mark.parametrize(
