@@ -13,6 +13,7 @@ from typing import Any
 from kindling.kinds.base import Kind
 from kindling.kinds.conditions import find_condition
 from kindling.kinds.metadata import KIND_LABEL, MANAGED_BY_LABEL, MANAGER, named_in
+from kindling.kinds.postgresql.volume import USER_ANNOTATION
 from kindling.kube.resources import SECRET, VOLUME_CLAIM, Object, Ref
 
 from tests.differences import differences
@@ -134,6 +135,9 @@ def _fresh(past: World) -> World:
 
 def _bare(obj: Object) -> Object:
     meta = {name: obj["metadata"][name] for name in KEPT if name in obj["metadata"]}
+    user = (obj["metadata"].get("annotations") or {}).get(USER_ANNOTATION)
+    if user is not None:  # whose data a volume has is known of the data, not of the past
+        meta["annotations"] = {USER_ANNOTATION: user}
     return {**{name: value for name, value in obj.items() if name != "status"}, "metadata": meta}
 
 

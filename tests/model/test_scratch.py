@@ -34,6 +34,18 @@ def test_the_remaining_pod_of_a_refused_database_is_no_difference() -> None:
     assert list(diff_from_fresh(world)) == []
 
 
+def test_data_of_another_user_is_no_difference() -> None:
+    """The volume says whose data it has, in a fresh world too (found by the state machine)."""
+    world, database = World(), Ref(DATABASE.type, "ns", "a")
+    world.api.put(DATABASE.type, resource(DATABASE, "a"))
+    world.settle()
+    world.api.remove(database, collect=False)
+    world.api.put(DATABASE.type, resource(DATABASE, "a", defaultUser="A"))
+    world.settle()
+    assert find_condition(world.status(DATABASE, "a"), "Ready")["reason"] == "UserConflict"
+    assert list(diff_from_fresh(world)) == []
+
+
 def test_a_status_that_reports_a_past_state_is_a_difference() -> None:
     world = with_friend()
     world.api.put(FRIENDLY.type, resource(FRIENDLY, "c", name="nobody"))
