@@ -136,9 +136,17 @@ def test_an_open_window_approves_and_a_closed_one_says_when_it_opens() -> None:
     edit(made, resources=MORE)
     assert memory(made) == BEFORE
     message = find_condition(made.status(FIRST, "a"), "Ready")["message"]
-    assert "or wait for the maintenance window at" in message
+    assert "the maintenance window has it restarted" in message
     edit(made, maintenanceWindow=OPEN)
     assert (memory(made), approvals(made)) == ("1Gi", [])
+
+
+def test_no_window_approves_a_loss_of_data() -> None:
+    made = world("a", approval=RELOAD, maintenanceWindow=OPEN, storage={"ephemeral": True})
+    before = uid(made, "a")
+    edit(made, resources=MORE)
+    assert (len(approvals(made)), uid(made, "a")) == (1, before)
+    assert "window" not in find_condition(made.status(FIRST, "a"), "Ready")["message"]
 
 
 def test_without_the_field_and_below_it_nothing_waits() -> None:

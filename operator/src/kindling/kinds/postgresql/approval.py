@@ -2,7 +2,7 @@
 
 Each act has a name of its own, a hash of all that it does. Whoever approves it writes that name into the
 annotation APPROVED of the resource; another spec or another template has another name, so what was approved
-is what is done. An open maintenance window approves as well.
+is what is done. An open maintenance window approves a restart, and nothing that loses data.
 """
 
 from __future__ import annotations
@@ -51,14 +51,16 @@ def awaited(cr: Object, observed: Observed, disruption: Disruption, *does: str) 
     if above is None or not is_above(disruption, Disruption(above)):
         return None
     name = _name(cr, does)
-    if name in _approved(cr) or maintenance_window.is_open(cr, observed.now):
+    by_window = disruption == Disruption.RESTART and maintenance_window.is_open(cr, observed.now)
+    if name in _approved(cr) or by_window:
         return None
     return Act(name=name, disruption=disruption)
 
 
-def opens(cr: Object, now: datetime) -> datetime | None:
-    """When the window opens that approves what waits; None without one."""
-    return maintenance_window.opens(cr, now) if maintenance_window.is_given(cr) else None
+def opens(cr: Object, act: Act, now: datetime) -> datetime | None:
+    """When the window opens that approves it; None without one."""
+    by_window = act.disruption == Disruption.RESTART and maintenance_window.is_given(cr)
+    return maintenance_window.opens(cr, now) if by_window else None
 
 
 def note(act: Act) -> str:

@@ -39,8 +39,8 @@ def read(type: ResourceType, cr: Object, observed: Observed) -> Approvals:
     acts = [act for act in (restart, drop) if act is not None]
     if not acts:
         return Approvals()
-    opens = approval.opens(cr, observed.now)
-    window = f", or wait for the maintenance window at {_clock(opens)}" if opens is not None else ""
+    opens = approval.opens(cr, restart, observed.now) if restart is not None else None
+    window = f"; at {_clock(opens)} the maintenance window has it restarted" if opens is not None else ""
     what = " ".join(act.message for act in acts)
     return Approvals(
         acts=acts,
