@@ -15,7 +15,6 @@ from infra import image_references, manifests, program, rbac, settings
 from infra.components import images
 from infra.errors import KindlingError
 from infra.settings import BrokerSettings, Settings
-from tests.apiserver.support.cluster import KINDS_BY_NAME
 from tests.unit.infra.fakes import Graph, Registration, declare
 
 RBAC = "kubernetes:rbac.authorization.k8s.io/v1"
@@ -47,10 +46,11 @@ def test_the_operator_and_the_definitions_know_the_same_kinds() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_rights_of_a_kind_cover_its_children_and_watches(kind: str) -> None:
-    kinds_by_name = [served for served in KINDS_BY_NAME.values() if served.type.kind == kind]
-    assert kinds_by_name
-    themselves = {(served.type.group, served.type.plural) for served in kinds_by_name}
-    for served in kinds_by_name:
+    """Of an operator that serves no other kind."""
+    alone = registry.kinds(dict.fromkeys(image_references.RUN_BY, "image:1"), only=[kind])
+    assert alone
+    themselves = {(served.type.group, served.type.plural) for served in alone}
+    for served in alone:
         wanted = {(type.group, type.plural) for type in (*served.children, *served.watches)}
         if served.__class__.warnings is not Kind.warnings:  # the Events of a Pod in trouble
             wanted.add((EVENT.group, EVENT.plural))

@@ -121,9 +121,12 @@ def test_newer_versions_are_proposed_for_all_that_is_pinned() -> None:
             )
     locks = [*REPOSITORY.glob("requirements.txt"), *REPOSITORY.glob("operator/**/requirements.txt")]
     locks += REPOSITORY.glob("infra/**/requirements.txt")
-    assert {str(file.parent.relative_to(REPOSITORY)) for file in locks} <= known["pip"]
-    modules = REPOSITORY.glob("infra/**/go.mod")
+    pinned = [file for file in locks if "==" in file.read_text()]  # others refer to one of these
+    assert {str(file.parent.relative_to(REPOSITORY)) for file in pinned} <= known["pip"]
+    modules = [*REPOSITORY.glob("infra/**/go.mod"), *REPOSITORY.glob("tests/**/go.mod")]
     assert {str(file.parent.relative_to(REPOSITORY)) for file in modules} <= known["gomod"]
+    packages = [file for file in REPOSITORY.glob("tests/**/package.json") if "node_modules" not in file.parts]
+    assert {str(file.parent.relative_to(REPOSITORY)) for file in packages} == known["npm"]
     assert known["github-actions"] == {"."}
 
 
