@@ -162,6 +162,12 @@ def everything(environment: Environment, name: str) -> str:
     return "\n".join(found)
 
 
+def containers(environment: Environment, name: str) -> set[str]:
+    """Of all Pods, those that are on their way out too."""
+    pods = environment.get("pods", "-l", f"app.kubernetes.io/instance={name}")["items"]
+    return {container["name"] for pod in pods for container in pod["spec"]["containers"]}
+
+
 def test_who_is_let_in_and_what_changes_without_a_restart(environment: Environment) -> None:
     on = {"enabled": True}
     with application(environment, size=2, tls=on, auth=on, exporter=on) as app:
@@ -205,8 +211,7 @@ def test_who_is_let_in_and_what_changes_without_a_restart(environment: Environme
         off = {"tls": None, "auth": None, "exporter": None, "statistics": None}
         patch(environment, resource, **off)
         ready(environment, app.name)
-        (pod, *_) = environment.get("pods", "-l", f"app.kubernetes.io/instance={app.name}")["items"]
-        assert [each["name"] for each in pod["spec"]["containers"]] == ["memcached"]
+        within(90, lambda: containers(environment, app.name) == {"memcached"})
         host, port = split(app.servers()[0])
         assert talk(environment, host, port, "set a 0 0 1", "b", "get a").startswith("STORED")
         assert {"binding", "tls", "auth"} & {*environment.get(resource)["status"]} == set()

@@ -47,7 +47,7 @@ APART = frozenset(
     }
 )  # fmt: skip
 
-KEPT = re.compile(r"Secret/.*-(server-ca|server-tls|role-.*)$")
+KEPT = re.compile(r"Secret/.*-(server-ca|server-tls|binding|auth|role-.*)$")
 """What the operator made once and does not delete, since it has no right to delete Secrets: they go with the
 resource."""
 OF_A_POD = re.compile(r"(?:-[bcdfghjklmnpqrstvwxz2456789]{5,10}){2}\b")
