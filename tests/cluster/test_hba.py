@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.stack import Environment, within
-from tests.cluster.test_claims import hold
+from tests.cluster.test_claims import hold, metrics
 
 pytestmark = pytest.mark.thorough
 
@@ -167,4 +167,6 @@ def test_initial_sql_is_not_run_again_by_a_new_pod_nor_a_new_operator(database: 
     status: dict[str, Any] = database.get(RESOURCE)["status"]
     assert status["initSQL"] == {"appliedAt": applied}
     assert EVERYBODY in status["hba"]
+    # An operator that has just started has the status of before in its figures for a moment.
+    within(60, lambda: metrics(database, database.get(RESOURCE))[0].get("kindling_resource_ready") == 1)
     hold(database, DATABASE, NAME)
