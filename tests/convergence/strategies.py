@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import hypothesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from hypothesis.internal.conjecture.providers import AVAILABLE_PROVIDERS, HypothesisProvider
 from kindling.kinds.base import Kind
 
 from tests.unit.schema.drawing import Json, drawn_from
@@ -105,6 +106,18 @@ def _describing(schema: Json, name: str = "") -> Json:
     return found if found["properties"] else {at: part for at, part in found.items() if at != "properties"}
 
 
+class _OfTheSeed(HypothesisProvider):
+    """Draws no constants: Hypothesis takes them from whichever modules of the project are loaded, so a seed
+    would give other walks in a run of all tests, and after any edit.
+    """
+
+    def _maybe_draw_constant(self, *args: Any, **options: Any) -> None:
+        return None
+
+
+AVAILABLE_PROVIDERS["kindling-walks"] = _OfTheSeed
+
+
 def _drawn(strategy: st.SearchStrategy[T], *, count: int, seed: int) -> list[T]:
     found: list[T] = []
 
@@ -112,6 +125,7 @@ def _drawn(strategy: st.SearchStrategy[T], *, count: int, seed: int) -> list[T]:
     @settings(
         max_examples=count,
         phases=[Phase.generate],
+        backend="kindling-walks",
         database=None,
         suppress_health_check=list(HealthCheck),
     )

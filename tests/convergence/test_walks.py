@@ -32,8 +32,8 @@ from tests.differences import differences
 WANDERING, FRESH = "wandering-there", "made-from-scratch"
 SECONDS = 120.0
 LONGEST = 300
-TELLING = 45
-"""A seed of few walks that change much: 42 properties, and take most of them away again."""
+TELLING = 60
+"""A seed of few walks that change much: 73 properties, and take half of them away again."""
 ON_THE_WAY = ("Reconciling", "MinimumReplicasUnavailable", "RestartPending", "Terminating", "ApplyRejected")
 # What the server and its controllers make of an object, and what a resource remembers by design.
 APART = frozenset(
