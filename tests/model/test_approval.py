@@ -223,6 +223,22 @@ def test_a_parameter_that_needs_a_restart_waits_too() -> None:
     assert said(made, "Ready")[0] == "True"
 
 
+def test_while_other_rules_are_unread_no_restart_is_said_to_follow() -> None:
+    """A line of the same edit takes the kubelet two minutes, and the restart waits all the while."""
+    made = World()
+    made.api.put(FIRST.type, resource(FIRST, "a", approval=RELOAD))
+    made.settle()
+    facts = {"login": True, "pending_restart": ["max_connections"], "rules": False}
+    made.answer = lambda request: ExternalResult(
+        ok=False, reason="RestartPending", message="it follows by itself", facts=facts
+    )
+    edit(made, parameters={"max_connections": "50"})
+    made.repeat_probes()
+    made.settle()
+    assert len(approvals(made)) == 1
+    assert said(made, "Ready") == ("False", "ApprovalPending")
+
+
 @pytest.mark.parametrize("above", ["Reload", "Restart"])
 def test_a_database_is_dropped_once_that_is_approved(above: str) -> None:
     made, server = World(), Server()

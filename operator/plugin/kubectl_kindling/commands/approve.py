@@ -29,5 +29,5 @@ def run(command: Command, kubectl: Kubectl) -> int:
     patch = {"metadata": {"annotations": {APPROVED: names}}}
     where = f"--namespace={namespace}"
     kubectl.text("patch", type.full, name, where, "--type=merge", f"--patch={json.dumps(patch)}", LIMIT)
-    say(f"Approved. `kubectl kindling status {type.full}/{name}` shows how far it is.")
+    say(f"Approved. `kubectl kindling status {type.full}/{name} {where}` shows how far it is.")
     return FINE

@@ -69,14 +69,15 @@ def _start(command: Command, kubectl: Kubectl, what: Sort) -> int:
         raise PluginError(
             f"Backup {name} has no CronJob yet",
             why=facts.ready(resource).message,
-            remedy=f"`kubectl kindling status {type.full}/{name}` shows when it does.",
+            remedy=f"`kubectl kindling status {type.full}/{name} --namespace={namespace}` shows when it "
+            "does.",
             status=FAILED,
         )
     if made.status != 0:
         raise failures.error_of(words, made.status, made.stderr)
     text = (
         f"Job {job} in namespace {namespace} is the run. "
-        f"`kubectl kindling status {type.full}/{name}` shows it."
+        f"`kubectl kindling status {type.full}/{name} --namespace={namespace}` shows it."
     )
     print("\n".join(table.wrapped(text, indent="  ", first="")))
     return FINE

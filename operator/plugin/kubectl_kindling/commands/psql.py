@@ -54,7 +54,8 @@ def _places(resource: Object, named: str) -> tuple[str, str]:
         raise PluginError(
             f"Postgresql {name} has no server that could be logged in to",
             why=ready.message or "the operator has not reported one yet",
-            remedy=f"`kubectl kindling status {named}` says how it is.",
+            remedy=f"`kubectl kindling status {named} --namespace={facts.namespace_of(resource)}` says how "
+            "it is.",
             status=FAILED,
         )
     return str(pod), str(secret)

@@ -34,12 +34,12 @@ def run(command: Command, kubectl: Kubectl) -> int:
     if previous:
         say(
             f"A rotation is requested. It begins once {previous.get('login')}, the login before the present "
-            f"one, is disabled: `kubectl kindling status {type.full}/{name}` names who uses it."
+            f"one, is disabled: `kubectl kindling status {type.full}/{name} {where}` names who uses it."
         )
         return FINE
     say(
         f"A rotation is requested. Secret {name}-binding has another login in a moment, and the present one "
         "stays valid for the time of spec.credentials.rotation.overlap: "
-        f"`kubectl kindling status {type.full}/{name}` shows how far it is."
+        f"`kubectl kindling status {type.full}/{name} {where}` shows how far it is."
     )
     return FINE

@@ -68,7 +68,8 @@ def wake(command: Command, kubectl: Kubectl) -> int:
     _set_hibernate(kubectl, type, resource, False)
     say(
         "spec.hibernate is false. "
-        f"`kubectl kindling status {type.full}/{facts.name_of(resource)}` shows when it is Ready."
+        f"`kubectl kindling status {type.full}/{facts.name_of(resource)} "
+        f"--namespace={facts.namespace_of(resource)}` shows when it is Ready."
     )
     return FINE
 

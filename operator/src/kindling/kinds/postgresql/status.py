@@ -293,7 +293,8 @@ def _why(cr: Object, observed: Observed, sync: SyncResult, state: _State) -> tup
         return reasons.LOGIN_SUCCEEDED, f"The default user can log in through the Service.{since}"
     if state.fault is not None:
         return state.fault.reason, state.fault.message
-    if state.waits:
+    restarts = state.external is not None and state.external.reason == reasons.RESTART_PENDING
+    if state.waits or (restarts and state.approvals.edits):  # no restart follows by itself
         return reasons.APPROVAL_PENDING, state.approvals.message
     if state.stopped and (found := in_place.stops(cr, observed)) is not None:
         return reasons.RESTORING, in_place.words(found)
