@@ -34,6 +34,11 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 os.environ.setdefault("GOGC", "400")
 
 
+# gRPC starts its threads again in a forked child. Popen forks where it is given a `user` (elsewhere it uses
+# vfork), and such a child crashes now and then before it runs its program.
+os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
+
+
 # A busy machine is no failure: no drawn example is a test of how long it takes. Said here for all of them.
 settings.register_profile("kindling", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("kindling")

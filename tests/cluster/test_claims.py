@@ -79,9 +79,25 @@ def metrics(environment: Environment, resource: dict[str, Any]) -> tuple[dict[st
 
 
 def hold(environment: Environment, kind: str, name: str, namespace: str = "default") -> None:
-    """Every claim of this resource, all at once: a failure names each that is not so."""
+    """Every claim of this resource, all at once: a failure names each that is not so.
+
+    The status, the metrics and the server are read one after another: where the status was written meanwhile
+    (how much the volume has, which the operator asks once it can), all of it is read once more.
+    """
+    for _ in range(5):
+        before = environment.get(kind, name, "-n", namespace)
+        broken, shown = compared(environment, kind, before)
+        if broken == {} or environment.get(kind, name, "-n", namespace)["status"] == before["status"]:
+            break
+    assert broken == {}, json.dumps(shown, indent=1)
+
+
+def compared(
+    environment: Environment, kind: str, resource: dict[str, Any]
+) -> tuple[dict[str, str], dict[str, Any]]:
+    """By field, column or metric, what is wrong with its claim; and what was read."""
+    name, namespace = resource["metadata"]["name"], resource["metadata"]["namespace"]
     found = CLAIMS[kind]
-    resource = environment.get(kind, name, "-n", namespace)
     values, reason = metrics(environment, resource)
     state = Reported(
         environment=environment,
@@ -100,8 +116,7 @@ def hold(environment: Environment, kind: str, name: str, namespace: str = "defau
     [judged] = judge(resource)
     if judged[:2] != (expected := gitops(resource)):
         broken["GitOps"] = f"{judged}, not {expected}"
-    shown = {"status": resource["status"], "cells": state.cells, "metrics": state.metrics}
-    assert broken == {}, json.dumps(shown, indent=1)
+    return broken, {"status": resource["status"], "cells": state.cells, "metrics": state.metrics}
 
 
 def gitops(resource: dict[str, Any]) -> tuple[str, str]:
