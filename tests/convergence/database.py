@@ -22,7 +22,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
-from kindling.kinds import certificates
+from kindling.kinds import certificates, server_tls
 from kindling.kinds.certificates import Pair
 from kindling.kinds.postgresql import tls
 from kindling.kinds.postgresql.spec import SUPERUSER
@@ -144,7 +144,7 @@ def set_superuser_password(files: Files, password: str) -> None:
 
 def set_certificate(files: Files, pair: Pair, authority: str) -> None:
     """From now on the server serves this one."""
-    if (files.root / "tls" / tls.CERTIFICATE).read_text() == pair.certificate:
+    if (files.root / "tls" / server_tls.CERTIFICATE).read_text() == pair.certificate:
         return
     _write(files, pair, authority)
     _execute(files, "SELECT pg_reload_conf()")
@@ -163,7 +163,11 @@ def _first() -> tuple[Pair, str]:
 
 
 def _write(files: Files, pair: Pair, authority: str) -> None:
-    texts = {tls.CERTIFICATE: pair.certificate, tls.KEY: pair.key, tls.AUTHORITY: authority}
+    texts = {
+        server_tls.CERTIFICATE: pair.certificate,
+        server_tls.KEY: pair.key,
+        server_tls.AUTHORITY: authority,
+    }
     for name, text in texts.items():
         path = files.root / "tls" / name
         path.write_text(text)
@@ -177,7 +181,7 @@ def _serves(files: Files) -> bool:
     try:
         psycopg.connect(
             host="127.0.0.1", port=files.port, user="nobody-of-this-name", password="x", dbname="template1",
-            sslmode="verify-ca", sslrootcert=str(files.root / "tls" / tls.AUTHORITY),
+            sslmode="verify-ca", sslrootcert=str(files.root / "tls" / server_tls.AUTHORITY),
         ).close()  # fmt: skip
     except psycopg.OperationalError as error:
         return "password authentication failed" in str(error)

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from kindling.kinds import server_tls
 from kindling.kinds.certificates import Pair
 from kindling.kinds.conditions import find_condition
-from kindling.kinds.postgresql import tls
 from kindling.kube.resources import Ref
 
 from tests.apiserver.conftest import ENVIRONMENT
@@ -346,5 +346,5 @@ def admit_operator(api: Api, files: Files, namespace: str, pod: str) -> None:
         if volume["name"] == "superuser":
             database.set_superuser_password(files, values["password"])
         else:
-            pair = Pair(values[tls.CERTIFICATE], values[tls.KEY])
-            database.set_certificate(files, pair, values[tls.AUTHORITY])
+            pair = Pair(values[server_tls.CERTIFICATE], values[server_tls.KEY])
+            database.set_certificate(files, pair, values[server_tls.AUTHORITY])

@@ -20,7 +20,7 @@ from typing import Any
 
 from kindling.engine.compare import LAST_APPLIED_HASH
 from kindling.kinds.metadata import MANAGED_BY_LABEL
-from kindling.kinds.postgresql.tls import AUTHORITY
+from kindling.kinds.server_tls import AUTHORITY
 from kindling.kube.resources import (
     DEPLOYMENT,
     DISRUPTION_BUDGET,

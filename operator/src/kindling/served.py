@@ -45,8 +45,9 @@ def served(config: Config) -> Served:
         local_broker=config.local_broker,
         pull_secrets=config.pull_secrets,
         certificate_life=timedelta(seconds=config.certificate_seconds),
+        only=config.kinds,
     )
-    found = kinds_with(options, only=config.kinds)
+    found = kinds_with(options)
     resources = [kind.type for kind in found]
     watches = list(dict.fromkeys(type for kind in found for type in kind.watches))
     # Secrets are watched whole: they come as metadata in any case.

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from kindling.kinds.postgresql import config, hba, initdb, parameters, started, tls, workload
+from kindling.kinds import server_tls
+from kindling.kinds.postgresql import config, hba, initdb, parameters, started, workload
 
 from tests.ports import free_port
 from tests.unit.operator import postgres_init
@@ -40,7 +41,7 @@ class Files:
             initdb.MOUNT: self.mount,
             initdb.CONFIG: self.root / "config",
             initdb.SUPERUSER_FILES: self.root / "superuser",
-            tls.FILES: self.root / "tls",
+            server_tls.FILES: self.root / "tls",
             initdb.TRIAL: self.root / "tmp" / "trial",
             initdb.PROGRAM: self.root / "program" / "postgres-init",
             started.SOCKETS: self.root / "sockets",

@@ -13,7 +13,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from kindling.kinds import certificates
+from kindling.kinds import certificates, server_tls
 from kindling.kinds.base import ExternalResult
 from kindling.kinds.certificates import Pair
 from kindling.kinds.postgresql import hba, tls
@@ -48,7 +48,7 @@ ENDED = pair(now=NOW - timedelta(minutes=4), life=timedelta(minutes=2))
 
 def put(files: Files, made: Pair) -> None:
     """As the kubelet puts them: the key may be read by its owner alone."""
-    for name, text in ((tls.CERTIFICATE, made.certificate), (tls.KEY, made.key)):
+    for name, text in ((server_tls.CERTIFICATE, made.certificate), (server_tls.KEY, made.key)):
         path = files.root / "tls" / name
         path.write_text(text)
         path.chmod(0o600)
@@ -109,7 +109,7 @@ def sync(wanted: Login) -> ExternalResult:
 
 
 def carry_out(wanted: Reload, files: Files, monkeypatch: pytest.MonkeyPatch) -> ExternalResult:
-    monkeypatch.setattr(reload, "CERTIFICATE_FILE", str(files.root / "tls" / tls.CERTIFICATE))
+    monkeypatch.setattr(reload, "CERTIFICATE_FILE", str(files.root / "tls" / server_tls.CERTIFICATE))
     return reload.sync(("127.0.0.1", wanted.port), wanted)
 
 

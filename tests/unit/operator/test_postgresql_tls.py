@@ -9,11 +9,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from kindling.kinds import certificates
+from kindling.kinds import certificates, server_tls
 from kindling.kinds.base import CachedResult, Child, ExternalResult, Observed, RequeueAfter, SyncResult
 from kindling.kinds.certificates import Pair
 from kindling.kinds.conditions import find_condition
-from kindling.kinds.postgresql import Postgresql, hba, login, objects, reload, tls, updates
+from kindling.kinds.postgresql import Postgresql, hba, login, objects, reload, updates
 from kindling.kinds.postgresql.login import Login
 from kindling.kinds.postgresql.reload import Reload
 from kindling.kube.resources import POD, SECRET, STATEFUL_SET, Object, Ref
@@ -65,7 +65,7 @@ def text(child: Child) -> dict[str, str]:
 def settled(cr: Object, now: datetime = NOW) -> dict[Ref, Object]:
     """Server, Secrets and binding as they are once all is written."""
     world = running()
-    world[Ref(POD, "ns", "db-0")]["metadata"]["annotations"] = {tls.ANNOTATION: tls.ACTIVE}
+    world[Ref(POD, "ns", "db-0")]["metadata"]["annotations"] = {server_tls.ANNOTATION: server_tls.ACTIVE}
     made = desired(cr, at(now, world))
     for name in ("db-server-ca", "db-server-tls", "db-binding"):
         world[named(name)] = {**made[f"{name}/Secret"].body, "metadata": {"uid": name}}
@@ -319,7 +319,7 @@ def test_switched_off_leaves_nothing_of_it_in_the_pod_and_deletes_no_secret() ->
     made = desired(postgresql(tls={"enabled": False}), at(NOW, world))
     template = made["db/StatefulSet"].body["spec"]["template"]
     assert "ssl" not in str(template["spec"])
-    assert tls.ANNOTATION not in template["metadata"]["annotations"]
+    assert server_tls.ANNOTATION not in template["metadata"]["annotations"]
     assert "ca.crt" not in made["db-binding/Secret"].body["data"]
     assert all("data" not in made[f"{name}/Secret"].body for name in ("db-server-ca", "db-server-tls"))
 

@@ -17,7 +17,7 @@ from kindling.kinds.server_tls import DEFAULT_LIFE
 
 
 class Options(NamedTuple):
-    """What a kind needs to know of the process; see `kinds`."""
+    """What a kind needs to know of the process; see `kinds`. `only` are the kinds that it serves."""
 
     images: Mapping[str, str]
     operator_namespace: str
@@ -95,10 +95,8 @@ def kinds(
     connections admit the operator's Pods in `operator_namespace`. `pull_secrets`, each of the resource's
     own namespace, are for these images. Certificates that are made are valid for `certificate_life`.
     """
-    options = Options(images, operator_namespace, local_broker, pull_secrets, certificate_life)
-    return kinds_with(options, only=only)
+    return kinds_with(Options(images, operator_namespace, local_broker, pull_secrets, certificate_life, only))
 
 
-def kinds_with(options: Options, *, only: Collection[str] = ()) -> list[Kind]:
-    options = options._replace(only=only)
-    return [make(options) for name, make in _KINDS if not only or name in only]
+def kinds_with(options: Options) -> list[Kind]:
+    return [make(options) for name, make in _KINDS if not options.only or name in options.only]

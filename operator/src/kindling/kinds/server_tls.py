@@ -9,14 +9,15 @@ Of every kind with `spec.tls`; whether TLS is on at all, each says for itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
 from kindling.kinds import certificates, reasons
 from kindling.kinds.base import Child, Observed, Problem
 from kindling.kinds.certificates import Certificate, Pair
-from kindling.kinds.metadata import child_metadata, is_held, secret_data
+from kindling.kinds.kept_secrets import kept
+from kindling.kinds.metadata import child_metadata, secret_data
 from kindling.kinds.service_template import host_of
 from kindling.kube.resources import SECRET, Object, Ref, ResourceType
 
@@ -46,6 +47,31 @@ class Material:
 def reference(cr: Object) -> str | None:
     """The Secret with a certificate of the user's own."""
     return str(((cr.get("spec") or {}).get("tls") or {}).get("secretName") or "") or None
+
+
+@dataclass(frozen=True)
+class Switched:
+    """What a kind asks of this module, of resources that have TLS on; of others nothing comes of it."""
+
+    is_enabled: Callable[[Object], bool]
+
+    def reference(self, cr: Object) -> str | None:
+        """The Secret with a certificate of the user's own."""
+        return reference(cr) if self.is_enabled(cr) else None
+
+    def decide(
+        self, cr: Object, observed: Observed, *, life: timedelta
+    ) -> tuple[Material | None, Pair | None]:
+        return decide(cr, observed, life=life) if self.is_enabled(cr) else (None, None)
+
+    def problem(self, cr: Object, observed: Observed) -> Problem | None:
+        return problem(cr, observed) if self.is_enabled(cr) else None
+
+    def validate(self, cr: Object, observed: Observed) -> Problem | None:
+        return validate(cr, observed) if self.is_enabled(cr) else None
+
+    def deadlines(self, cr: Object, observed: Observed) -> Sequence[float]:
+        return deadlines(cr, observed) if self.is_enabled(cr) else []
 
 
 def secret_name(cr: Object) -> str:
@@ -138,7 +164,7 @@ def _authority(cr: Object, observed: Observed) -> Pair | None:
 def children(
     type: ResourceType, cr: Object, observed: Observed, *, material: Material | None, authority: Pair | None
 ) -> list[Child]:
-    """The Secrets. One that is not needed any more stays: the operator has no right to delete Secrets."""
+    """The Secrets. One that is not needed any more stays."""
     made = []
     name = authority_name(cr)
     if authority is not None:
@@ -155,9 +181,9 @@ def children(
             )
         )
     else:
-        made += _kept(type, cr, observed, name)
+        made += kept(type, cr, observed, name)
     if material is None:
-        return [*made, *_kept(type, cr, observed, secret_name(cr))]
+        return [*made, *kept(type, cr, observed, secret_name(cr))]
     values = {
         CERTIFICATE: material.pair.certificate,
         KEY: material.pair.key,
@@ -169,13 +195,6 @@ def children(
         "data": secret_data(values),
     }
     return [*made, Child(type=SECRET, body=body)]
-
-
-def _kept(type: ResourceType, cr: Object, observed: Observed, name: str) -> list[Child]:
-    ref = Ref(SECRET, cr["metadata"]["namespace"], name)
-    if not is_held(cr, observed.objects.get(ref) or {}):
-        return []
-    return [Child(type=SECRET, create_only=True, body={"metadata": child_metadata(type, cr, name=name)})]
 
 
 def trusted(

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import socket
 import ssl
-from datetime import UTC
-from hashlib import sha256
 from typing import Any
 
 from kindling.kinds import reasons
 from kindling.kinds.base import ExternalResult
-from kindling.kinds.certificates import stamp
 from kindling.kinds.memcached.access import CERTIFICATE, LOGIN, AccessRequest
 from kindling.kinds.memcached.stats import COUNTERS, MOST, StatsRequest
-from kindling.prober.jobs import LONGEST_ISSUER
+from kindling.prober.tls import described
 
 SECONDS = 5.0
 """For each step of it; the pool has a deadline for all."""
@@ -70,7 +67,7 @@ def _facts(address: tuple[str, int], request: AccessRequest) -> dict[str, Any]:
         connection = plain
         if request.ca is not None:
             connection = _context(request.ca).wrap_socket(plain, server_hostname=request.name)
-            if (served := _certificate(connection.getpeercert(binary_form=True))) is not None:
+            if (served := described(connection.getpeercert(binary_form=True))) is not None:
                 facts[CERTIFICATE] = served
         with connection:
             if request.passwords:
@@ -89,20 +86,6 @@ def _context(ca: str) -> ssl.SSLContext:
     except (ssl.SSLError, ValueError) as error:
         raise _Wrong(f"its authority cannot be read: {error}", reasons.CERTIFICATE_REJECTED) from error
     return context
-
-
-def _certificate(der: bytes | None) -> dict[str, str] | None:
-    from cryptography import x509
-
-    try:
-        found = x509.load_der_x509_certificate(der or b"")
-        return {
-            "fingerprint": sha256(der or b"").hexdigest(),
-            "not_after": stamp(found.not_valid_after_utc.astimezone(UTC)),
-            "issuer": found.issuer.rfc4514_string()[:LONGEST_ISSUER],
-        }
-    except (ValueError, TypeError, OverflowError):
-        return None
 
 
 def _log_in(connection: socket.socket, request: AccessRequest) -> bool:

@@ -75,13 +75,18 @@ def in_memory(text: str) -> Iterator[str]:
 
 
 def certificate_of(library: ctypes.CDLL, connection: int) -> dict[str, str] | None:
-    """What the server showed: fingerprint, end and issuer. None for what no certificate says.
+    """What the server showed, as in `described`.
 
     `library` is the libpq of the connection, whose own OpenSSL is found through it.
     """
+    return described(_der(library, connection))
+
+
+def described(der: bytes | None) -> dict[str, str] | None:
+    """Fingerprint, end and issuer of a certificate; None for what is none."""
     from cryptography import x509
 
-    if (der := _der(library, connection)) is None:
+    if der is None:
         return None
     try:
         found = x509.load_der_x509_certificate(der)

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 from kindling.kinds import reasons, server_tls
 from kindling.kinds.base import Child, ExternalResult, Observed, Probe, Problem
+from kindling.kinds.kept_secrets import kept
 from kindling.kinds.memcached import auth, observation, tls
 from kindling.kinds.memcached.spec import Spec
-from kindling.kinds.metadata import child_metadata, is_held, secret_data
+from kindling.kinds.metadata import child_metadata, secret_data
 from kindling.kinds.passwords import fingerprint
 from kindling.kinds.service_template import host_of
 from kindling.kube.resources import SECRET, Object, Ref, ResourceType
@@ -155,11 +156,9 @@ def binding(
     served: str | None,
 ) -> list[Child]:
     """The Secret NAME-binding, of a resource with TLS or a login; one that is not needed any more stays."""
-    metadata = child_metadata(type, cr, name=auth.binding_name(cr))
     if not is_secured(cr):
-        ref = Ref(SECRET, cr["metadata"]["namespace"], auth.binding_name(cr))
-        held = is_held(cr, observed.objects.get(ref) or {})
-        return [Child(type=SECRET, create_only=True, body={"metadata": metadata})] if held else []
+        return kept(type, cr, observed, auth.binding_name(cr))
+    metadata = child_metadata(type, cr, name=auth.binding_name(cr))
     values = {
         "type": "memcached",
         "provider": "kindling",

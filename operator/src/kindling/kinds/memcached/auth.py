@@ -16,7 +16,8 @@ from typing import NamedTuple
 from kindling.kinds import passwords, reasons
 from kindling.kinds.base import Child, Observed, Problem
 from kindling.kinds.certificates import stamp
-from kindling.kinds.metadata import child_metadata, is_held, secret_data
+from kindling.kinds.kept_secrets import kept
+from kindling.kinds.metadata import child_metadata, secret_data
 from kindling.kinds.passwords import Reference
 from kindling.kube.resources import SECRET, Object, Ref, ResourceType
 
@@ -153,12 +154,10 @@ def _moment(text: str) -> datetime | None:
 
 
 def children(type: ResourceType, cr: Object, observed: Observed, logins: Logins | None) -> list[Child]:
-    """NAME-auth. One that is not needed any more stays: the operator has no right to delete Secrets."""
-    metadata = child_metadata(type, cr, name=secret_name(cr))
+    """NAME-auth. One that is not needed any more stays."""
     if logins is None:
-        ref = Ref(SECRET, cr["metadata"]["namespace"], secret_name(cr))
-        held = is_held(cr, observed.objects.get(ref) or {})
-        return [Child(type=SECRET, create_only=True, body={"metadata": metadata})] if held else []
+        return kept(type, cr, observed, secret_name(cr))
+    metadata = child_metadata(type, cr, name=secret_name(cr))
     values = {USERS: logins.users, PASSWORD: logins.password}
     if logins.previous is not None:
         values[PREVIOUS] = logins.previous

@@ -19,7 +19,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from kindling.kinds import exporter
+from kindling.kinds import exporter, server_tls
 from kindling.kinds.base import (
     Child,
     ExternalAction,
@@ -145,7 +145,7 @@ class Postgresql(Kind):
         exporters_image: str,
         operator_namespace: str = "kindling-system",
         pull_secrets: Sequence[str] = (),
-        certificate_life: timedelta = tls.DEFAULT_LIFE,
+        certificate_life: timedelta = server_tls.DEFAULT_LIFE,
     ) -> None:
         self.type = ResourceType(group, "v1", "Postgresql", "postgresqls")
         self._image, self._init_image, self._exporters_image = image, init_image, exporters_image
@@ -213,7 +213,7 @@ class Postgresql(Kind):
             logs_in = secrets.bound(cr, observed) or logs_in
         identifier, frozen = identity.to_record(cr, observed), deletion.is_deleting(cr, observed)
         material, authority = tls.decide(cr, observed, life=self._certificate_life)
-        ca = tls.trusted(
+        ca = server_tls.trusted(
             cr,
             observed,
             material,
@@ -233,7 +233,7 @@ class Postgresql(Kind):
         return [
             *(() if wanted.ephemeral else (replace(self._claim(cr, observed, wanted), frozen=frozen),)),
             secrets.superuser(self.type, cr, observed),
-            *tls.children(self.type, cr, observed, material=material, authority=authority),
+            *server_tls.children(self.type, cr, observed, material=material, authority=authority),
             secrets.binding(
                 self.type, cr, user=logs_in[0], password=logs_in[1], database=spec.user_of(cr), ca=ca
             ),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from kindling.kinds.base import Observed
-from kindling.kinds.postgresql import approval, drops, observation, planned
+from kindling.kinds.postgresql import approval, drops, maintenance_window, observation, planned
 from kindling.kinds.postgresql.approval import Act
 from kindling.kinds.postgresql.spec import is_ephemeral
 from kindling.kube.resources import Object, ResourceType
@@ -35,23 +35,27 @@ class Approvals:
 
 def read(type: ResourceType, cr: Object, observed: Observed) -> Approvals:
     """From the StatefulSet, which notes the restart that waits, and from the databases to drop."""
-    restart, drop = _restart(cr, observed), _drop(cr, observed)
+    workload = observation.find_workload(cr, observed)
+    restart, drop = _restart(cr, workload), _drop(cr, observed)
     acts = [act for act in (restart, drop) if act is not None]
     if not acts:
         return Approvals()
     opens = approval.opens(cr, restart, observed.now) if restart is not None else None
-    window = f"; at {_clock(opens)} the maintenance window has it restarted" if opens is not None else ""
+    window = ""
+    if opens is not None:
+        window = f"; at {maintenance_window.clock(opens)} the maintenance window has it restarted"
     what = " ".join(act.message for act in acts)
     return Approvals(
         acts=acts,
-        edits=drop is not None or _is_edit(cr, observed),
+        # A later operator's image comes with the next Pod, an edit of the spec does not.
+        edits=drop is not None or not observation.is_on_delete(workload or {}),
         message=f"{what} Approve with {approval.command(type, cr, acts)}{window}.",
         opens=opens,
     )
 
 
-def _restart(cr: Object, observed: Observed) -> Act | None:
-    act = approval.noted(observation.find_workload(cr, observed))
+def _restart(cr: Object, workload: Object | None) -> Act | None:
+    act = approval.noted(workload)
     if act is None:
         return None
     what = planned.DATA_GOES if is_ephemeral(cr) else planned.one_restart(cr)
@@ -65,15 +69,3 @@ def _drop(cr: Object, observed: Observed) -> Act | None:
     names = ", ".join(drops.all_of(cr, "databases"))
     message = f"That databases are dropped with all of their data waits for approval: {names}"
     return replace(act, message=f"{message[: LONGEST_MESSAGE - 1]}.")
-
-
-def _is_edit(cr: Object, observed: Observed) -> bool:
-    """Whether the restart that waits is for an edit of the spec, and not for a later operator's image."""
-    workload = observation.find_workload(cr, observed)
-    if workload is None or approval.noted(workload) is None:
-        return False
-    return ((workload.get("spec") or {}).get("updateStrategy") or {}).get("type") != "OnDelete"
-
-
-def _clock(moment: datetime) -> str:
-    return moment.isoformat(sep=" ", timespec="minutes")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from kindling.kinds import exporter, pod_template
+from kindling.kinds import exporter, pod_template, server_tls
 from kindling.kinds.base import Observed
 from kindling.kinds.planned import CREATE, Change, Path
 from kindling.kinds.postgresql import (
@@ -155,7 +155,7 @@ def _workload(cr: Object, observed: Observed, change: Change) -> list[str]:
             found.append("spec.shutdownSeconds")
         elif "emptyDir" in inside and is_ephemeral(cr):
             found.append(SIZE)
-        elif inside == ("metadata", "annotations", tls.ANNOTATION):
+        elif inside == ("metadata", "annotations", server_tls.ANNOTATION):
             found.append(TLS)
         elif inside[:2] == ("metadata", "annotations") and inside[-1].startswith("kindling.dev/"):
             continue
@@ -215,7 +215,7 @@ def _service(change: Change) -> list[str]:
 def _secret(cr: Object, change: Change) -> list[str]:
     if change.ref.name == secrets.binding_name(cr):
         keys = {path[1] for path in change.fields if len(path) > 1}
-        found = [TLS] if keys & {"sslmode", tls.AUTHORITY} else []
+        found = [TLS] if keys & {"sslmode", server_tls.AUTHORITY} else []
         return found if found and "password" not in keys else [*password_fields(cr), *found]
     return _of_a_role(cr, change)
 

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kindling.kinds import reasons
+from kindling.kinds import reasons, server_tls
 from kindling.kinds.base import ExternalAction, ExternalResult, Observed, Probe
 from kindling.kinds.passwords import fingerprint
 from kindling.kinds.pods import pod_ready
@@ -152,12 +152,12 @@ def desired(cr: Object, observed: Observed, *, identifier: str | None = None) ->
     follows = (*derived.items(), *archives.items())
     ca, required = None, None
     scripts, problem = init_sql.wanted(cr, observed)
-    if tls.is_active(pod):
+    if server_tls.is_active(pod):
         required = tls.is_required(cr)
-        ca = tls.trusted(
+        ca = server_tls.trusted(
             cr,
             observed,
-            tls.present(cr, observed),
+            server_tls.present(cr, observed),
             served=served(cr, observed).get("fingerprint"),
             known=secrets.trusted(cr, observed),
         )

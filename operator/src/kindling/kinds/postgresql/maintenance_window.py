@@ -30,6 +30,11 @@ def opens(cr: Object, now: datetime) -> datetime | None:
     return found.opens(now) if found else None
 
 
+def clock(moment: datetime) -> str:
+    """When it opens, as messages have it."""
+    return moment.isoformat(sep=" ", timespec="minutes")
+
+
 def validate(cr: Object) -> Problem | None:
     """A window that is none."""
     try:

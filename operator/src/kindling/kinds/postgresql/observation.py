@@ -83,8 +83,18 @@ def current_pod(cr: Object, observed: Observed) -> Object | None:
 
 def is_held(workload: Object) -> bool:
     """Whether the StatefulSet leaves its Pod as it is when its template changes (`updates`)."""
-    strategy = (workload.get("spec") or {}).get("updateStrategy") or {}
-    return strategy.get("type") == "OnDelete" or bool((strategy.get("rollingUpdate") or {}).get("partition"))
+    strategy = _strategy(workload)
+    return is_on_delete(workload) or bool((strategy.get("rollingUpdate") or {}).get("partition"))
+
+
+def is_on_delete(workload: Object) -> bool:
+    """Whether the next Pod is of its present template, though the present one stays."""
+    return bool(_strategy(workload).get("type") == "OnDelete")
+
+
+def _strategy(workload: Object) -> Object:
+    found: Object = (workload.get("spec") or {}).get("updateStrategy") or {}
+    return found
 
 
 def is_updated(workload: Object, pod: Object | None) -> bool:

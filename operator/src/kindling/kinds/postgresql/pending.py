@@ -44,17 +44,17 @@ def pending(cr: Object, observed: Observed) -> Pending | None:
         return None
     if observation.is_updated(workload, pod):
         return None
-    runs, comes = image(cr, observed), updates.image_of(workload)
-    other = runs != comes
-    lacks = f"The server runs {runs}; the operator has {comes}" if other else "The operator has a newer Pod"
-    now = f"`kubectl rollout restart statefulset {cr['metadata']['name']}` restarts it now."
-    rule = updates.policy(cr)
     if approval.noted(workload) is not None:
         return Pending(
             reason=reasons.APPROVAL_PENDING,
             message="The Pod is of the template before; the change waits for an approval, whose name is in "
             "status.approvals.",
         )
+    runs, comes = image(cr, observed), updates.image_of(workload)
+    other = runs != comes
+    lacks = f"The server runs {runs}; the operator has {comes}" if other else "The operator has a newer Pod"
+    now = f"`kubectl rollout restart statefulset {cr['metadata']['name']}` restarts it now."
+    rule = updates.policy(cr)
     if rule == updates.MANUAL:
         return Pending(reason=reasons.MANUAL, message=f"{lacks}, which you restart yourself: {now}")
     if rule == updates.ON_RESTART or not other:
@@ -62,7 +62,7 @@ def pending(cr: Object, observed: Observed) -> Pending | None:
         return Pending(reason=reasons.NEXT_RESTART, message=f"{lacks}, which {when}: {now}")
     opens = maintenance_window.opens(cr, observed.now)
     if opens is not None:
-        window = opens.isoformat(sep=" ", timespec="minutes")
+        window = maintenance_window.clock(opens)
         message = f"{lacks}, which waits for the maintenance window at {window}: {now}"
         return Pending(reason=reasons.AWAITING_WINDOW, opens=opens, message=message)
     restart_slot = observed.restart_slot

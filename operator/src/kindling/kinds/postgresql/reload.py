@@ -10,9 +10,9 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from kindling.kinds import reasons
+from kindling.kinds import reasons, server_tls
 from kindling.kinds.base import ExternalAction, ExternalResult, Observed, Probe
-from kindling.kinds.postgresql import login, tls
+from kindling.kinds.postgresql import login
 from kindling.kinds.postgresql.login import Login
 from kindling.kinds.postgresql.observation import find_pod
 from kindling.kube.resources import Object
@@ -52,7 +52,7 @@ class Reload:
 
 def desired(cr: Object, observed: Observed, server: Login | None) -> Reload | None:
     """None where it has neither TLS nor lines of the spec, or cannot be asked yet."""
-    pod, material = find_pod(cr, observed), tls.present(cr, observed)
+    pod, material = find_pod(cr, observed), server_tls.present(cr, observed)
     certificate = material.certificate if material is not None else None
     if server is None or pod is None or (server.ca is None and server.hba is None):
         return None

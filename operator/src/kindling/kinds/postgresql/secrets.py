@@ -12,8 +12,8 @@ from kindling.kinds.metadata import child_metadata, secret_data
 from kindling.kinds.postgresql import tls
 from kindling.kinds.postgresql.service import PORT
 from kindling.kinds.postgresql.spec import SUPERUSER, is_ephemeral
-from kindling.kinds.postgresql.tls import AUTHORITY
 from kindling.kinds.postgresql.volume import claim_of, volume_ref
+from kindling.kinds.server_tls import AUTHORITY
 from kindling.kinds.service_template import host_of
 from kindling.kube.resources import SECRET, VOLUME_CLAIM, Object, ResourceType
 

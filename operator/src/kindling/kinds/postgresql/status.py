@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from kindling.kinds import pods, progress, reasons
+from kindling.kinds import pods, progress, reasons, server_tls
 from kindling.kinds.base import (
     Done,
     ExternalResult,
@@ -204,7 +204,7 @@ def _tls(cr: Object, observed: Observed, state: _State) -> Object:
     known = cr.get("status") or {}
     if not tls.is_enabled(cr) or state.pod is None or not state.available:
         return {}
-    if not tls.is_active(state.pod):
+    if not server_tls.is_active(state.pod):
         restart = f"`kubectl rollout restart statefulset {cr['metadata']['name']}`"
         message = (
             f"Pod {pod_name(cr)} was created without TLS. It has TLS from its next restart on: {restart}."

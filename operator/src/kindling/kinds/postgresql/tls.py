@@ -2,62 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import timedelta
-
-from kindling.kinds import server_tls
-from kindling.kinds.base import Observed, Problem
-from kindling.kinds.certificates import Pair
 from kindling.kinds.server_tls import (
-    ACTIVE,
-    ANNOTATION,
-    AUTHORITY,
-    CERTIFICATE,
     CERTIFICATE_FILE,
-    DEFAULT_LIFE,
-    FILES,
-    KEY,
     KEY_FILE,
-    Material,
+    Switched,
     authority_name,
-    children,
-    hosts,
-    is_active,
-    present,
     secret_name,
-    trusted,
 )
 from kindling.kube.resources import Object
-
-__all__ = [
-    "ACTIVE",
-    "ANNOTATION",
-    "AUTHORITY",
-    "CERTIFICATE",
-    "CERTIFICATE_FILE",
-    "DEFAULT_LIFE",
-    "FILES",
-    "KEY",
-    "KEY_FILE",
-    "SETTINGS",
-    "Material",
-    "authority_name",
-    "children",
-    "deadlines",
-    "decide",
-    "hosts",
-    "is_active",
-    "is_enabled",
-    "is_requested",
-    "is_required",
-    "present",
-    "problem",
-    "reference",
-    "secret_name",
-    "secret_names",
-    "trusted",
-    "validate",
-]
 
 # Where the Pod has the files, and nowhere else: with `ssl` in another place, a Pod of an earlier template
 # would not start.
@@ -86,32 +38,12 @@ def _spec(cr: Object) -> Object:
     return found
 
 
-def reference(cr: Object) -> str | None:
-    """The Secret with a certificate of the user's own."""
-    return server_tls.reference(cr) if is_enabled(cr) else None
+_SWITCHED = Switched(is_enabled)
+reference, decide, deadlines = _SWITCHED.reference, _SWITCHED.decide, _SWITCHED.deadlines
+problem, validate = _SWITCHED.problem, _SWITCHED.validate
 
 
 def secret_names(cr: Object) -> list[str]:
-    """The Secrets whose content is needed."""
+    """The Secrets whose content is needed; those that are kept too, where TLS is off."""
     named = reference(cr)
     return [secret_name(cr), authority_name(cr), *((named,) if named else ())]
-
-
-def decide(cr: Object, observed: Observed, *, life: timedelta) -> tuple[Material | None, Pair | None]:
-    """As in `server_tls`; None of both without TLS."""
-    return server_tls.decide(cr, observed, life=life) if is_enabled(cr) else (None, None)
-
-
-def problem(cr: Object, observed: Observed) -> Problem | None:
-    """Why the Secret that the spec names gives no certificate; never what it holds."""
-    return server_tls.problem(cr, observed) if is_enabled(cr) else None
-
-
-def validate(cr: Object, observed: Observed) -> Problem | None:
-    """A problem, where the server has no other certificate to go on with."""
-    return server_tls.validate(cr, observed) if is_enabled(cr) else None
-
-
-def deadlines(cr: Object, observed: Observed) -> Sequence[float]:
-    """In how many seconds time alone changes something: a successor is due, or the user's has ended."""
-    return server_tls.deadlines(cr, observed) if is_enabled(cr) else []

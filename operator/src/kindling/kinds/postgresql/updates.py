@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kindling.kinds import exporter, pod_template
+from kindling.kinds import exporter, pod_template, server_tls
 from kindling.kinds.base import Observed
 from kindling.kinds.planned import Disruption
 from kindling.kinds.pods import pod_ready
@@ -98,18 +98,16 @@ def decide(
         _hash(template),
         _image(template),
     )
+    pod = observation.find_pod(cr, observed)
     restart = Disruption.DATA_LOST if is_ephemeral(cr) else Disruption.RESTART
-    replaced = (observation.find_pod(cr, observed) or {"metadata": {"uid": ""}})["metadata"]["uid"]
+    replaced = pod["metadata"]["uid"] if pod is not None else ""
     act = approval.awaited(cr, observed, restart, "restart", template_hash, replaced)
-    edited = _edited(cr, observed, spec_hash=wanted_hash, template_hash=template_hash)
-    if act is not None and edited is not None:
+    if act is not None and (
+        before := _before_an_edit(cr, observed, spec_hash=wanted_hash, template_hash=template_hash)
+    ):
         # The hash of before stays noted: so it is a user's edit still, whenever it is approved.
-        return Update(
-            strategy=PARTITIONED,
-            annotations=_annotations(edited.spec_hash, template_hash, edited.image, awaits=act),
-            image=edited.image,
-            held=True,
-        )
+        noted = _annotations(before.spec_hash, template_hash, before.image, awaits=act)
+        return Update(strategy=PARTITIONED, annotations=noted, image=before.image, held=True)
     running = _outstanding(
         cr, observed, template=template, spec_hash=wanted_hash, template_hash=template_hash
     )
@@ -121,7 +119,6 @@ def decide(
     rule = policy(cr)
     if rule == MANUAL:
         return Update(strategy=PARTITIONED, annotations=held, image=running, held=True)
-    pod = observation.find_pod(cr, observed)
     waits = rule == AUTO and running != image and pod is not None
     down = observation.is_down(pod)
     if waits and act is not None and not down:
@@ -136,29 +133,42 @@ def decide(
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Edited:
+class _Before:
     """What the StatefulSet notes of the Pod before an edit: the hash of its spec, and its image."""
 
     spec_hash: str
     image: str
 
 
-def _edited(cr: Object, observed: Observed, *, spec_hash: str, template_hash: str) -> _Edited | None:
+def _before_an_edit(cr: Object, observed: Observed, *, spec_hash: str, template_hash: str) -> _Before | None:
     """That, where an edit of the spec replaces the Pod; None where it replaces none."""
     workload = observation.find_workload(cr, observed)
     if workload is None:
         return None
     notes = workload["metadata"].get("annotations") or {}
-    noted, held = notes.get(SPEC_HASH), observation.is_held(workload)
-    pod = observation.find_pod(cr, observed)
+    noted, pod = notes.get(SPEC_HASH), observation.find_pod(cr, observed)
     serves = pod is not None and pod_ready(pod)
     # A server that does not serve may need this very edit. One that waited before goes on waiting.
     if noted in (None, spec_hash) or not (serves or approval.noted(workload)):
         return None
-    outdated = held and not observation.is_updated(workload, pod)
-    if notes.get(TEMPLATE) == template_hash and not outdated:
+    if not _is_outdated(workload, pod, template_hash):
         return None
-    return _Edited(spec_hash=noted, image=notes[IMAGE] if held and IMAGE in notes else image_of(workload))
+    return _Before(spec_hash=noted, image=_running_image(workload))
+
+
+def _is_outdated(workload: Object, pod: Object | None, template_hash: str) -> bool:
+    """Whether the Pod lacks something of this template. One of an operator that did not note it does too,
+    until its revision shows that nothing has changed.
+    """
+    changed = (workload["metadata"].get("annotations") or {}).get(TEMPLATE) != template_hash
+    return changed or (observation.is_held(workload) and not observation.is_updated(workload, pod))
+
+
+def _running_image(workload: Object) -> str:
+    """What the Pod runs, by the StatefulSet's note while it holds that back."""
+    notes = workload["metadata"].get("annotations") or {}
+    held = observation.is_held(workload) and IMAGE in notes
+    return str(notes[IMAGE]) if held else image_of(workload)
 
 
 def _outstanding(
@@ -173,14 +183,11 @@ def _outstanding(
     pod = observation.find_pod(cr, observed)
     if notes.get(SPEC_HASH, spec_hash) != spec_hash or _restart_requested(present, pod):
         return None
-    if tls.is_requested(cr) and pod is not None and not tls.is_active(pod):
+    if tls.is_requested(cr) and pod is not None and not server_tls.is_active(pod):
         return None  # asked for by the spec, though no other field shows that
-    # One of an operator that did not note it is held too, until its revision shows that nothing has changed.
-    changed = notes.get(TEMPLATE) != template_hash
-    held = observation.is_held(workload)
-    if changed or (held and not observation.is_updated(workload, pod)):
-        return notes[IMAGE] if held and IMAGE in notes else _image(present) or _image(template)
-    return None
+    if not _is_outdated(workload, pod, template_hash):
+        return None
+    return _running_image(workload) or _image(template)
 
 
 def _may_go(cr: Object, observed: Observed) -> bool:

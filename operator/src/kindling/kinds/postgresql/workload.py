@@ -7,7 +7,7 @@ of our own (`initdb`).
 
 from __future__ import annotations
 
-from kindling.kinds import exporter, pod_security, pod_template
+from kindling.kinds import exporter, pod_security, pod_template, server_tls
 from kindling.kinds.base import Child
 from kindling.kinds.metadata import child_metadata, labels_of, selector_of
 from kindling.kinds.postgresql import postgres_exporter, tls, volume
@@ -57,7 +57,7 @@ def template(
     """What the Pod is made from; `restart_token` is `restart.restart_token`."""
     annotations = {CONFIG_HASH: RULES_HASH, PARAMETERS_HASH: restart_token}
     if tls.is_enabled(cr):
-        annotations[tls.ANNOTATION] = tls.ACTIVE
+        annotations[server_tls.ANNOTATION] = server_tls.ACTIVE
     own = {
         "metadata": {"labels": labels_of(type, cr), "annotations": annotations},
         "spec": _pod(cr, spec, init_image=init_image, exporters_image=exporters_image),
@@ -92,7 +92,7 @@ def build(
 def _pod(cr: Object, spec: Spec, *, init_image: str, exporters_image: str) -> Object:
     encrypts, exports = tls.is_enabled(cr), exporter.is_enabled(cr)
     # Not optional: a Pod waits for it, where a server without its files would not start.
-    files = {"name": "tls", "secret": {"secretName": tls.secret_name(cr), "defaultMode": 0o440}}
+    files = {"name": "tls", "secret": {"secretName": server_tls.secret_name(cr), "defaultMode": 0o440}}
     return {
         **pod_security.pod(
             cr,
@@ -153,7 +153,7 @@ def _initdb(spec: Spec) -> Object:
 
 
 def _postgres(spec: Spec, *, encrypts: bool) -> Object:
-    files = {"name": "tls", "mountPath": tls.FILES, "readOnly": True}
+    files = {"name": "tls", "mountPath": server_tls.FILES, "readOnly": True}
     return {
         "name": "postgres",
         **pod_security.image(spec.image),
