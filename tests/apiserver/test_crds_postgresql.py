@@ -65,6 +65,7 @@ GOOD: list[Json] = [
     {"roles": [{"name": f"r{number}", "memberOf": ["a" * 63]} for number in range(200)]},
     {
         "defaultUser": "ada",
+        "logging": {"format": "JSON"},
         "initSQL": [
             {"configMapRef": {"name": "c", "key": "a.sql"}},
             {"secretRef": {"name": "s", "key": "k"}},
@@ -96,6 +97,11 @@ BAD: list[tuple[Json, list[str]]] = [
     ({"parameters": {"a": "x" * 1025}}, ["spec.parameters.a", "1024"]),
     ({"parameters": {f"p{number}": "x" for number in range(65)}}, ["spec.parameters", "64"]),
     ({"exporter": {}}, ["spec.exporter.enabled", "Required"]),
+    (
+        {"logging": {"format": "JSON"}, "parameters": {"log_destination": "csvlog"}},
+        ["spec.parameters", "says where the log goes", "spec.logging.format 'JSON'", "leave one of them out"],
+    ),
+    ({"logging": {"format": "json"}}, ["spec.logging.format", '"json"', '"Text", "JSON"']),
     ({"defaultUser": "a", "initSQL": [{}]}, ["spec.initSQL", "both or none", "use one of them"]),
     (
         {"defaultUser": "a", "initSQL": [{"configMapRef": {"name": "c"}}]},

@@ -32,9 +32,9 @@ def pod_template(node: dict[str, str]) -> dict[str, Any]:
 
 @pytest.fixture
 def database(environment: Environment) -> Iterator[str]:
-    """A Postgresql of one test's own, placed and ready."""
+    """A Postgresql of one test's own, placed and ready, whose log is JSON."""
     yield from placed(environment, DATABASE, "v1", "Postgresql", {
-        "storage": {"size": "256Mi"}, "deletionPolicy": "Delete",
+        "storage": {"size": "256Mi"}, "deletionPolicy": "Delete", "logging": {"format": "JSON"},
     })  # fmt: skip
 
 
@@ -112,6 +112,17 @@ def test_a_database_that_no_node_takes_is_reported_and_comes_back_with_its_data(
     assert environment.psql(database, "SELECT x FROM kept", retried=True) == "1"
     (pod,) = pods(environment, database)
     assert_placed(pod)
+    environment.psql(database, "DO $$ BEGIN RAISE LOG E'one\\ntwo'; END $$")
+    within(30, lambda: any(one["message"] == "one\ntwo" for one in logged(environment, database)))
+    (found,) = [one for one in logged(environment, database) if one["message"] == "one\ntwo"]
+    assert (found["user"], found["dbname"], found["error_severity"]) == ("postgres", "postgres", "LOG")
+
+
+def logged(environment: Environment, database: str) -> list[dict[str, Any]]:
+    """What the server has logged by `kubectl logs`, each line of which has to be an object."""
+    written = environment.kubectl("logs", f"{database}-0", "--container=postgres")
+    _, _, after = written.partition('Future log output will go to log destination "jsonlog".\n')
+    return [json.loads(line) for line in after.splitlines()]
 
 
 def test_caches_serve_on_while_new_ones_find_no_node(environment: Environment, cache: str) -> None:

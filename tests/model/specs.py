@@ -109,6 +109,7 @@ DATABASES = _optional(
     initSQL=st.sampled_from(
         [[], [{"configMapRef": {"name": "first", "key": "a"}}, {"secretRef": {"name": "ours", "key": "b"}}]]
     ),
+    logging=st.sampled_from([{}, {"format": "Text"}, {"format": "JSON"}]),
     hba=st.sampled_from([["host all bob all reject"], ["host all ada all reject"], []]),
     roles=st.lists(st.sampled_from(ROLES), max_size=3, unique_by=lambda role: str(role["name"])),
     databases=st.sampled_from(

@@ -4,6 +4,7 @@
 //	postgres-init install   copies the program itself
 //	postgres-init initdb    makes the data directory, and puts the parameters in place
 //	postgres-init started   the startup probe: sets the superuser's password once the server is ready
+//	postgres-init serve     becomes the server, with its log as JSON
 package main
 
 import (
@@ -23,7 +24,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return errors.New("name one of install, initdb, started")
+		return errors.New("name one of install, initdb, started, serve")
 	}
 	flags := flag.NewFlagSet("postgres-init "+args[0], flag.ExitOnError)
 	switch args[0] {
@@ -45,8 +46,15 @@ func run(args []string) error {
 		flags.StringVar(&of.user, "username", "", "the superuser")
 		flags.StringVar(&of.password, "password-file", "", "the file with the superuser's password")
 		return parsed(flags, args[1:], func() error { return started(of) })
+	case "serve":
+		logs := flags.String("logs", "", "the directory that the names of the log's files are in")
+		_ = flags.Parse(args[1:])
+		if *logs == "" {
+			return errors.New("give --logs, the directory that the names of the log's files are in")
+		}
+		return serve(*logs, flags.Args())
 	}
-	return fmt.Errorf("%q is none of install, initdb, started", args[0])
+	return fmt.Errorf("%q is none of install, initdb, started, serve", args[0])
 }
 
 // Parsed calls what is to be done once each flag has a value.

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from kindling.kinds import server_tls
-from kindling.kinds.postgresql import config, hba, initdb, parameters, started, workload
+from kindling.kinds.postgresql import config, hba, initdb, parameters, server_log, started, workload
 
 from tests.ports import free_port
 from tests.unit.operator import postgres_init
@@ -45,6 +45,7 @@ class Files:
             initdb.TRIAL: self.root / "tmp" / "trial",
             initdb.PROGRAM: self.root / "program" / "postgres-init",
             started.SOCKETS: self.root / "sockets",
+            server_log.FILES: self.root / "tmp" / "logs",
         }
         out = []
         for word in command:
@@ -77,16 +78,18 @@ class Files:
         (self.root / "config" / initdb.PARAMETERS).write_text(parameters.conf(values))
 
     @contextmanager
-    def running(self, *settings: str) -> Iterator[None]:
+    def running(self, *settings: str, log_format: str = "Text") -> Iterator[None]:
         """One life of the Pod: the init containers, then a server that answers; stopped at the end.
 
         All statements are in `server.log`, but for those of one who turns that off. `settings` stand on its
-        command line, NAME=VALUE each: no file and no ALTER SYSTEM changes these.
+        command line, NAME=VALUE each: no file and no ALTER SYSTEM changes these. `log_format` is that of
+        `spec.logging`.
         """
         with (self.root / "server.log").open("ab") as log:
             assert self.start(initdb.INITDB, log=log.fileno()).wait(timeout=60) == 0
             words = [word for each in ("log_statement=all", *settings) for word in ("-c", each)]
-            process = self.start([*workload.SERVER, *words], log=log.fileno())
+            cr = {"spec": {"logging": {"format": log_format}}}
+            process = self.start(server_log.command(cr, [*workload.SERVER, *words]), log=log.fileno())
             try:
                 deadline = time.monotonic() + 30
                 while self.run(started.STARTED) != 0:

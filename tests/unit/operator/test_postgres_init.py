@@ -185,8 +185,8 @@ def test_a_superuser_that_is_locked_keeps_no_server_from_starting(files: Files) 
 def test_wrong_calls_name_what_is_wrong(files: Files) -> None:
     program, *_ = files.words([PROGRAM])
     for args, expected in (
-        ([], "name one of install, initdb, started"),
-        (["start"], '"start" is none of install, initdb, started'),
+        ([], "name one of install, initdb, started, serve"),
+        (["start"], '"start" is none of install, initdb, started, serve'),
         (["initdb", "--data=/x"], "give --username, the superuser"),
         (["install", "/x"], '"/x": only flags are understood'),
         (["started", "--what"], "flag provided but not defined: -what"),

@@ -52,6 +52,7 @@ SPECS: dict[str, Object] = {
         "exporter": {"enabled": True},
         "tls": {"required": True},
     },
+    "postgresql-logging": {"logging": {"format": "JSON"}, "tls": {"enabled": False}},
     "postgresql-ephemeral": {"password": "given", "storage": {"ephemeral": True}},
     "memcached-full": {
         "size": 3,

@@ -60,6 +60,7 @@ from kindling.kinds.postgresql import (
     roles,
     rotation,
     secrets,
+    server_log,
     service,
     spec,
     status,
@@ -185,6 +186,7 @@ class Postgresql(Kind):
             or databases.validate(cr)
             or parameters.validate(wanted.parameters, resources=wanted.resources)
             or maintenance_window.validate(cr)
+            or server_log.validate(cr, wanted.parameters)
             or hba.validate(cr)
             or init_sql.validate(cr)
             or hibernation.validate(cr)

@@ -23,6 +23,7 @@ from kindling.kinds.postgresql import (
     password,
     roles,
     secrets,
+    server_log,
     tls,
     updates,
     volume,
@@ -132,10 +133,14 @@ def _read(conf: str) -> dict[str, str]:
 
 def _exporter_differs(cr: Object, observed: Observed) -> bool:
     """Whether the StatefulSet has an exporter and the spec has none, or the other way round."""
-    workload = observation.find_workload(cr, observed) or {}
-    template = ((workload.get("spec") or {}).get("template") or {}).get("spec") or {}
-    present = any(item.get("name") == exporter.NAME for item in template.get("containers") or ())
+    containers = (_template(cr, observed).get("spec") or {}).get("containers") or ()
+    present = any(item.get("name") == exporter.NAME for item in containers)
     return present is not exporter.is_enabled(cr)
+
+
+def _template(cr: Object, observed: Observed) -> Object:
+    found: Object = ((observation.find_workload(cr, observed) or {}).get("spec") or {}).get("template") or {}
+    return found
 
 
 def _workload(cr: Object, observed: Observed, change: Change) -> list[str]:
@@ -166,6 +171,8 @@ def _workload(cr: Object, observed: Observed, change: Change) -> list[str]:
         found += [] if "spec.resources" in found else ["spec.shutdownSeconds"]
     if _exporter_differs(cr, observed):
         found.append(exporter.FIELD)
+    if server_log.differs(cr, _template(cr, observed)):
+        found.append(server_log.FORMAT)
     if not found and replaces_pod(change):
         return ["spec.podTemplate"]
     return found

@@ -18,7 +18,7 @@ from kindling.kinds import exporter, pod_template, server_tls
 from kindling.kinds.base import Observed
 from kindling.kinds.planned import Disruption
 from kindling.kinds.pods import pod_ready
-from kindling.kinds.postgresql import approval, maintenance_window, observation, tls
+from kindling.kinds.postgresql import approval, maintenance_window, observation, server_log, tls
 from kindling.kinds.postgresql.spec import is_ephemeral
 from kindling.kube.resources import Object
 
@@ -79,6 +79,8 @@ def spec_hash(cr: Object, *, restart_token: str, archives: bool = False) -> str:
         fields |= {"exporter": exporter.asked(cr)}
     if not tls.is_enabled(cr):
         fields |= {"tls": "off"}
+    if server_log.is_json(cr):
+        fields |= {"logging": server_log.JSON}
     if is_ephemeral(cr):
         fields |= {"ephemeral": True, "size": (spec.get("storage") or {}).get("size")}
     return _hash({name: value for name, value in fields.items() if value})

@@ -10,7 +10,7 @@ from __future__ import annotations
 from kindling.kinds import exporter, pod_security, pod_template, server_tls
 from kindling.kinds.base import Child
 from kindling.kinds.metadata import child_metadata, labels_of, selector_of
-from kindling.kinds.postgresql import postgres_exporter, tls, volume
+from kindling.kinds.postgresql import postgres_exporter, server_log, tls, volume
 from kindling.kinds.postgresql.config import RULES_HASH, config_name
 from kindling.kinds.postgresql.initdb import (
     CONFIG,
@@ -103,7 +103,7 @@ def _pod(cr: Object, spec: Spec, *, init_image: str, exporters_image: str) -> Ob
         ),
         "initContainers": [_install(spec, init_image), _initdb(spec)],
         "containers": [
-            _postgres(spec, encrypts=encrypts),
+            _postgres(cr, spec, encrypts=encrypts),
             *([postgres_exporter.container(cr, image=exporters_image)] if exports else []),
         ],
         "volumes": [
@@ -152,12 +152,12 @@ def _initdb(spec: Spec) -> Object:
     }
 
 
-def _postgres(spec: Spec, *, encrypts: bool) -> Object:
+def _postgres(cr: Object, spec: Spec, *, encrypts: bool) -> Object:
     files = {"name": "tls", "mountPath": server_tls.FILES, "readOnly": True}
     return {
         "name": "postgres",
         **pod_security.image(spec.image),
-        "command": [*SERVER, *(tls.SETTINGS if encrypts else ())],
+        "command": server_log.command(cr, [*SERVER, *(tls.SETTINGS if encrypts else ())]),
         "env": [{"name": "PGDATA", "value": PGDATA}],
         "ports": [{"name": "postgresql", "containerPort": PORT, "protocol": "TCP"}],
         "resources": spec.resources,
