@@ -34,6 +34,8 @@ VOLATILE = (
     "resourceVersion", "generation", "observedGeneration", "lastTransitionTime", "updateRevision",
     "controller-revision-hash",
 )  # fmt: skip
+SECRET_KEYS = ("password", "users", "uri", "jdbc-uri", "pgpass")
+"""Of a Secret, those whose value has a password in it."""
 
 
 class MemoryApi:
@@ -325,7 +327,7 @@ def _plain(value: Any, uids: dict[str, str], left_out: Container[str]) -> Any:
     if isinstance(value, dict):
         # Passwords are random: that there is one is compared, not which. And empty is as good as absent.
         plain = {
-            name: "*" if name in ("password", "uri", "jdbc-uri", "pgpass") else _plain(inner, uids, left_out)
+            name: "*" if name in SECRET_KEYS else _plain(inner, uids, left_out)
             for name, inner in value.items()
             if name not in VOLATILE and name not in left_out
         }
