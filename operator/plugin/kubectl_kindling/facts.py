@@ -13,7 +13,7 @@ SKIPPED = frozenset(
     {"conditions", "observedGeneration", "selector", "attempts", "database", "plan", "rotation"}
 )
 """Fields of a status that are shown elsewhere, or are the operator's own notes."""
-LISTED = frozenset({"roles", "databases", "runs"})
+LISTED = frozenset({"roles", "databases", "runs", "approvals"})
 """Lists of the status that the screen has a table for."""
 MOST_ITEMS = 8
 MOST_EVENTS = 10

@@ -36,6 +36,7 @@ def one(view: View, now: datetime) -> list[str]:
     lines = [
         *_head(view, now),
         *_conditions(view.resource, now),
+        *_approvals(view),
         *_plan(view.resource),
         *_objects_of_a_server(view.resource),
         *_runs(view.resource, now),
@@ -103,6 +104,21 @@ def _conditions(resource: Object, now: datetime) -> list[str]:
             printed[message] = str(item.get("type"))
             lines += table.wrapped(message, indent=PAD * 2)
     return lines
+
+
+def _approvals(view: View) -> list[str]:
+    """What waits for an approval, and the command that gives it."""
+    found = facts.status_of(view.resource).get("approvals") or []
+    if not found:
+        return []
+    rows = [(act.get("name"), act.get("disruption")) for act in found]
+    aligned = table.columns(("APPROVAL", "DISRUPTION"), rows, indent=PAD)
+    lines = ["", aligned[0]]
+    for act, line in zip(found, aligned[1:], strict=True):
+        lines.append(line)
+        lines += table.wrapped(str(act.get("message") or ""), indent=PAD * 2)
+    name, namespace = facts.name_of(view.resource), facts.namespace_of(view.resource)
+    return [*lines, f"{PAD}`kubectl kindling approve {name} --namespace={namespace}` approves what is shown."]
 
 
 def _plan(resource: Object) -> list[str]:

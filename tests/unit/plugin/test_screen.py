@@ -38,6 +38,24 @@ def block(found: list[str], header: str) -> list[str]:
     return [" ".join(row.split()) for row in rows[:end]]
 
 
+def test_what_waits_for_an_approval_has_a_table_and_the_command() -> None:
+    database = healthy()
+    database["status"]["approvals"] = [
+        {"name": "3f9a1c07be", "disruption": "Restart", "message": "A change of the Pod waits."},
+        {"name": "77aa00bb11", "disruption": "DataLost", "message": "Databases are dropped: shop."},
+    ]
+    found = lines(database)
+    assert block(found, "APPROVAL") == [
+        "3f9a1c07be Restart",
+        "A change of the Pod waits.",
+        "77aa00bb11 DataLost",
+        "Databases are dropped: shop.",
+        "`kubectl kindling approve mydb --namespace=shop` approves what is shown.",
+    ]
+    assert not any(line.strip().startswith("approvals ") for line in found)
+    assert "APPROVAL" not in "\n".join(lines(healthy()))
+
+
 def test_the_recorded_resource() -> None:
     found = lines(mydb(), children=items("children"), events=items("events"), backups=[backup()])
     assert found[:7] == [
