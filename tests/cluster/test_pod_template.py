@@ -112,7 +112,7 @@ def test_a_database_that_no_node_takes_is_reported_and_comes_back_with_its_data(
     assert environment.psql(database, "SELECT x FROM kept", retried=True) == "1"
     (pod,) = pods(environment, database)
     assert_placed(pod)
-    environment.psql(database, "DO $$ BEGIN RAISE LOG E'one\\ntwo'; END $$")
+    environment.psql(database, "DO $do$ BEGIN RAISE LOG E'one\\ntwo'; END $do$")
     within(30, lambda: any(one["message"] == "one\ntwo" for one in logged(environment, database)))
     (found,) = [one for one in logged(environment, database) if one["message"] == "one\ntwo"]
     assert (found["user"], found["dbname"], found["error_severity"]) == ("postgres", "postgres", "LOG")
