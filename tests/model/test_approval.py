@@ -277,3 +277,12 @@ def test_a_plan_says_that_it_waits() -> None:
     (item,) = [each for each in made.status(FIRST, "a")["plan"]["items"] if "StatefulSet" in each["object"]]
     assert (item["disruption"], item["fields"]) == ("Restart", ["spec.resources"])
     assert item["message"].endswith(", once it is approved")
+
+
+@pytest.mark.parametrize("rule", [None, RESTART])
+def test_a_plan_without_the_approval_says_that_this_lets_the_edit_through(rule: Object | None) -> None:
+    made = world("a", approval=RELOAD)
+    edit(made, resources=MORE)
+    edit(made, mode="Plan", approval=rule)
+    (item,) = [each for each in made.status(FIRST, "a")["plan"]["items"] if "StatefulSet" in each["object"]]
+    assert (item["disruption"], item["fields"]) == ("Restart", ["spec.approval"])

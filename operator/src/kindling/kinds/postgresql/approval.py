@@ -22,6 +22,7 @@ APPROVED = "kindling.dev/approved"
 """Annotation of the resource: the names of the approved acts, separated by commas."""
 AWAITED = "kindling.dev/awaits-approval"
 """Annotation of the StatefulSet: the name of the restart that waits, with its disruption: `NAME Restart`."""
+FIELD = "spec.approval"
 PATH = ("metadata", "annotations", AWAITED)
 """Where the StatefulSet has it, as the path of a change."""
 
@@ -42,13 +43,18 @@ class Act:
         return {"name": self.name, "disruption": str(self.disruption), "message": self.message}
 
 
+def is_required(cr: Object, disruption: Disruption) -> bool:
+    """Whether the spec has an act of this disruption wait."""
+    above = ((cr.get("spec") or {}).get("approval") or {}).get("above")
+    return above is not None and is_above(disruption, Disruption(above))
+
+
 def awaited(cr: Object, observed: Observed, disruption: Disruption, *does: str) -> Act | None:
     """The act of this disruption that does `does`, while it may not be carried out yet.
 
     With something in `does` that is never the same again, what was approved once is not approved for ever.
     """
-    above = ((cr.get("spec") or {}).get("approval") or {}).get("above")
-    if above is None or not is_above(disruption, Disruption(above)):
+    if not is_required(cr, disruption):
         return None
     name = _name(cr, does)
     by_window = disruption == Disruption.RESTART and maintenance_window.is_open(cr, observed.now)

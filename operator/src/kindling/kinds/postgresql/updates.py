@@ -91,6 +91,11 @@ def _placed(cr: Object) -> Object:
     return {name: value for name, value in pod_template.read(cr).items() if value}
 
 
+def restart(cr: Object) -> Disruption:
+    """What a restart of the server costs."""
+    return Disruption.DATA_LOST if is_ephemeral(cr) else Disruption.RESTART
+
+
 def decide(
     cr: Object, observed: Observed, *, template: Object, restart_token: str, archives: bool = False
 ) -> Update:
@@ -101,9 +106,8 @@ def decide(
         _image(template),
     )
     pod = observation.find_pod(cr, observed)
-    restart = Disruption.DATA_LOST if is_ephemeral(cr) else Disruption.RESTART
     replaced = pod["metadata"]["uid"] if pod is not None else ""
-    act = approval.awaited(cr, observed, restart, "restart", template_hash, replaced)
+    act = approval.awaited(cr, observed, restart(cr), "restart", template_hash, replaced)
     if act is not None and (
         before := _before_an_edit(cr, observed, spec_hash=wanted_hash, template_hash=template_hash)
     ):
