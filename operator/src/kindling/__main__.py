@@ -11,10 +11,11 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 
 import uvloop
 
-from kindling import logs, replay, web
+from kindling import logs, replay, telemetry, web
 from kindling.config import Config, InvalidConfig
 from kindling.engine.dependencies import Dependencies
 from kindling.engine.events import EventRecorder
@@ -107,16 +108,28 @@ async def run_operator(config: Config, credentials: Credentials) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
 
     async with AsyncExitStack() as stack:
-        lease_client = await stack.enter_async_context(Client(credentials, limit=2))
+        traces = await stack.enter_async_context(
+            telemetry.started(config.traces, namespace=config.namespace, pod=config.pod)
+        )
+        lease_client = await stack.enter_async_context(
+            Client(credentials, limit=2, middleware=traces.middleware)
+        )
         elector = LeaderElector(api=lease_client, namespace=config.namespace, identity=config.pod)
         client = await stack.enter_async_context(
-            Client(credentials, on_write=metrics.wrote, before_write=elector.check)
+            Client(
+                credentials,
+                on_write=metrics.wrote,
+                before_write=elector.check,
+                middleware=traces.middleware,
+            )
         )
         event_client = await stack.enter_async_context(
             Client(credentials, limit=2, before_write=elector.check)
         )
         restart_queue = RestartQueue(
-            exists=lambda key: store.resource(key) is not None, wake=queue.add, note=elector.note
+            exists=lambda key: store.resource(key) is not None,
+            wake=partial(queue.add, cause="restart queue"),
+            note=elector.note,
         )
         events = EventRecorder(api=event_client, instance=config.pod)
         recorder = FlightRecorder()
@@ -163,9 +176,9 @@ async def run_operator(config: Config, credentials: Credentials) -> None:
                 prober = own = ChildProber(dial=dial)
                 stack.push_async_callback(own.close)
             external_state = ExternalState(
-                send=prober.send,
-                run=prober.run,
-                requeue=queue.add,
+                send=traces.probes(prober.send),
+                run=traces.actions(prober.run),
+                requeue=partial(queue.add, cause="answer of a server"),
                 before_action=elector.check,
                 on_action=lambda key, action, result: metrics.acted(
                     kinds_by_name[key.group_kind].type, action, ok=result.ok
@@ -179,6 +192,7 @@ async def run_operator(config: Config, credentials: Credentials) -> None:
                 repaired=events.repaired,
                 restart_queue=restart_queue,
                 recorder=recorder,
+                tracer=traces.tracer,
             )
             reconciler = Reconciler(dependencies=dependencies, kinds=kinds_by_name)
             resync = Resync(

@@ -15,6 +15,7 @@ from kindling.kinds.certificates import LEAST_SECONDS
 from kindling.kinds.registry import NAMES
 from kindling.kinds.server_tls import DEFAULT_LIFE
 from kindling.logs import FORMATS
+from kindling.telemetry import settings as telemetry
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -74,7 +75,7 @@ class Config:
     `pull_secrets` are the names of the Secrets by which nodes pull the operands' images.
     `certificate_seconds` is how long the certificates are valid that are made for servers. `debug` serves a
     page that names every object known, with its version. `prober` is the socket of the prober; without one
-    the process starts a prober of its own.
+    the process starts a prober of its own. `traces` is the exporter of `kindling.telemetry.settings`.
     """
 
     images: Images
@@ -93,6 +94,7 @@ class Config:
     certificate_seconds: int
     debug: bool
     prober: Path | None
+    traces: str
 
     @staticmethod
     def load(env: Mapping[str, str] = os.environ) -> Config:
@@ -141,6 +143,7 @@ class Config:
             ),
             debug=debug,
             prober=Path(prober) if prober else None,
+            traces=_traces(env),
         )
 
 
@@ -149,6 +152,13 @@ def _switch(env: Mapping[str, str], variable: str, *, on: str) -> bool:
     if value not in ("", "0", "1"):
         raise InvalidConfig(f"{variable}={value!r}: set it to 1 {on}, else to 0")
     return value == "1"
+
+
+def _traces(env: Mapping[str, str]) -> str:
+    try:
+        return telemetry.exporter(env)
+    except ValueError as error:
+        raise InvalidConfig(str(error)) from None
 
 
 def _number(env: Mapping[str, str], variable: str, *, default: int, most: int, least: int = 1) -> int:

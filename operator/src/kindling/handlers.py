@@ -130,4 +130,4 @@ class KopfWatcher:
         """Put the event's object into the cache, and enqueue the resources that it concerns."""
         high_priority = not is_current(obj)
         for key in self._store.handle_event(type, event, obj):
-            self._queue.add(key, high_priority=high_priority)
+            self._queue.add(key, high_priority=high_priority, cause=type.kind)

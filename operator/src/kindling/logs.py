@@ -12,10 +12,13 @@ from datetime import UTC, datetime
 import orjson
 
 FORMATS = ("json", "text")
+TRACE_FIELDS = ("trace_id", "span_id")
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object: time, level, logger, message; `key` and `error` (a traceback) where given."""
+    """One JSON object: time, level, logger, message; where given `key`, `error` (a traceback), and of a
+    reconciliation that is traced `trace_id` and `span_id`.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, str] = {
@@ -25,6 +28,9 @@ class JsonFormatter(logging.Formatter):
         }
         if key := key_of(record):
             line["key"] = key
+        for name in TRACE_FIELDS:
+            if value := getattr(record, name, None):
+                line[name] = value
         line["message"] = record.getMessage()
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)

@@ -63,7 +63,7 @@ class OnDemandWatches:
         for key in (
             self._store.leave_selection(type, obj) if left else self._store.handle_event(type, event, obj)
         ):
-            self._queue.add(key)
+            self._queue.add(key, cause=type.kind)
 
     def _turned(self) -> None:
         for demand in self._each.values():
@@ -121,7 +121,7 @@ class _OnDemandWatch:
         for reflector in reflectors:
             await reflector.synced.wait()
         for key in self._store.open(self._type):
-            self._queue.add(key)
+            self._queue.add(key, cause=self._type.kind)
 
     async def _until(self, *, wanted: bool) -> None:
         while self._store.is_watched(self._type) != wanted:
@@ -132,4 +132,4 @@ class _OnDemandWatch:
         """Our own objects come whole by the watch of our label; this one also reports their deletion."""
         if event == "DELETED" or not is_managed(obj):
             for key in self._store.handle_event(type, event, obj):
-                self._queue.add(key)
+                self._queue.add(key, cause=type.kind)

@@ -29,6 +29,7 @@ def test_defaults() -> None:
         certificate_seconds=90 * 86400,
         debug=False,
         prober=None,
+        traces="none",
     )
 
 
@@ -78,6 +79,7 @@ def test_an_unknown_kind_is_an_error_that_lists_the_kinds() -> None:
         ("KINDLING_TUNNEL", "yes"),
         ("KINDLING_DEBUG", "true"),
         ("KINDLING_PROBER", "relative/socket"),
+        ("OTEL_TRACES_EXPORTER", "jaeger"),
         ("KINDLING_PORT", "0"),
         ("KINDLING_LOCAL_BROKER", "pulsar"),
         ("KINDLING_PULL_SECRETS", "registry,Not_A_Name"),

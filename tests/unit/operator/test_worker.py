@@ -17,6 +17,7 @@ from kindling.engine.queue import Queue
 from kindling.engine.resource_writer import Outdated
 from kindling.engine.resync import Resync
 from kindling.engine.store import Key, Store
+from kindling.engine.tracer import NoTracer
 from kindling.engine.worker import work
 from kindling.kinds.base import Done, RequeueAfter, Terminal
 from kindling.kube.errors import Conflict, Rejected, ServerError, Unreachable
@@ -33,7 +34,7 @@ class Scripted:
     def __init__(self, *results: Any) -> None:
         self.results = list(results)
         self.kinds = {KEY.group_kind: SimpleNamespace(type=TYPE)}
-        self.dependencies = SimpleNamespace(recorder=FlightRecorder())
+        self.dependencies = SimpleNamespace(recorder=FlightRecorder(), tracer=NoTracer())
         self.passes = 0
 
     async def reconcile(self, key: Key) -> Any:

@@ -107,15 +107,16 @@ class ChildWriter(ResourceWriter):
         That costs a new resource a request for each child, and the server rejects creating an existing name
         in any case. So it is done only if nothing may be created before all names are known to be free.
         """
-        deleted = finalizers.is_deleted(self.cr)
-        wanted = self._wanted(deleted=deleted)
-        check_existing = check_existing or any(child.create_only for child in wanted)
-        asked: set[Ref] = set()
-        while check_existing and await self._fetch_missing(wanted, asked):
-            wanted = self._wanted(deleted=deleted)  # a volume says what is to be kept of it
-        return plan(
-            type=self.kind.type, cr=self.cr, desired=wanted, observed=self._objects, prune=not deleted
-        )
+        with self._step("decide children"):
+            deleted = finalizers.is_deleted(self.cr)
+            wanted = self._wanted(deleted=deleted)
+            check_existing = check_existing or any(child.create_only for child in wanted)
+            asked: set[Ref] = set()
+            while check_existing and await self._fetch_missing(wanted, asked):
+                wanted = self._wanted(deleted=deleted)  # a volume says what is to be kept of it
+            return plan(
+                type=self.kind.type, cr=self.cr, desired=wanted, observed=self._objects, prune=not deleted
+            )
 
     def _wanted(self, *, deleted: bool) -> list[Child]:
         observed = self._asked = self._observed()

@@ -13,6 +13,7 @@ from kindling.engine.flight_recorder import FlightRecorder
 from kindling.engine.plan import Apply
 from kindling.engine.restart_queue import RestartQueue
 from kindling.engine.store import Store
+from kindling.engine.tracer import NoTracer, Tracer
 from kindling.kube.resources import Object, Ref, ResourceType
 
 
@@ -44,6 +45,7 @@ class Dependencies:
     status_changed: StatusChanged
     repaired: Repaired = lambda type, cr, action, edit: None
     recorder: FlightRecorder = field(default_factory=FlightRecorder)
+    tracer: Tracer = field(default_factory=NoTracer)
     restart_queue: RestartQueue = field(
         default_factory=lambda: RestartQueue(exists=lambda key: True, wake=lambda key: None)
     )

@@ -33,7 +33,8 @@ class PlanFor(Reconciliation):
     async def run(self) -> Result:
         await self._gather()
         await self._probe(self.kind.probes(self.cr, self._observed()))
-        problem = self.kind.validate(self.cr, self._observed())
+        with self._step("validate"):
+            problem = self.kind.validate(self.cr, self._observed())
         sync = SyncResult(in_sync=False, problem=problem, paused=True)
         if problem is None:
             decided = await self._decide(check_existing=True)
@@ -52,7 +53,8 @@ class PlanFor(Reconciliation):
         """Beside those of the other one, which has its own."""
         state = self.dependencies.external_state
         state.keep(self.asker.key, probes)
-        await state.probe(self.asker.key, probes)
+        with self._step("probe"):
+            await state.probe(self.asker.key, probes)
         self._results = state.results(self.asker.key)
 
     def _status(self, plan: Object) -> Object:

@@ -12,7 +12,7 @@ import random
 import time
 from collections import OrderedDict
 from collections.abc import Hashable
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 
@@ -20,6 +20,15 @@ BASE_DELAY_SECONDS = 0.05
 MAX_DELAY_SECONDS = 60.0
 LOW_PRIORITY_EVERY = 16
 """One of so many keys is of low priority, however many of high priority wait: so those cannot starve."""
+TIMER = "timer"
+"""The cause of a key that a timer added: a requeue, or a retry."""
+
+
+class Waited(NamedTuple):
+    """How long a key waited from the first word of it to its worker, and what that word was."""
+
+    seconds: float
+    cause: str
 
 
 class Queue(Generic[K]):
@@ -31,7 +40,8 @@ class Queue(Generic[K]):
         self._low: OrderedDict[K, float] = OrderedDict()
         self._picked = 0
         self._dirty: dict[K, bool] = {}  # dirty while processing -> urgent
-        self._processing: set[K] = set()
+        self._named: dict[K, tuple[float, str]] = {}  # waiting or dirty -> when it was first named, and why
+        self._processing: dict[K, Waited] = {}
         self._failures: dict[K, int] = {}
         # when (the loop's clock), and what calls then; below a millisecond uvloop gives no TimerHandle
         self._timers: dict[K, tuple[float, asyncio.Handle]] = {}
@@ -51,8 +61,9 @@ class Queue(Generic[K]):
         now = time.monotonic()
         return max((now - next(iter(keys.values())) for keys in (self._high, self._low) if keys), default=0.0)
 
-    def add(self, key: K, *, high_priority: bool = False) -> None:
-        """A waiting key keeps its place, unless only now its priority is high."""
+    def add(self, key: K, *, high_priority: bool = False, cause: str = "") -> None:
+        """A waiting key keeps its place, unless only now its priority is high, and its first cause."""
+        self._named.setdefault(key, (time.monotonic(), cause))
         if key in self._processing:
             self._dirty[key] = self._dirty.get(key, False) or high_priority
         elif high_priority:
@@ -96,11 +107,16 @@ class Queue(Generic[K]):
         self._picked += 1
         low_priority = self._low and (not self._high or self._picked % LOW_PRIORITY_EVERY == 0)
         key, _ = (self._low if low_priority else self._high).popitem(last=False)
-        self._processing.add(key)
+        named, cause = self._named.pop(key)
+        self._processing[key] = Waited(time.monotonic() - named, cause)
         return key
 
+    def waited(self, key: K) -> Waited:
+        """Of a key that is being worked on."""
+        return self._processing[key]
+
     def done(self, key: K) -> None:
-        self._processing.discard(key)
+        self._processing.pop(key, None)
         if (high_priority := self._dirty.pop(key, None)) is not None:
             self.add(key, high_priority=high_priority)
 
@@ -112,4 +128,4 @@ class Queue(Generic[K]):
 
     def _fire(self, key: K) -> None:
         self._timers.pop(key, None)
-        self.add(key)
+        self.add(key, cause=TIMER)

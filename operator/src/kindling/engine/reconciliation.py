@@ -52,7 +52,8 @@ class Reconciliation(ChildWriter):
         known = self._says()
         is_new = not self._objects and not status_of(self.cr)
         paused = self.kind.paused(self.cr)
-        problem = self.kind.validate(self.cr, self._observed())
+        with self._step("validate"):
+            problem = self.kind.validate(self.cr, self._observed())
         in_sync, refusal = False, None
         planned: Sequence[Change] = ()
         if problem is None and not paused:
@@ -85,7 +86,8 @@ class Reconciliation(ChildWriter):
         unread = await self._fetch_warnings() if in_sync else None
         sync = SyncResult(in_sync=in_sync, problem=problem, results=results, paused=paused, changes=planned)
         observed = self._observed()
-        report = self.kind.status(self.cr, observed, sync)
+        with self._step("decide status"):
+            report = self.kind.status(self.cr, observed, sync)
         await self._report(report, taken_from=(observed, sync))
         if (failure := refusal or unread) is not None:
             raise failure
@@ -134,7 +136,8 @@ class Reconciliation(ChildWriter):
 
     async def _probe(self, probes: Mapping[str, Probe]) -> None:
         """Have the answers of all members, as far as they come soon."""
-        await self.dependencies.external_state.probe(self.key, probes)
+        with self._step("probe"):
+            await self.dependencies.external_state.probe(self.key, probes)
         self._results = self.dependencies.external_state.results(self.key)
 
     def _says(self) -> dict[str, tuple[Hashable, ExternalResult]]:
@@ -170,7 +173,8 @@ class Reconciliation(ChildWriter):
             self._record(OUTSIDE, of_actions(actions), observed)
         for action in actions:
             self._log(logging.DEBUG, f"{action.name} {action.member}")
-            result = await external_state.run(self.key, action)
+            with self._step("act outside"):
+                result = await external_state.run(self.key, action)
             self._results = external_state.results(self.key)
             if result is None:
                 return results, False
@@ -215,7 +219,9 @@ class Reconciliation(ChildWriter):
         self._objects = self.dependencies.store.children(self.key)
         refs = [Ref(SECRET, self.key.namespace, name) for name in self.kind.secrets(self.cr)]
         refs += [Ref(CONFIG_MAP, self.key.namespace, name) for name in self.kind.config_maps(self.cr)]
-        for ref, found in zip(refs, await asyncio.gather(*map(self._live, refs)), strict=True):
+        with self._step("read"):
+            live = await asyncio.gather(*map(self._live, refs))
+        for ref, found in zip(refs, live, strict=True):
             self._objects.pop(ref, None)
             self._read.add(ref)
             if found is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from kindling.engine import finalizers
@@ -11,6 +12,7 @@ from kindling.engine.compare import merge_patch
 from kindling.engine.decisions import STATUS, Asking, of_status, seen
 from kindling.engine.dependencies import Dependencies
 from kindling.engine.store import Key
+from kindling.engine.tracer import Step
 from kindling.kinds.base import (
     CachedResult,
     Kind,
@@ -155,6 +157,9 @@ class ResourceWriter:
         """Its delete event may be missed, so remove it from the cache here, not only at the next resync."""
         self.dependencies.store.delete(self.kind.type, self.cr)
         return ResourceDeleted()
+
+    def _step(self, name: Step) -> AbstractContextManager[object]:
+        return self.dependencies.tracer.step(name)
 
     def _log(self, level: int, message: str) -> None:
         log.log(level, message, extra={"key": str(self.key)})

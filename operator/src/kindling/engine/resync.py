@@ -25,6 +25,7 @@ EVERY_SECONDS = 600
 DEBOUNCE_SECONDS = 1.0
 RETRY_SECONDS = 5.0
 OVERDUE_PERIODS = 3
+CAUSE = "resync"
 
 
 class Lister(Protocol):
@@ -110,7 +111,7 @@ class Resync:
             await self._prune(type, selector="" if type in self._watches else self._selector)
         for type in self._resources:
             for ref in self._store.refs(type):
-                self._queue.add(key_of(ref))
+                self._queue.add(key_of(ref), cause=CAUSE)
         self._done_at = self._monotonic()
 
     async def _prune(self, type: ResourceType, *, selector: str) -> None:
@@ -132,11 +133,11 @@ class Resync:
                         if metadata and (is_managed(obj) or not self._watched_on_demand(type)):
                             continue  # had whole, or not asked for any more
                         for key in self._store.upsert(type, obj):
-                            self._queue.add(key)
+                            self._queue.add(key, cause=CAUSE)
         for ref, known in before.items():
             if ref in there or known is None or self._store.entry(ref) is not known:
                 continue
             if known.version <= min(versions):
                 self._metrics.missed_delete(type)
                 for key in self._store.delete(type, known.object):
-                    self._queue.add(key)
+                    self._queue.add(key, cause=CAUSE)

@@ -46,6 +46,7 @@ class Reconciler:
             if cr is None or not finalizers.has_finalizer(kind, cr):
                 self.dependencies.external_state.forget(key)
                 return Done()
+        self.dependencies.tracer.resource(cr)
         if self.dependencies.store.waits_for_list(key):
             return Done()  # it is named once they have been listed
         try:
@@ -66,38 +67,49 @@ async def work(reconciler: Reconciler, queue: Queue[Key], metrics: Metrics) -> N
     """
     while True:
         key = await queue.get()
-        began = time.perf_counter()
-        label: ResultLabel = "error"
-        type_ = reconciler.kinds[key.group_kind].type
-        try:
-            result = await reconciler.reconcile(key)
-            queue.forget(key)
-            if isinstance(result, RequeueAfter):
-                queue.add_after(key, result.seconds)
-            label = _RESULTS[type(result)]
-        except Outdated as outdated:
-            # How often it has failed says nothing of what it is now. The other watches
-            # have a moment to follow.
-            queue.forget(key)
-            queue.add_after(key, BASE_DELAY_SECONDS)
-            label = "requeue_after"
-            log.info(f"requeued: {outdated}", extra={"key": str(key)})
-        except ApiError as error:
-            pause = queue.add_rate_limited(key)
-            if isinstance(error, TooManyRequests):
-                queue.add_after(key, error.retry_after)
-            metrics.failed(type_, type(error).__name__)
-            reconciler.dependencies.recorder.record(key, FAILED, {"message": str(error)})
-            level = logging.INFO if isinstance(error, (Conflict, Unreachable)) else logging.WARNING
-            log.log(level, f"requeued after {pause:.1f} s: {error}", extra={"key": str(key)})
-        except LeaseLost:
-            raise
-        except Exception as error:
-            queue.add_rate_limited(key)
-            metrics.failed(type_, UNHANDLED)
-            said = f"{UNHANDLED}: {type(error).__name__}"
-            reconciler.dependencies.recorder.record(key, FAILED, {"message": said})
-            log.exception("unhandled exception: the reconciliation is requeued", extra={"key": str(key)})
-        finally:
-            metrics.reconciled(type_, label, time.perf_counter() - began)
-            queue.done(key)
+        with reconciler.dependencies.tracer.reconciliation(key, queue.waited(key)):
+            await _work_on(key, reconciler, queue, metrics)
+
+
+async def _work_on(key: Key, reconciler: Reconciler, queue: Queue[Key], metrics: Metrics) -> None:
+    began = time.perf_counter()
+    label: ResultLabel = "error"
+    requeue: float | None = None
+    failure: BaseException | None = None
+    type_ = reconciler.kinds[key.group_kind].type
+    try:
+        result = await reconciler.reconcile(key)
+        queue.forget(key)
+        if isinstance(result, RequeueAfter):
+            requeue = result.seconds
+            queue.add_after(key, requeue)
+        label = _RESULTS[type(result)]
+    except Outdated as outdated:
+        # How often it has failed says nothing of what it is now. The other watches
+        # have a moment to follow.
+        queue.forget(key)
+        requeue = BASE_DELAY_SECONDS
+        queue.add_after(key, requeue)
+        label = "requeue_after"
+        log.info(f"requeued: {outdated}", extra={"key": str(key)})
+    except ApiError as error:
+        failure, requeue = error, queue.add_rate_limited(key)
+        if isinstance(error, TooManyRequests):
+            queue.add_after(key, error.retry_after)
+        metrics.failed(type_, type(error).__name__)
+        reconciler.dependencies.recorder.record(key, FAILED, {"message": str(error)})
+        level = logging.INFO if isinstance(error, (Conflict, Unreachable)) else logging.WARNING
+        log.log(level, f"requeued after {requeue:.1f} s: {error}", extra={"key": str(key)})
+    except LeaseLost as lost:
+        failure = lost
+        raise
+    except Exception as error:
+        failure, requeue = error, queue.add_rate_limited(key)
+        metrics.failed(type_, UNHANDLED)
+        said = f"{UNHANDLED}: {type(error).__name__}"
+        reconciler.dependencies.recorder.record(key, FAILED, {"message": said})
+        log.exception("unhandled exception: the reconciliation is requeued", extra={"key": str(key)})
+    finally:
+        metrics.reconciled(type_, label, time.perf_counter() - began)
+        reconciler.dependencies.tracer.result(label, requeue=requeue, error=failure)
+        queue.done(key)

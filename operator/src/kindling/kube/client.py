@@ -43,13 +43,15 @@ class Client:
         limit: int = POOL,
         on_write: Observer | None = None,
         before_write: Callable[[], None] = lambda: None,
+        middleware: aiohttp.ClientMiddlewareType | None = None,
     ) -> None:
-        """`before_write` is called each time a write is about to be sent; what it raises keeps it back.
+        """`middleware` sees each request and its response. `before_write` is called each time a write is
+        about to be sent; what it raises keeps it back.
 
         Hence turns of our own: a request that waited for a connection would be sent unasked.
         """
         self._server = credentials.server
-        self._session = credentials.session(limit=limit)
+        self._session = credentials.session(limit=limit, middleware=middleware)
         self._slots = asyncio.Semaphore(limit)
         self._timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS, sock_connect=CONNECT_SECONDS)
         self._on_write = on_write

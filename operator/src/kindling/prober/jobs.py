@@ -149,8 +149,13 @@ class Job:
             for name, value in vars(self.request).items()
             if name != "cache_key"
         }
-        protocol = _PROTOCOLS[type(self.request)]
+        protocol = protocol_of(self.request)
         return orjson.dumps({**vars(self), "request": request, "protocol": protocol}) + b"\n"
+
+
+def protocol_of(request: AnyRequest) -> str:
+    """The name by which the prober knows what is asked."""
+    return _PROTOCOLS[type(request)]
 
 
 def job(line: bytes) -> Job:

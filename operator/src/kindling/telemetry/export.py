@@ -1,0 +1,108 @@
+"""Sending spans to a collector that may be away: said once, and nobody waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from urllib.parse import unquote
+
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+
+log = logging.getLogger("kindling.telemetry")
+
+CLOSE_SECONDS = 3.0
+"""How long the end of the process waits for what is to be sent yet."""
+_EXPORTER = "opentelemetry.exporter.otlp.proto.http"
+_QUEUE = "opentelemetry.sdk._shared_internal"
+_HEADERS = ("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS")
+
+
+class _Reason(logging.Handler):
+    """Keeps the first line about an attempt, which has the cause, in place of printing it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.message = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.message = self.message or record.getMessage()
+
+
+_reason = _Reason()
+
+
+class Export(SpanExporter):
+    """The exporter, with one line in the log when it begins to fail and one when it works again.
+
+    It is called by the one thread that sends.
+    """
+
+    def __init__(self, exporter: SpanExporter) -> None:
+        self._exporter = exporter
+        self._lost = 0
+
+    @staticmethod
+    @contextmanager
+    def quiet() -> Iterator[None]:
+        """Without the library's own lines about what cannot be sent: one for each attempt, and one for each
+        span that finds the queue full.
+        """
+        exporter, queue = logging.getLogger(_EXPORTER), logging.getLogger(_QUEUE)
+        before = exporter.propagate, queue.level
+        exporter.propagate = False
+        exporter.addHandler(_reason)
+        queue.setLevel(logging.ERROR)
+        try:
+            yield
+        finally:
+            exporter.removeHandler(_reason)
+            exporter.propagate = before[0]
+            queue.setLevel(before[1])
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        _reason.message = ""
+        result = self._exporter.export(spans)
+        if result is not SpanExportResult.SUCCESS:
+            if not self._lost:
+                reason = without_headers(_reason.message, os.environ) or "no reason given"
+                log.warning(f"traces are not exported: {reason}")
+            self._lost += len(spans)
+        elif self._lost:
+            log.info(f"traces are exported again; at least {self._lost} spans were lost")
+            self._lost = 0
+        return result
+
+    def shutdown(self) -> None:
+        self._exporter.shutdown()
+
+    def force_flush(self, timeout_millis: int = 30000) -> bool:
+        return self._exporter.force_flush(timeout_millis)
+
+
+def without_headers(text: str, env: Mapping[str, str]) -> str:
+    """The text without the values of headers, which let the operator in at the collector: a client may name
+    one that it cannot send.
+    """
+    for variable in _HEADERS:
+        for header in env.get(variable, "").split(","):
+            value = header.partition("=")[2].strip()
+            for secret in (value, unquote(value)):
+                text = text.replace(secret, "(redacted)") if secret else text
+    return text
+
+
+async def close(provider: TracerProvider) -> None:
+    """Send what is left, for CLOSE_SECONDS at most.
+
+    By a thread that the process does not wait for: the library's own bound is longer than a Pod has.
+    """
+    thread = threading.Thread(target=provider.shutdown, daemon=True, name="traces-shutdown")
+    thread.start()
+    await asyncio.to_thread(thread.join, CLOSE_SECONDS)
+    if thread.is_alive():
+        log.warning(f"traces: what was not sent after {CLOSE_SECONDS:g} s is lost")
