@@ -229,6 +229,7 @@ def test_each_request_to_the_api_server_is_a_span_with_its_answer(
         "kindling.request.verb": "apply",
     }
     assert said[2]["kindling.object.subresource"] == "status"
+    assert {each["kindling.object.name"] for each in said} == {"x"}
     # What the API server traces of it belongs to the same trace.
     for headers, span in zip(came, found, strict=True):
         ids = f"{span.context.trace_id:032x}-{span.context.span_id:016x}"

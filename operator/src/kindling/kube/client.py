@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable
+from contextvars import ContextVar
 from types import TracebackType
 
 import aiohttp
@@ -27,6 +28,8 @@ MAX_RETRY_AFTER_SECONDS = 10.0
 """The longest Retry-After that is slept through in place; a longer one goes back to the queue."""
 ATTEMPTS = 3
 JSON = "application/json"
+CREATED: ContextVar[str] = ContextVar("CREATED", default="")
+"""For middleware: the name of the object that is being created, which is not in the path."""
 _UNPRINTABLE = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xef\xbb\xbf|\xef\xbf[\xbe\xbf]")
 
 Observer = Callable[[str, ResourceType], None]
@@ -132,13 +135,17 @@ class Client:
 
     async def create(self, type: ResourceType, body: Object) -> Object:
         """:raises Conflict: when an object of that name exists."""
-        return await self._call(
-            "POST",
-            type.path(namespace=body["metadata"]["namespace"]),
-            body={"apiVersion": type.api_version, "kind": type.kind, **body},
-            query={"fieldManager": FIELD_MANAGER},
-            wrote=("create", type),
-        )
+        token = CREATED.set(body["metadata"]["name"])
+        try:
+            return await self._call(
+                "POST",
+                type.path(namespace=body["metadata"]["namespace"]),
+                body={"apiVersion": type.api_version, "kind": type.kind, **body},
+                query={"fieldManager": FIELD_MANAGER},
+                wrote=("create", type),
+            )
+        finally:
+            CREATED.reset(token)
 
     async def merge(self, ref: Ref, patch: Object, *, subresource: str | None = None) -> Object:
         """JSON merge patch; `metadata.uid` or `resourceVersion` in it work as preconditions."""

@@ -10,6 +10,7 @@ from opentelemetry.trace import SpanKind
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from yarl import URL
 
+from kindling.kube.client import CREATED
 from kindling.telemetry.spans import failed, opened
 
 _NAMES = {
@@ -67,6 +68,8 @@ class Requests:
         if not trace.get_current_span().is_recording():
             return await handler(request)
         of = target(request.url.path)
+        if request.method == "POST":
+            of = of._replace(name=CREATED.get())
         done = verb(request.method, content=request.headers.get("Content-Type", ""), name=of.name)
         where = f"{of.type}/{of.subresource}" if of.subresource else of.type
         span = self._tracer.start_span(
