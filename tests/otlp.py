@@ -126,22 +126,24 @@ def collector() -> Iterator[Collector]:
 
 
 def tree(spans: Sequence[Received]) -> str:
-    """A trace as text: a line for each span below its parent, with when it began and how long it took."""
+    """A trace as text: a line for each span below its parent, with what it is of, when it began, how long it
+    took, and the status of an answer or the sort of a failure.
+    """
     began = min(each.span.start_time_unix_nano for each in spans)
     lines = []
 
     def add(parent: bytes, depth: int) -> None:
         for each in sorted(spans, key=lambda each: int(each.span.start_time_unix_nano)):
-            if each.span.parent_span_id == parent:
-                start, end = each.span.start_time_unix_nano, each.span.end_time_unix_nano
-                label = f"{'  ' * depth}{each.name}"
-                status = each.attributes.get("http.response.status_code") or each.attributes.get(
-                    "error.type", ""
-                )
-                lines.append(
-                    f"{label:58} {(start - began) / 1e6:7.1f} {(end - start) / 1e6:7.1f} ms  {status}"
-                )
-                add(each.span.span_id, depth + 1)
+            if each.span.parent_span_id != parent:
+                continue
+            start, end = each.span.start_time_unix_nano, each.span.end_time_unix_nano
+            said = each.attributes
+            name = said.get("kindling.object.name") or said.get("kindling.queue.cause", "")
+            outcome = said.get("http.response.status_code") or said.get("error.type", "")
+            label = f"{'  ' * depth}{each.name}"
+            times = f"{(start - began) / 1e6:6.1f} {(end - start) / 1e6:6.1f}"
+            lines.append(f"{label:46} {name:18} {times}  {outcome}")
+            add(each.span.span_id, depth + 1)
 
     add(b"", 0)
     return "\n".join(line.rstrip() for line in lines)

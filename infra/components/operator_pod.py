@@ -196,6 +196,7 @@ def _env_vars(
             )
             for name, path in fields.items()
         ),
+        *settings.pod.get("env", ()),
     ]
 
 

@@ -40,6 +40,21 @@ _SECRETS = {
         },
     },
 }
+_VARIABLES = {
+    "type": "array",
+    "uniqueItems": True,
+    "items": {
+        "type": "object",
+        "required": ["name"],
+        "oneOf": [{"required": ["value"]}, {"required": ["valueFrom"]}],
+        "additionalProperties": False,
+        "properties": {
+            "name": {"type": "string", "pattern": f"^{validators.VARIABLE}$"},
+            "value": {"type": "string", "minLength": 1},
+            "valueFrom": {"type": "object"},
+        },
+    },
+}
 _AMOUNTS = {
     "type": "object",
     "required": ["cpu", "memory"],
@@ -115,7 +130,7 @@ def default_values(images: Mapping[str, str], operator: Manifest) -> dict[str, A
 
 
 def _default_pod(operator: Manifest) -> dict[str, Any]:
-    empty: dict[str, Any] = {"tolerations": [], "imagePullSecrets": [], "priorityClassName": ""}
+    empty: dict[str, Any] = {"tolerations": [], "imagePullSecrets": [], "priorityClassName": "", "env": []}
     pod = {name: empty.get(name, {}) for name in validators.OPERATOR_POD}
     containers = operator["spec"]["template"]["spec"]["containers"]
     return {**pod, "resources": {found["name"]: found["resources"] for found in containers}}
@@ -179,6 +194,7 @@ def _pod_schema() -> dict[str, Any]:
         "tolerations": {"type": "array", "items": {"type": "object"}},
         "priorityClassName": {"type": "string"},
         "imagePullSecrets": _SECRETS,
+        "env": _VARIABLES,
         "resources": {
             "type": "object",
             "additionalProperties": False,

@@ -81,7 +81,7 @@ def _marked_pod() -> dict[str, Any]:
         elif name == "priorityClassName":
             pod[name] = "MARKED-PRIORITY"
         elif name != "imagePullSecrets":  # They stand in for those of all Pods, which have a mark.
-            pod[name] = [{f"MARKED-{name}": ""}] if name == "tolerations" else {f"MARKED-{name}": ""}
+            pod[name] = [{f"MARKED-{name}": ""}] if name in ("tolerations", "env") else {f"MARKED-{name}": ""}
     return pod
 
 

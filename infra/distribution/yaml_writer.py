@@ -39,7 +39,9 @@ class Either:
 
 @dataclass(frozen=True)
 class Block:
-    """A mapping or a list that the expression has; with its key it is left out where that is empty."""
+    """A mapping or a list that the expression has; with its key it is left out where that is empty. As an
+    element of a list, the elements that the expression has.
+    """
 
     expression: str
 
@@ -131,6 +133,10 @@ def _element(item: Any, pad: str) -> Iterator[str]:
             yield f"{pad}{{{{- else }}}}"
         for each in item.otherwise:
             yield from _element(each, pad)
+        yield f"{pad}{{{{- end }}}}"
+    elif isinstance(item, Block):
+        yield f"{pad}{{{{- with {item.expression} }}}}"
+        yield f"{pad}{{{{- toYaml . | nindent {len(pad)} }}}}"
         yield f"{pad}{{{{- end }}}}"
     elif _nested(item):
         first, *rest = _lines(item, f"{pad}  ")

@@ -21,6 +21,8 @@ _LABEL = re.compile(LABEL)
 # Its rule for the names of Secrets (RFC 1123 subdomain), of at most so many characters.
 SUBDOMAIN, SUBDOMAIN_LENGTH = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", 253
 _SUBDOMAIN = re.compile(rf"(?=.{{1,{SUBDOMAIN_LENGTH}}}$){SUBDOMAIN}")
+# Of all variables only OpenTelemetry's: the operator's own are what settings are for.
+VARIABLE = r"OTEL_[A-Z0-9_]+"
 _RESOURCE = re.compile(r"[A-Z][A-Za-z0-9]*/[a-z0-9][a-z0-9.:-]*")
 # What kubectl would take for an option, or break a line, is no name of a context.
 _CONTEXT = re.compile(r"[^-\s][^\s]{0,252}")
@@ -89,6 +91,26 @@ def _resources(value: object) -> bool:
     )
 
 
+def _variables(value: object) -> bool:
+    """OpenTelemetry's, each once, with a value or with where it is."""
+    return (
+        _objects(value)
+        and isinstance(value, list)
+        and all(
+            item.keys() in ({"name", "value"}, {"name", "valueFrom"})
+            and isinstance(item["name"], str)
+            and re.fullmatch(VARIABLE, item["name"]) is not None
+            and (isinstance(item.get("valueFrom"), dict) or _is_text(item.get("value")))
+            for item in value
+        )
+        and len({item["name"] for item in value}) == len(value)
+    )
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
 CONTAINERS = ("operator", "prober")
 """Of the operator's Pods."""
 OPERATOR_POD: dict[str, Callable[[object], bool]] = {
@@ -100,8 +122,10 @@ OPERATOR_POD: dict[str, Callable[[object], bool]] = {
     "priorityClassName": lambda value: isinstance(value, str),
     "imagePullSecrets": _objects,
     "resources": _resources,
+    "env": _variables,
 }
-"""What a stack may say of the operator's Pods, by key; `resources` by container, with requests and limits."""
+"""What a stack may say of the operator's Pods, by key; `resources` by container, with requests and limits;
+`env` of the container `operator`."""
 
 
 def registry(text: str) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,9 +14,9 @@ from kindling.kube.resources import SECRET, Ref
 from tests.apiserver.conftest import ENVIRONMENT
 from tests.apiserver.support.audit import wait_until
 from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster, ref_to
-from tests.apiserver.support.kinds import POSTGRESQL
+from tests.apiserver.support.kinds import POSTGRESQL, REPOSITORY
 from tests.apiserver.support.operator_process import OperatorProcess, operator
-from tests.otlp import Collector, Received, collector
+from tests.otlp import Collector, Received, collector, tree
 
 KIND = KINDS_BY_NAME[POSTGRESQL.id]
 PLURAL = f"{KIND.type.plural}.{KIND.type.group}"
@@ -54,7 +55,7 @@ def process(running_cluster: Cluster, running: Collector) -> Iterator[OperatorPr
 @pytest.fixture(scope="module")
 def database(running_cluster: Cluster, namespace: str, process: OperatorProcess) -> Ref:
     """A new one, of which nothing changes any more."""
-    ref = ref_to(KIND, namespace, "traced")
+    ref = ref_to(KIND, namespace, "mydb")
     running_cluster.create(KIND, namespace, ref.name, {"password": PASSWORD, "defaultUser": USER})
     running_cluster.wait_settled(ref, seconds=SECONDS)
     return ref
@@ -105,12 +106,27 @@ def test_the_course_of_a_new_database(running: Collector, database: Ref, running
     writes = [span for span in spans if span.attributes.get("http.request.method") not in (None, "GET")]
     assert {span.attributes["http.response.status_code"] for span in writes} == {201}
     assert {span.attributes["k8s.namespace.name"] for span in writes} == {database.namespace}
+    assert all(span.attributes["kindling.object.name"].startswith(database.name) for span in writes)
     (workload,) = [span for span in writes if span.attributes["kindling.object.type"] == "statefulsets.apps"]
     assert workload.attributes["k8s.statefulset.name"] == database.name
     # Whatever is part of the reconciliation is over before it is.
     last = max(span.span.end_time_unix_nano for span in writes)
     assert root.span.end_time_unix_nano >= last
     assert {span.span.parent_span_id for span in writes} == {root.span.span_id}
+
+
+def test_the_example_in_the_documents_is_such_a_trace(running: Collector, database: Ref) -> None:
+    """Its spans are those of this one, below the same parents; what is read at once has no order."""
+    found = tree(of_creation(running, database))
+    print(found)
+    page = (REPOSITORY / "docs/monitoring.md").read_text()
+    (example,) = re.findall(r"^```\n(reconcile .*?)\n```$", page, re.MULTILINE | re.DOTALL)
+    assert _names(example) == _names(found)
+
+
+def _names(tree: str) -> list[str]:
+    """Each span's line up to its name."""
+    return sorted(set(re.findall(r"^ *[a-z]+ ?\S+(?: \S+)*(?=  )", tree, re.MULTILINE)))
 
 
 def test_the_write_of_a_status_comes_last(running: Collector, database: Ref) -> None:

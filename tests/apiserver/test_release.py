@@ -172,6 +172,7 @@ def test_what_an_uninstall_leaves_are_the_definitions(offline: Shell) -> None:
 
 
 AMOUNTS = {"requests": {"cpu": "70m", "memory": "99Mi"}, "limits": {"cpu": "2", "memory": "1Gi"}}
+HEADERS = {"secretKeyRef": {"name": "otlp", "key": "headers"}}
 PODS: dict[str, Any] = {
     "labels": {"team": "platform", "app.kubernetes.io/name": "no: ours stays"},
     "annotations": {"sidecar.istio.io/inject": "false", "text": 'a "b" {{ c }}: #d'},
@@ -181,6 +182,13 @@ PODS: dict[str, Any] = {
     "priorityClassName": "system-cluster-critical",
     "imagePullSecrets": [{"name": "operators"}],
     "resources": {"operator": AMOUNTS, "prober": AMOUNTS},
+    "env": [
+        {"name": "OTEL_EXPORTER_OTLP_ENDPOINT", "value": "http://collector.monitoring:4318"},
+        {
+            "name": "OTEL_EXPORTER_OTLP_HEADERS",
+            "valueFrom": HEADERS,
+        },
+    ],
 }
 ALL_KINDS = manifests.kinds()
 SOME = [[kind] for kind in ALL_KINDS] + [[kind for kind in ALL_KINDS if kind != other] for other in ALL_KINDS]
@@ -280,6 +288,8 @@ def test_the_chart_has_monitoring_for_those_who_ask_for_it(offline: Shell) -> No
         ("imagePullSecrets[0].name=a_b", "/imagePullSecrets/0/name"),
         ("operatorPod.hostNetwork=true", "hostNetwork"),
         ("operatorPod.resources.operator.limits.cpu=null", "/operatorPod/resources/operator/limits"),
+        ("operatorPod.env[0].name=KINDLING_KINDS,operatorPod.env[0].value=x", "/operatorPod/env/0/name"),
+        ("operatorPod.env[0].name=OTEL_SERVICE_NAME", "/operatorPod/env/0"),
         ("logLevel=loud", "/logLevel"),
         ("replica=3", "replica"),
     ],

@@ -44,7 +44,9 @@ def test_the_guides_settings_of_pods_are_what_the_cluster_has(
         assert wanted["labels"].items() <= metadata["labels"].items()
         assert wanted["annotations"].items() <= metadata["annotations"].items()
         assert {one["name"]: one["resources"] for one in pod["containers"]} == wanted["resources"]
-        reported = {item["name"]: item.get("value") for item in pod["containers"][0]["env"]}
+        env = pod["containers"][0]["env"]
+        assert [item for item in env if item["name"].startswith("OTEL_")] == wanted["env"]
+        reported = {item["name"]: item.get("value") for item in env}
         assert reported["KINDLING_PULL_SECRETS"] == "registry"
         assert reported["KINDLING_IMAGE_POSTGRES"] == "registry.example/mirror/postgres:17.2"
         assert not [ref for ref in host.memory["images"] if "kindling-postgres:" in ref]

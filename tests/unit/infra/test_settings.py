@@ -152,6 +152,11 @@ def test_what_is_in_somebody_elses_cluster_is_protected_by_default(given: dict[s
         ("operatorPod", '{"tolerations": {}}', "tolerations"),
         ("operatorPod", '{"resources": {"operator": {"limits": {}}}}', "resources"),
         ("operatorPod", '{"resources": {"other": {"requests": {}, "limits": {}}}}', "resources"),
+        ("operatorPod", '{"env": {"OTEL_SERVICE_NAME": "x"}}', "env"),
+        ("operatorPod", '{"env": [{"name": "KINDLING_KINDS", "value": "x"}]}', "env"),
+        ("operatorPod", '{"env": [{"name": "OTEL_SERVICE_NAME", "value": ""}]}', "env"),
+        ("operatorPod", '{"env": [{"name": "OTEL_SERVICE_NAME"}]}', "env"),
+        ("operatorPod", json.dumps({"env": 2 * [{"name": "OTEL_A", "value": "x"}]}), "env"),
     ],
 )
 def test_a_wrong_value_is_named(key: str, value: str | None, allowed: str) -> None:
