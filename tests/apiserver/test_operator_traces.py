@@ -6,38 +6,22 @@ import base64
 import json
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 from kindling.kube.resources import SECRET, Ref
 
-from tests.apiserver.conftest import ENVIRONMENT
 from tests.apiserver.support.audit import wait_until
 from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster, ref_to
 from tests.apiserver.support.kinds import POSTGRESQL, REPOSITORY
-from tests.apiserver.support.operator_process import OperatorProcess, operator
-from tests.otlp import Collector, Received, collector, tree
+from tests.apiserver.support.operator_process import OperatorProcess
+from tests.apiserver.support.traces import SECONDS, of_creation, traced, with_span
+from tests.otlp import Collector, collector, tree
 
 KIND = KINDS_BY_NAME[POSTGRESQL.id]
 PLURAL = f"{KIND.type.plural}.{KIND.type.group}"
 SECRET_NAMES = ("password", "uri", "tls.key")
-SECONDS = 60.0
 PASSWORD, TOKEN, USER = "canary/pass-7Yk2", "canary.token.5Jd8", "canary_user_3mq"
 ROOT = f"reconcile {KIND.type.group_kind}"
-
-
-@contextmanager
-def traced(cluster: Cluster, collector: Collector) -> Iterator[OperatorProcess]:
-    variables = {
-        "OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint,
-        "OTEL_EXPORTER_OTLP_HEADERS": f"authorization=Bearer%20{TOKEN}",
-        "OTEL_SERVICE_NAME": "databases",
-        "OTEL_BSP_SCHEDULE_DELAY": "100",
-        "OTEL_EXPORTER_OTLP_TIMEOUT": "600",
-    }
-    with operator(cluster.operator_plane, env={**ENVIRONMENT, **variables}, kept=True) as process:
-        process.wait_ready()
-        yield process
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +32,11 @@ def running() -> Iterator[Collector]:
 
 @pytest.fixture(scope="module")
 def process(running_cluster: Cluster, running: Collector) -> Iterator[OperatorProcess]:
-    with traced(running_cluster, running) as found:
+    variables = {
+        "OTEL_EXPORTER_OTLP_HEADERS": f"authorization=Bearer%20{TOKEN}",
+        "OTEL_SERVICE_NAME": "databases",
+    }
+    with traced(running_cluster, running.endpoint, variables) as found:
         yield found
 
 
@@ -59,23 +47,6 @@ def database(running_cluster: Cluster, namespace: str, process: OperatorProcess)
     running_cluster.create(KIND, namespace, ref.name, {"password": PASSWORD, "defaultUser": USER})
     running_cluster.wait_settled(ref, seconds=SECONDS)
     return ref
-
-
-def with_span(collector: Collector, ref: Ref, name: str) -> tuple[Received, list[Received]]:
-    """A span of that name, of a reconciliation of the resource, and all of that trace."""
-
-    def has(root: Received) -> bool:
-        return root.attributes.get("kindling.resource.name") == ref.name and any(
-            span.trace == root.trace and span.name == name for span in collector.spans()
-        )
-
-    found = collector.trace(has, seconds=SECONDS)
-    return next(span for span in found if span.name == name), found
-
-
-def of_creation(collector: Collector, ref: Ref) -> list[Received]:
-    """The reconciliation that made its children."""
-    return with_span(collector, ref, "create statefulsets.apps")[1]
 
 
 def test_the_course_of_a_new_database(running: Collector, database: Ref, running_cluster: Cluster) -> None:
