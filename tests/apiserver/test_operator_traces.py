@@ -119,7 +119,7 @@ def test_what_a_server_was_asked_for_is_in_the_trace(running: Collector, databas
     assert step.name == "act outside"
 
 
-def test_nothing_secret_and_no_value_of_a_spec_is_sent(
+def test_nothing_secret_is_sent_and_no_user_of_the_spec(
     running: Collector, database: Ref, running_cluster: Cluster
 ) -> None:
     of_creation(running, database)

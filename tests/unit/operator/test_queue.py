@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 
 import pytest
 import uvloop
-from kindling.engine.queue import BASE_DELAY_SECONDS, LOW_PRIORITY_EVERY, MAX_DELAY_SECONDS, Queue
+from kindling.engine.queue import BASE_DELAY_SECONDS, LOW_PRIORITY_EVERY, MAX_DELAY_SECONDS, TIMER, Queue
 
 On = Callable[[Coroutine[None, None, None]], None]
 
@@ -47,6 +47,32 @@ def test_added_while_worked_on_waits_for_the_worker(on: On) -> None:
         assert await asyncio.wait_for(queue.get(), 1) == "a"
         queue.done("a")
         assert queue.idle
+
+    on(run())
+
+
+def test_a_key_has_waited_since_it_was_first_named_and_for_that_cause(on: On) -> None:
+    """Also since while its worker was busy with what was known before."""
+
+    async def run() -> None:
+        queue: Queue[str] = Queue()
+        queue.add("a", cause="first")
+        await asyncio.sleep(0.02)
+        queue.add("a", cause="second", high_priority=True)
+        await queue.get()
+        waited = queue.waited("a")
+        assert (waited.cause, waited.seconds >= 0.015) == ("first", True)
+        queue.add("a", cause="third")
+        queue.add("a", cause="fourth")
+        await asyncio.sleep(0.02)
+        queue.done("a")
+        await queue.get()
+        waited = queue.waited("a")
+        assert (waited.cause, waited.seconds >= 0.015) == ("third", True)
+        queue.done("a")
+        queue.add_after("a", 0.01)
+        await queue.get()
+        assert queue.waited("a").cause == TIMER
 
     on(run())
 

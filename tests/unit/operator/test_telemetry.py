@@ -261,6 +261,7 @@ def test_a_request_outside_of_a_reconciliation_has_no_span(
         ("/api/v1/namespaces/ns/secrets", Target("ns", "secrets", "", "")),
         ("/apis/apps/v1/namespaces/ns/deployments/d/scale", Target("ns", "deployments.apps", "d", "scale")),
         ("/apis/apps/v1/deployments", Target("", "deployments.apps", "", "")),
+        ("/k8s/clusters/c-1/api/v1/namespaces/ns/pods/p", Target("ns", "pods", "p", "")),
         ("/api/v1/namespaces/ns", Target("", "namespaces", "ns", "")),
         ("/version", Target("", "", "", "")),
         ("/", Target("", "", "", "")),

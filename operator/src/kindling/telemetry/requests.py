@@ -38,9 +38,11 @@ class Target(NamedTuple):
 
 
 def target(path: str) -> Target:
-    """Of the path of a namespaced object or of their list."""
+    """Of the path of a namespaced object or of their list, behind whatever leads to the API server."""
     parts = path.strip("/").split("/")
-    group, rest = (parts[1], parts[3:]) if parts[0] == "apis" and len(parts) > 2 else ("", parts[2:])
+    while parts and parts[0] not in ("api", "apis"):
+        parts = parts[1:]
+    group, rest = (parts[1], parts[3:]) if parts[:1] == ["apis"] and len(parts) > 2 else ("", parts[2:])
     namespace = ""
     if len(rest) > 2 and rest[0] == "namespaces":
         namespace, rest = rest[1], rest[2:]
