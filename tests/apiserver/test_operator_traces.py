@@ -51,14 +51,6 @@ def database(running_cluster: Cluster, namespace: str, process: OperatorProcess)
 
 def test_the_course_of_a_new_database(running: Collector, database: Ref, running_cluster: Cluster) -> None:
     root, *spans = of_creation(running, database)
-    from tests.otlp import tree
-
-    print(tree([root, *spans]))
-    [
-        print(tree([s for s in running.spans() if s.trace == r.trace]))
-        for r in running.spans()
-        if not r.span.parent_span_id
-    ]
     metadata = (running_cluster.get(database) or {})["metadata"]
     assert root.name == ROOT
     assert root.resource["service.name"] == "databases"
@@ -87,7 +79,9 @@ def test_the_course_of_a_new_database(running: Collector, database: Ref, running
 
 
 def test_the_example_in_the_documents_is_such_a_trace(running: Collector, database: Ref) -> None:
-    """Its spans are those of this one, below the same parents; what is read at once has no order."""
+    """Its spans are those of this one, as deep; what is read at once has no order. A failure prints the trace
+    for the page.
+    """
     found = tree(of_creation(running, database))
     print(found)
     page = (REPOSITORY / "docs/monitoring.md").read_text()
