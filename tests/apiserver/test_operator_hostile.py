@@ -29,7 +29,7 @@ from tests.apiserver.support.cluster import ACCOUNT, KINDS_BY_NAME, NAMESPACE, C
 from tests.apiserver.support.kinds import MEMCACHED, MY_CUSTOM_RESOURCE, POSTGRESQL
 from tests.apiserver.support.operator_process import SOURCE, OperatorProcess, operator
 from tests.convergence.database import database, drop, lets_in
-from tests.convergence.harness import admit_operator
+from tests.convergence.mounts import admit_operator
 from tests.unit.operator.conftest import Files
 from tests.unit.operator.hostile import SORTS, all_sorts
 

@@ -15,7 +15,7 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -25,9 +25,12 @@ import psycopg
 from kindling.kinds import certificates, server_tls
 from kindling.kinds.certificates import Pair
 from kindling.kinds.postgresql import tls
+from kindling.kinds.postgresql.config import HBA_FILE
+from kindling.kinds.postgresql.initdb import PARAMETERS
 from kindling.kinds.postgresql.spec import SUPERUSER
 from psycopg import sql
 
+from tests.apiserver.support.apiclient import Json
 from tests.unit.operator.conftest import USER, Files, files_of_a_pod
 
 ARCHIVING = ("archive_mode=on", "archive_command=true", "archive_timeout=15s")
@@ -35,6 +38,8 @@ ARCHIVING = ("archive_mode=on", "archive_command=true", "archive_timeout=15s")
 IDENT = f"kindling {getpass.getuser()} {SUPERUSER}\n"
 HOST = "localhost"
 SERVED_SECONDS = 5.0
+IDENT_FILE = "pg_ident.conf"
+AGE_SECONDS = 60.0
 SERVERS = 8
 """At most. One login at a time takes a server, and of 20 databases that share one some wait for longer than a
 login may take.
@@ -52,11 +57,16 @@ def database() -> Iterator[Files]:
 class Databases:
     """Servers that are copies of one another, started as they are needed. A namespace stays with the one that
     it has, until it is dropped. Its methods may be called from any thread.
+
+    Where they are `apart`, each namespace has a server of its own, which ends when it is dropped.
     """
 
     identifier: str
+    version: str
     _template: Files
     _stack: ExitStack
+    apart: bool = False
+    _own: dict[str, OwnServer] = field(default_factory=dict)
     _servers: list[Files] = field(default_factory=list)
     _assigned: dict[str, Files] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -64,15 +74,17 @@ class Databases:
     def of(self, namespace: str) -> Files:
         with self._lock:
             if namespace not in self._assigned:
-                self._assigned[namespace] = self._next()
+                self._assigned[namespace] = self._start_own(namespace) if self.apart else self._next()
             return self._assigned[namespace]
 
     def drop(self, *namespaces: str) -> None:
         """Drop what the operator created in them for their users, because each database takes disk space."""
         for namespace in namespaces:
             with self._lock:
-                files = self._assigned.pop(namespace, None)
-            if files is not None:
+                files, own = self._assigned.pop(namespace, None), self._own.pop(namespace, None)
+            if own is not None:
+                own.stack.close()
+            elif files is not None:
                 drop(files, namespace)
 
     def _next(self) -> Files:
@@ -80,20 +92,84 @@ class Databases:
         least = min(self._servers, key=lambda files: load[files.port], default=None)
         if least is not None and (load[least.port] == 0 or len(self._servers) == SERVERS):
             return least
-        files = self._stack.enter_context(_files())
-        source, target = f"{self._template.mount}/.", str(files.mount)
-        subprocess.run(["cp", "--archive", source, target], check=True, timeout=60)
+        files = self._copy(self._stack)
         self._stack.enter_context(_running(files))
         self._servers.append(files)
         return files
 
+    def mount(self, namespace: str, pod: Json, config: Mapping[str, str]) -> None:
+        """The Pod has this ConfigMap; of consequence only where the servers are apart."""
+        if (own := self._own.get(namespace)) is not None:
+            own.mount(pod, config)
+
+    def _start_own(self, namespace: str) -> Files:
+        # The stack of all ends those that nobody drops.
+        stack = self._stack.enter_context(ExitStack())
+        own = self._own[namespace] = OwnServer(self._copy(stack), stack)
+        own.start()
+        return own.files
+
+    def _copy(self, stack: ExitStack) -> Files:
+        files = stack.enter_context(_files())
+        source, target = f"{self._template.mount}/.", str(files.mount)
+        subprocess.run(["cp", "--archive", source, target], check=True, timeout=60)
+        return files
+
+
+@dataclass
+class OwnServer:
+    """A server of one namespace. It has the ConfigMap of the first Pod there that is logged in to: it reads a
+    changed one again, and starts again with each new Pod of that name.
+    """
+
+    files: Files
+    stack: ExitStack
+    _life: ExitStack = field(default_factory=ExitStack)
+    _pod: str = ""
+    _uid: str = ""
+    _config: Mapping[str, str] = field(default_factory=dict)
+
+    def start(self) -> None:
+        self.stack.push(self._life)
+        self._life.enter_context(_running(self.files))
+
+    def mount(self, pod: Json, config: Mapping[str, str]) -> None:
+        name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+        if (name, uid, config) == (self._pod, self._uid, self._config) or name != (self._pod or name):
+            return
+        new = uid != self._uid
+        self._pod, self._uid, self._config = name, uid, config
+        self._write(config)
+        if not new:
+            _execute(self.files, "SELECT pg_reload_conf()")
+            return
+        self._life.close()
+        try:
+            self._life.enter_context(_running(self.files))
+        except AssertionError:
+            # More memory, or a library, than this machine has.
+            self._write({**config, PARAMETERS: ""})
+            self._life.enter_context(_running(self.files))
+
+    def _write(self, config: Mapping[str, str]) -> None:
+        """Not whose data it has to be: it is a copy of the one that all have."""
+        for name in (HBA_FILE, IDENT_FILE, PARAMETERS):
+            text = config.get(name, "")
+            if name == IDENT_FILE:
+                text = text.replace(" postgres ", f" {USER} ") + IDENT
+            path = self.files.root / "config" / name
+            path.write_text(text)
+            # PostgreSQL compares whole seconds with that of its last reload, which comes right now.
+            os.utime(path, times=(time.time() - AGE_SECONDS,) * 2)
+
 
 @contextmanager
-def databases() -> Iterator[Databases]:
+def databases(*, apart: bool = False) -> Iterator[Databases]:
     with _files() as template, ExitStack() as stack:
         with _running(template):
             identifier = str(_fetchval(template, "SELECT system_identifier::text FROM pg_control_system()"))
-        made = Databases(identifier, template, stack)
+            version = str(_fetchval(template, "SHOW server_version")).partition(" ")[0]
+        made = Databases(identifier, version, template, stack, apart)
         _RUNNING.append(made)
         yield made
         _RUNNING.remove(made)
@@ -102,7 +178,7 @@ def databases() -> Iterator[Databases]:
 @contextmanager
 def _files() -> Iterator[Files]:
     with files_of_a_pod() as files:
-        with (files.root / "config" / "pg_ident.conf").open("a") as ident:
+        with (files.root / "config" / IDENT_FILE).open("a") as ident:
             ident.write(IDENT)
         _write(files, *_first())
         yield files

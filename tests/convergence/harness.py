@@ -6,8 +6,8 @@ as they did, with as many objects having come and gone on the way, and then stay
 
 from __future__ import annotations
 
-import base64
 import itertools
+import math
 import signal
 import time
 from collections import Counter
@@ -17,23 +17,23 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from kindling.kinds import server_tls
-from kindling.kinds.certificates import Pair
+from kindling.kinds.base import Kind
 from kindling.kinds.conditions import find_condition
 from kindling.kube.resources import Ref
 
 from tests.apiserver.conftest import ENVIRONMENT
 from tests.apiserver.support.apiclient import Api
 from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster, cluster, path
+from tests.apiserver.support.kubelet import End
 from tests.apiserver.support.operator_process import OperatorProcess, operator
 from tests.convergence import admin_api, backup_runs, database
 from tests.convergence.database import Databases, databases
 from tests.convergence.forward_target import ForwardTarget
+from tests.convergence.mounts import admit_operator, mount_config
 from tests.convergence.progress import in_chunks
 from tests.convergence.proxy import Proxy, Write, proxy
 from tests.convergence.recorder import REPLICA_SET, Recorder, Snapshot, recorder
 from tests.convergence.scenario import FIRST, Scenario
-from tests.unit.operator.conftest import Files
 
 STILL_SECONDS = 2.5
 """Longer than any controller or the kubelet takes for its next step."""
@@ -49,6 +49,7 @@ UNANSWERED = {
     "DatabaseNotReady", "NotVerifiedYet", "AccessDenied", "BackupNotFound",
 }  # fmt: skip
 """Reasons of Ready that none of the scenarios begins or ends with: something is still to come."""
+PROBED = {kind.type for kind in KINDS_BY_NAME.values() if type(kind).probes is not Kind.probes}
 ALWAYS = {**ENVIRONMENT, "KINDLING_TUNNEL": "1"}
 NAMESPACES = "/api/v1/namespaces"
 
@@ -86,10 +87,17 @@ class Harness:
     recorder: Recorder
     databases: Databases
     env: Mapping[str, str]
+    settled_seconds: float = math.inf
+    """For specs that are not known here: after so many seconds without a change, a resource is settled,
+    whatever is still to come. One whose servers are asked is settled earlier only if it is Ready.
+    """
+    logs: Path | None = None
+    """A folder for the logs of the operators, numbered in their order, if anybody wants them."""
     references: dict[str, ReferenceRun] = field(default_factory=dict)
     _process: OperatorProcess | None = None
     _stack: ExitStack = field(default_factory=ExitStack)
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    _lives: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def start(self) -> None:
         """Start the operator; whoever wants to see it at work waits for what it does."""
@@ -107,7 +115,7 @@ class Harness:
         if env is not None:
             self.env = {**ALWAYS, **env}
         self._process.kill()
-        self._stack.close()
+        self.stop()
         self.start()
 
     def check_alive(self) -> None:
@@ -117,6 +125,8 @@ class Harness:
         assert ended in (None, -signal.SIGKILL), f"the operator ended of itself ({ended}):\n{self.log()}"
 
     def stop(self) -> None:
+        if self.logs is not None and self._process is not None:
+            (self.logs / f"operator-{next(self._lives):04}.log").write_text(self._process.log())
         self._stack.close()
 
     def log(self) -> str:
@@ -167,7 +177,8 @@ class Harness:
     def _learn(self, scenarios: Sequence[Scenario]) -> dict[str, ReferenceRun]:
         pairs = [(self.open(scenario), self.open(scenario)) for scenario in scenarios]
         both = [run for pair in pairs for run in pair]
-        self.wait_still(both, seconds=MANY_SECONDS)
+        seconds = MANY_SECONDS + (self.settled_seconds if self.settled_seconds < math.inf else 0)
+        self.wait_still(both, seconds=seconds)
         for one, other in pairs:
             self._wait_alike(one, other, moment="before")
         before = {run.namespace: self.recorder.end(run.namespace) for run in both}
@@ -175,7 +186,7 @@ class Harness:
         seen = Counter(dict(self.proxy.streams.seen))
         for run in both:
             self.act(run)
-        self.wait_still(both, seconds=MANY_SECONDS)
+        self.wait_still(both, seconds=seconds)
         references = {}
         for one, other in pairs:
             self._wait_alike(one, other, moment="in the end")
@@ -201,12 +212,18 @@ class Harness:
 
     def wait_still(self, runs: Sequence[ScenarioRun], *, seconds: float = SECONDS) -> None:
         """Until nothing has changed anywhere for long, and each resource that is there has its status."""
-        deadline = time.monotonic() + seconds
+        began = time.monotonic()
+        deadline = began + seconds
         for run in runs:
-            while self.recorder.still_for(run.namespace) < STILL_SECONDS or not self._reported(run):
+            while not self._is_still(run, since=began):
                 found = self.cluster.get(run.ref)
                 assert time.monotonic() < deadline, f"{run} is not still: {found}\n{self.log()}"
                 time.sleep(0.1)
+
+    def _is_still(self, run: ScenarioRun, *, since: float) -> bool:
+        seconds = self.recorder.still_for(run.namespace)
+        settled = min(seconds, time.monotonic() - since) >= self.settled_seconds
+        return settled or (seconds >= STILL_SECONDS and self._reported(run))
 
     def _reported(self, run: ScenarioRun) -> bool:
         """A server's first answer comes when it comes, and what follows from it with it."""
@@ -217,7 +234,10 @@ class Harness:
         status = (found or {}).get("status") or {}
         if found is None or status.get("observedGeneration") != found["metadata"]["generation"]:
             return found is None
-        return find_condition(status, "Ready").get("reason") not in UNANSWERED
+        ready = find_condition(status, "Ready")
+        if self.settled_seconds < math.inf and ref.type in PROBED:
+            return ready.get("status") == "True"
+        return ready.get("reason") not in UNANSWERED
 
     def wait_prepared(self, runs: Sequence[ScenarioRun]) -> None:
         for run in runs:
@@ -299,8 +319,20 @@ def _lines(head: str, lines: Sequence[str]) -> str:
 
 
 @contextmanager
-def running_harness(*, directory: Path) -> Iterator[Harness]:
-    """Everything up, the operator's process started and no scenario run yet."""
+def running_harness(
+    *,
+    directory: Path,
+    apart: bool = False,
+    end: End = backup_runs.end,
+    env: Mapping[str, str] = {},
+    settled_seconds: float = math.inf,
+    logs: Path | None = None,
+) -> Iterator[Harness]:
+    """Everything up, the operator's process started and no scenario run yet.
+
+    `apart`: each namespace has a database server of its own. `end`: how the Pods of Jobs end. `env` is the
+    operator's, beside what it has always.
+    """
     # Each once: two watches of a type would count everything twice.
     types = dict.fromkeys(
         type for kind in KINDS_BY_NAME.values() for type in (kind.type, *kind.children, *kind.watches)
@@ -312,11 +344,12 @@ def running_harness(*, directory: Path) -> Iterator[Harness]:
         if files.port not in apis:
             apis[files.port] = stack.enter_context(closing(Api(running.plane)))
         admit_operator(apis[files.port], files, namespace, pod)
+        mount_config(apis[files.port], servers, namespace, pod)
 
     with (
         admin_api.running(),
-        databases() as servers,
-        cluster(directory=directory, end=backup_runs.end) as running,
+        databases(apart=apart) as servers,
+        cluster(directory=directory, end=end) as running,
         ExitStack() as stack,
         proxy(
             running.operator_plane,
@@ -325,26 +358,9 @@ def running_harness(*, directory: Path) -> Iterator[Harness]:
         ) as between,
         recorder(running.plane, [REPLICA_SET, *types]) as record,
     ):
-        made = Harness(running, between, record, servers, ALWAYS)
+        made = Harness(running, between, record, servers, {**ALWAYS, **env}, settled_seconds, logs)
         made.start()
         try:
             yield made
         finally:
             made.stop()
-
-
-def admit_operator(api: Api, files: Files, namespace: str, pod: str) -> None:
-    """As in a cluster, superuser's password and certificate are those in the Secrets that the Pod mounts."""
-    found = api.get(f"{NAMESPACES}/{namespace}/pods/{pod}")
-    for volume in found.body["spec"]["volumes"] if found.status == 200 else ():
-        if volume["name"] not in ("superuser", "tls"):
-            continue
-        secret = api.get(f"{NAMESPACES}/{namespace}/secrets/{volume['secret']['secretName']}")
-        if secret.status != 200:
-            continue
-        values = {key: base64.b64decode(text).decode() for key, text in secret.body["data"].items()}
-        if volume["name"] == "superuser":
-            database.set_superuser_password(files, values["password"])
-        else:
-            pair = Pair(values[server_tls.CERTIFICATE], values[server_tls.KEY])
-            database.set_certificate(files, pair, values[server_tls.AUTHORITY])

@@ -43,6 +43,10 @@ MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 # A ReplicaSet's hash, which is another where the name was still taken by one that is on its way out
 # (`collisionCount`), and what each of its Pods gets by chance. The template itself is compared.
 BY_CHANCE = re.compile(r"(?:-[bcdfghjklmnpqrstvwxz2456789]{5,10}){1,2}(?=-?$|\")")
+# The same within a message about a Pod.
+OF_A_NAMED_POD = re.compile(
+    r"((?:Pod|logs) [a-z][-a-z0-9.]*?)(?:-[bcdfghjklmnpqrstvwxz2456789]{5,10}){1,2}(?=[ `,;:.)])"
+)
 # The name of what waits for an approval is a hash with uids in it.
 OF_AN_ACT = re.compile(r"(?<=kindling\.dev/approved=)[0-9a-f]{10}|^[0-9a-f]{10}$")
 # Given by the server, or counting how often something was written, or a hash of what has a uid in it
@@ -75,6 +79,25 @@ LifecycleEvent = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
+class Difference:
+    """The first field in which an object is otherwise, where None is nothing; of the `lifecycle`, how often
+    an event was seen.
+    """
+
+    object: str
+    field: str
+    found: Any
+    expected: Any
+    lifecycle: bool = False
+
+    def __str__(self) -> str:
+        if self.lifecycle:
+            return f"{self.field} {self.object}: {self.found} times, not {self.expected}"
+        found, expected = (json.dumps(value)[:300] for value in (self.found, self.expected))
+        return f"{self.object}: {self.field or 'it'} is {found}, not {expected}"
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """How things stand in a namespace and what came and went until then."""
 
@@ -83,16 +106,20 @@ class Snapshot:
 
     def differs(self, other: Snapshot) -> list[str]:
         """What is otherwise there, each in a line; empty if nothing is."""
-        lines = [
-            f"{name}: {_first_difference(self.objects.get(name), other.objects.get(name))}"
+        return [str(difference) for difference in self.differences(other)]
+
+    def differences(self, other: Snapshot) -> list[Difference]:
+        found = [
+            _first_difference(name, self.objects.get(name), other.objects.get(name))
             for name in sorted(self.objects.keys() | other.objects.keys())
             if self.objects.get(name) != other.objects.get(name)
         ]
         for event in sorted(self.lifecycle.keys() | other.lifecycle.keys()):
             here, there = self.lifecycle[event], other.lifecycle[event]
             if here != there:
-                lines.append(f"{' '.join(event)}: {here} times, not {there}")
-        return lines
+                what, *name = event
+                found.append(Difference(" ".join(name), what, here, there, lifecycle=True))
+        return found
 
     def repeated(self) -> list[str]:
         """The Jobs that were made again, and the key pairs that were made again or changed."""
@@ -221,21 +248,21 @@ def _plain(value: Any, namespace: str) -> Any:
         conditions = all(isinstance(item, dict) and "type" in item for item in items)
         return sorted(items, key=lambda item: str(item["type"])) if conditions else items
     if isinstance(value, str):
-        here = value.replace(namespace, "NAMESPACE")
+        here = OF_A_NAMED_POD.sub(r"\1-*", value.replace(namespace, "NAMESPACE"))
         return MOMENT.sub("TIME", UUID.sub("UID", BY_CHANCE.sub("-*", OF_AN_ACT.sub("ACT", here))))
     return value
 
 
-def _first_difference(here: Any, there: Any, at: str = "") -> str:
+def _first_difference(name: str, here: Any, there: Any, at: str = "") -> Difference:
     if isinstance(here, dict) and isinstance(there, dict):
         for key in sorted(here.keys() | there.keys()):
             if here.get(key) != there.get(key):
-                return _first_difference(here.get(key), there.get(key), f"{at}.{key}")
+                return _first_difference(name, here.get(key), there.get(key), f"{at}.{key}")
     if isinstance(here, list) and isinstance(there, list) and len(here) == len(there):
         for number, (one, other) in enumerate(zip(here, there, strict=True)):
             if one != other:
-                return _first_difference(one, other, f"{at}[{number}]")
-    return f"{at or 'it'} is {json.dumps(here)[:300]}, not {json.dumps(there)[:300]}"
+                return _first_difference(name, one, other, f"{at}[{number}]")
+    return Difference(name, at, here, there)
 
 
 @contextmanager

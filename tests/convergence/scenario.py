@@ -34,6 +34,8 @@ class Scenario:
     password: str = ""
     """With which one can log in in the end, where that is to be tried."""
     beside: tuple[tuple[ResourceType, str], ...] = ()
+    resource: str = NAME
+    """Its name."""
     once: bool = False
     """Whether no Job and no key pair may be made a second time, not even undisturbed."""
 
@@ -44,16 +46,16 @@ class Scenario:
 
     def prepare(self, cluster: Cluster, namespace: str) -> Ref:
         """The state before the act, to be waited for."""
-        ref = ref_to(self.kind, namespace, NAME)
+        ref = ref_to(self.kind, namespace, self.resource)
         self.before(cluster, ref)
         if not self.creates:
-            cluster.create(self.kind, namespace, NAME, self.spec(namespace))
+            cluster.create(self.kind, namespace, self.resource, self.spec(namespace))
         return ref
 
     def resources(self, namespace: str) -> tuple[Ref, ...]:
         """Its own first."""
         others = (Ref(type, namespace, name) for type, name in self.beside)
-        return (ref_to(self.kind, namespace, NAME), *others)
+        return (ref_to(self.kind, namespace, self.resource), *others)
 
 
 def edit(spec: Json) -> Act:
