@@ -50,6 +50,20 @@ _HANDLER_NOTES = """\
 example:
   python3 -m infra handler orders.py --topic orders
 """
+_SELFTEST = """\
+Tries the operator of this checkout on your own manifests, against an API server that exists for this run
+alone: each resource is created and deleted, and once more for each kill of the operator before or after each
+of its writes. Every run has to end as the one without a kill, with as many objects made and deleted.
+"""
+_SELFTEST_NOTES = """\
+examples:
+  python3 -m infra selftest manifests/
+  python3 -m infra selftest --only mydb --writes 3 databases.yaml secrets.yaml
+  python3 -m infra selftest --to next.yaml now.yaml
+
+exit status: 0 every run ended the same, 1 one did not (or `error:` says why nothing was tried), 2 usage error
+or bad input
+"""
 _RELEASE = """\
 Makes FOLDER with all that is needed to install the operator without this checkout, of the components that
 `up` deploys. The same commit, version and images make the same bytes.
@@ -70,6 +84,8 @@ class Command:
     `release` is the commit of an earlier one for `promote`, empty for what SOURCE runs. `release` makes the
     folder `output` of `version` and of `images`, each [NAME=]REFERENCE; `url` is where its files will be,
     and the private key in `signing_key` signs them.
+    `selftest` tries the resources of `files`, or `only` one of them, and changes each to its spec in `to`;
+    it kills the operator at so many `writes` of each, None being all, and leaves its logs in `keep`.
     `handler` runs FILE[:NAME] on `topic` with `subscription`, at `server` if that is not the stack's broker.
     `argv` is what was typed.
     """
@@ -98,6 +114,12 @@ class Command:
     subscription: str = ""
     server: str = ""
     earliest: bool = False
+    files: tuple[str, ...] = ()
+    to: str = ""
+    only: str = ""
+    writes: int | None = None
+    keep: Path | None = None
+    json: bool = False
     argv: tuple[str, ...] = field(default=(), compare=False)
 
     @property
@@ -113,10 +135,17 @@ def parse(args: Sequence[str]) -> Command:
         # Everything after it is pytest's, in whatever order pytest likes.
         return Command("test", rest=argv[1:], argv=argv)
     found = vars(_parser().parse_args(argv))
-    rest, images = found.pop("rest", []), found.pop("images", [])
-    return Command(
-        **found, rest=tuple(rest[1:] if rest[:1] == ["--"] else rest), images=tuple(images), argv=argv
-    )
+    rest = found.pop("rest", [])
+    images, files = (tuple(found.pop(name, ())) for name in ("images", "files"))
+    rest = tuple(rest[1:] if rest[:1] == ["--"] else rest)
+    return Command(**found, rest=rest, images=images, files=files, argv=argv)
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -237,6 +266,28 @@ def _parser() -> argparse.ArgumentParser:
         help="also with files that are in no commit; the release names them",
     )
     add("renew", "Update the versions of the images' Debian packages in their lock files")
+    sub = add(
+        "selftest",
+        "Kill the operator at each of its writes on your own manifests, on this machine",
+        _SELFTEST,
+        epilog=_SELFTEST_NOTES,
+    )
+    sub.add_argument("files", nargs="+", metavar="FILE", help="YAML, a folder of it, or - for standard input")
+    sub.add_argument(
+        "--to", default="", metavar="FILE", help="also change each resource to its spec in this FILE"
+    )
+    sub.add_argument("--only", default="", metavar="NAME", help="one resource of them: NAME, or KIND/NAME")
+    sub.add_argument(
+        "--writes",
+        type=_positive,
+        metavar="N",
+        help="kill at N writes of each resource, spread out; default: all",
+    )
+    sub.add_argument(
+        "--json", action="store_true", help="print the report as JSON, and all else to standard error"
+    )
+    kept = "keep the report and the logs of operator and API server in this folder, for a look afterwards"
+    sub.add_argument("--keep", type=Path, metavar="FOLDER", help=kept)
     sub = add(
         "exec",
         "Run pulumi, kubectl or kind with the stack's settings and kubeconfig",

@@ -20,7 +20,7 @@ from infra.cli.arguments import Command
 from infra.progress import Progress
 
 # What tests are run with holds the packages of the ordinary environment too.
-LOCKS = {"test": "requirements-dev.txt"}
+LOCKS = {"test": "requirements-dev.txt", "selftest": "requirements-dev.txt"}
 
 
 def start(args: Sequence[str]) -> int:

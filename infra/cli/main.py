@@ -22,6 +22,7 @@ from infra.cli.commands import (
     release,
     renew,
     run_tests,
+    selftest,
     up,
 )
 from infra.progress import Display, Progress
@@ -40,6 +41,7 @@ COMMANDS: dict[str, Callable[[Command], int]] = {
     "checkout": checkout.run,
     "release": release.run,
     "renew": renew.run,
+    "selftest": selftest.run,
     "test": run_tests.run,
 }
 

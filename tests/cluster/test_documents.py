@@ -14,8 +14,8 @@ from tests import guides
 from tests.cluster.stack import ROOT, STACK, Environment
 
 # What brings up, takes down and tests is run by the fixture and by CI itself; timings by hand; a release is
-# made by tests/apiserver/test_release.py.
-ELSEWHERE = {"up", "destroy", "test", "dev", "promote", "checkout", "release"}
+# made by tests/apiserver/test_release.py; `selftest` is run by tests/convergence/test_selftest.py.
+ELSEWHERE = {"up", "destroy", "test", "dev", "promote", "checkout", "release", "selftest"}
 PAGES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "tests/README.md")
 DOCUMENTS = [*(ROOT / name for name in PAGES), *sorted((ROOT / "docs").rglob("*.md"))]
 

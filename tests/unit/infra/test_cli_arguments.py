@@ -68,6 +68,10 @@ def cli(*arguments: str) -> subprocess.CompletedProcess[str]:
             Command("handler", handler="orders.py", topic="orders", subscription="laptop"),
         ),
         (
+            ["selftest", "-", "more/", "--only", "mydb", "--writes", "3", "--to", "b.yaml", "--json"],
+            Command("selftest", files=("-", "more/"), only="mydb", writes=3, to="b.yaml", json=True),
+        ),
+        (
             ["exec", "pulumi", "up", "--stack", "other"],
             Command("exec", tool="pulumi", rest=("up", "--stack", "other")),
         ),
@@ -123,6 +127,7 @@ def test_help_names_every_command() -> None:
         "exec",
         "renew",
         "release",
+        "selftest",
         "test",
     )
     assert all(name in shown for name in names)

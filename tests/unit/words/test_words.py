@@ -21,6 +21,7 @@ CODE = (
     Path("infra"),
     Path("bench"),
     Path("tests"),
+    Path("selftest"),
     Path("operator/images"),
     Path("operator/plugin"),
     Path("operator/client"),
