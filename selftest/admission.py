@@ -22,6 +22,8 @@ def check(
     for resource, to in resources:
         for document in (*resource.content, *(to.content if to else ())):
             _ask(cluster, document, type_of(document).path(namespace=namespace), findings, seen)
+        for kind, document in resource.beside:
+            _ask(cluster, document, kind.type.path(namespace=namespace), findings, seen)
         for one in (resource, *((to,) if to else ())):
             _ask(cluster, one.document, one.kind.type.path(namespace=namespace), findings, seen)
         if to is not None and not findings:

@@ -25,6 +25,16 @@ KEPT = ("name", "labels", "annotations")
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
+class _Loader(yaml.SafeLoader):
+    """Times stay texts, as they do for kubectl."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in rules if not tag.endswith(":timestamp")]
+    for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
 class BadInput(Exception):
     """What is wrong with the files, one sentence for each finding."""
 
@@ -196,7 +206,7 @@ def _documents(paths: Sequence[str], findings: list[str]) -> Iterator[tuple[str,
     for path in paths:
         for name, text in _texts(path, findings):
             try:
-                loaded = [one for one in yaml.safe_load_all(text) if one is not None]
+                loaded = [one for one in yaml.load_all(text, Loader=_Loader) if one is not None]
             except yaml.YAMLError as error:
                 findings.append(f"{name}: this is no YAML: {' '.join(_without_text(error).split())}")
                 continue

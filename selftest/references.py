@@ -22,9 +22,15 @@ class Named(NamedTuple):
 
 
 def named(kind: Kind, body: Json, *, namespace: str) -> list[Named]:
-    """Those that the operator reads. What a Pod alone mounts or has as variables, nobody starts here."""
+    """Those that the operator reads. What a Pod alone mounts or has as variables, nobody starts here.
+
+    None of a spec that is no spec: the API server says what is wrong with it.
+    """
     cr = {**body, "metadata": {**body["metadata"], "namespace": namespace or "default", "uid": ""}}
-    read = {SECRET: set(kind.secrets(cr)), CONFIG_MAP: set(kind.config_maps(cr))}
+    try:
+        read = {SECRET: set(kind.secrets(cr)), CONFIG_MAP: set(kind.config_maps(cr))}
+    except (AttributeError, LookupError, TypeError, ValueError):
+        return []
     return [found for found in _walk(body.get("spec") or {}, "spec") if found.name in read[found.kind]]
 
 
@@ -50,10 +56,16 @@ def _walk(found: Any, path: str) -> Iterator[Named]:
 def companions(body: Json) -> Iterator[tuple[str, str, str, str]]:
     """Group, kind and name of each resource that has to be there first, and the field that names it."""
     group = str(body["apiVersion"]).rpartition("/")[0]
-    spec = body.get("spec") or {}
-    database, backup = spec.get("databaseRef") or {}, (spec.get("source") or {}).get("backupRef") or {}
+    spec = _part(body, "spec")
+    database, backup = _part(spec, "databaseRef"), _part(_part(spec, "source"), "backupRef")
     # A Restore makes the Postgresql that it names, but for one in place.
     if database.get("name") and (body["kind"] == "Backup" or spec.get("into") == "InPlace"):
         yield str(database.get("group") or group), "Postgresql", str(database["name"]), "spec.databaseRef"
     if backup.get("name"):
         yield group, "Backup", str(backup["name"]), "spec.source.backupRef"
+
+
+def _part(holder: Json, name: str) -> Json:
+    """Empty for what is no object, too."""
+    found = holder.get(name)
+    return found if isinstance(found, dict) else {}

@@ -88,6 +88,20 @@ def test_a_list_a_folder_and_standard_input_are_read(tmp_path: Path, monkeypatch
     ]
 
 
+def test_a_time_stays_a_text(tmp_path: Path) -> None:
+    moment = RESTORE.replace("spec: {", "spec: {recoveryTarget: {targetTime: 2026-11-24T06:45:00Z}, ")
+    (restore, *_) = read([written(tmp_path, moment, BACKUP, KEYS, DATABASE, SECRET)]).resources
+    assert restore.document.body["spec"]["recoveryTarget"] == {"targetTime": "2026-11-24T06:45:00Z"}
+
+
+@pytest.mark.parametrize(
+    "spec", ["words", "[]", "{databaseRef: orders, source: 1}", "{roles: 7, initSQL: x}"]
+)
+def test_a_spec_that_is_none_is_left_to_the_api_server(tmp_path: Path, spec: str) -> None:
+    texts = [text.partition("spec:")[0] + f"spec: {spec}\n" for text in (DATABASE, BACKUP, RESTORE)]
+    assert len(read([written(tmp_path, *texts)]).resources) == 3
+
+
 def test_others_are_left_out_and_named(tmp_path: Path) -> None:
     kustomization = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [a.yaml]\n"
     found = read([written(tmp_path, kustomization, DATABASE, SECRET)])
