@@ -58,7 +58,7 @@ class Databases:
     """Servers that are copies of one another, started as they are needed. A namespace stays with the one that
     it has, until it is dropped. Its methods may be called from any thread.
 
-    Where they are `apart`, each namespace has a server of its own, which ends when it is dropped.
+    Where they are `apart`, each Pod of a namespace has a server of its own, which ends when that is dropped.
     """
 
     identifier: str
@@ -71,21 +71,24 @@ class Databases:
     _assigned: dict[str, Files] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def of(self, namespace: str) -> Files:
+    def of(self, namespace: str, pod: str = "") -> Files:
+        place = f"{namespace}/{pod}" if self.apart else namespace
         with self._lock:
-            if namespace not in self._assigned:
-                self._assigned[namespace] = self._start_own(namespace) if self.apart else self._next()
-            return self._assigned[namespace]
+            if place not in self._assigned:
+                self._assigned[place] = self._start_own(place) if self.apart else self._next()
+            return self._assigned[place]
 
     def drop(self, *namespaces: str) -> None:
         """Drop what the operator created in them for their users, because each database takes disk space."""
         for namespace in namespaces:
             with self._lock:
-                files, own = self._assigned.pop(namespace, None), self._own.pop(namespace, None)
-            if own is not None:
-                own.stack.close()
-            elif files is not None:
-                drop(files, namespace)
+                places = [place for place in self._assigned if place.partition("/")[0] == namespace]
+                found = [(self._assigned.pop(place), self._own.pop(place, None)) for place in places]
+            for files, own in found:
+                if own is not None:
+                    own.stack.close()
+                else:
+                    drop(files, namespace)
 
     def _next(self) -> Files:
         load = Counter(files.port for files in self._assigned.values())
@@ -99,13 +102,13 @@ class Databases:
 
     def mount(self, namespace: str, pod: Json, config: Mapping[str, str]) -> None:
         """The Pod has this ConfigMap; of consequence only where the servers are apart."""
-        if (own := self._own.get(namespace)) is not None:
+        if (own := self._own.get(f"{namespace}/{pod['metadata']['name']}")) is not None:
             own.mount(pod, config)
 
-    def _start_own(self, namespace: str) -> Files:
+    def _start_own(self, place: str) -> Files:
         # The stack of all ends those that nobody drops.
         stack = self._stack.enter_context(ExitStack())
-        own = self._own[namespace] = OwnServer(self._copy(stack), stack)
+        own = self._own[place] = OwnServer(self._copy(stack), stack)
         own.start()
         return own.files
 
@@ -118,14 +121,13 @@ class Databases:
 
 @dataclass
 class OwnServer:
-    """A server of one namespace. It has the ConfigMap of the first Pod there that is logged in to: it reads a
-    changed one again, and starts again with each new Pod of that name.
+    """A server of one Pod, with its ConfigMap: it reads a changed one again, and starts again with each Pod
+    that is new.
     """
 
     files: Files
     stack: ExitStack
     _life: ExitStack = field(default_factory=ExitStack)
-    _pod: str = ""
     _uid: str = ""
     _config: Mapping[str, str] = field(default_factory=dict)
 
@@ -134,11 +136,11 @@ class OwnServer:
         self._life.enter_context(_running(self.files))
 
     def mount(self, pod: Json, config: Mapping[str, str]) -> None:
-        name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
-        if (name, uid, config) == (self._pod, self._uid, self._config) or name != (self._pod or name):
+        uid = pod["metadata"]["uid"]
+        if (uid, config) == (self._uid, self._config):
             return
         new = uid != self._uid
-        self._pod, self._uid, self._config = name, uid, config
+        self._uid, self._config = uid, config
         self._write(config)
         if not new:
             _execute(self.files, "SELECT pg_reload_conf()")

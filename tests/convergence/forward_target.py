@@ -20,11 +20,11 @@ from kindling.kube.portforward import CHUNK, DATA, ERRORS, PROTOCOL
 
 @dataclass
 class ForwardTarget:
-    """The way to the port of a namespace, for one at a time. `enters` gets the namespace and Pod of each
+    """The way to the port of a Pod, for one at a time. Both functions get the namespace and Pod of each
     connection.
     """
 
-    port_of: Callable[[str], int]
+    port_of: Callable[[str, str], int]
     enters: Callable[[str, str], None]
     _alone: defaultdict[int, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
     # A login that is given up leaves its thread behind, at work with the connection that `enters` has.
@@ -32,7 +32,7 @@ class ForwardTarget:
 
     async def forward(self, request: web.Request) -> web.WebSocketResponse:
         *_, namespace, _, pod, _ = request.path.split("/")
-        port = await asyncio.to_thread(self.port_of, namespace)
+        port = await asyncio.to_thread(self.port_of, namespace, pod)
         turn = self._turn[port]
         async with self._alone[port]:
             await asyncio.to_thread(self._let_in, turn, namespace, pod)

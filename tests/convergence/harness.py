@@ -330,7 +330,7 @@ def running_harness(
 ) -> Iterator[Harness]:
     """Everything up, the operator's process started and no scenario run yet.
 
-    `apart`: each namespace has a database server of its own. `end`: how the Pods of Jobs end. `env` is the
+    `apart`: each Pod of a database has a server of its own. `end`: how the Pods of Jobs end. `env` is the
     operator's, beside what it has always.
     """
     # Each once: two watches of a type would count everything twice.
@@ -340,7 +340,7 @@ def running_harness(
     apis: dict[int, Api] = {}  # one for each server, since a connection has one request at a time
 
     def enters(namespace: str, pod: str) -> None:
-        files = servers.of(namespace)
+        files = servers.of(namespace, pod)
         if files.port not in apis:
             apis[files.port] = stack.enter_context(closing(Api(running.plane)))
         admit_operator(apis[files.port], files, namespace, pod)
@@ -354,7 +354,7 @@ def running_harness(
         proxy(
             running.operator_plane,
             directory=directory,
-            database=ForwardTarget(lambda namespace: servers.of(namespace).port, enters),
+            database=ForwardTarget(lambda namespace, pod: servers.of(namespace, pod).port, enters),
         ) as between,
         recorder(running.plane, [REPLICA_SET, *types]) as record,
     ):

@@ -238,7 +238,7 @@ def test_a_login_that_is_given_up_takes_nothing_from_the_next() -> None:
             super()._let_in(turn, namespace, pod)
 
     async def workload() -> None:
-        door = Counted(lambda namespace: 1, enters)
+        door = Counted(lambda namespace, pod: 1, enters)
         for number in range(4):
             path = f"/api/v1/namespaces/ns/pods/pod-{number}/portforward"
             turn = asyncio.create_task(door.forward(make_mocked_request("GET", path)))
