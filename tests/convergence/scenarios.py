@@ -24,6 +24,8 @@ from tests.apiserver.support.kinds import (
 from tests.convergence import admin_api, backup_scenarios, guide_scenarios
 from tests.convergence.scenario import FIRST, SECOND, WORD, Act, Scenario, delete, edit, secret
 
+KEY = "orders.py"
+
 
 def _delete_children(cluster: Cluster, ref: Ref) -> None:
     """All at once but for the data, and for the password that is in the data."""
@@ -37,9 +39,11 @@ def _change_secret(cluster: Cluster, ref: Ref) -> None:
     cluster.merge(Ref(SECRET, ref.namespace, WORD), {"stringData": {"password": SECOND}})
 
 
-def _code(text: str) -> Act:
+def _text(text: str) -> Act:
+    """The ConfigMap WORD with this under the key KEY."""
+
     def make(cluster: Cluster, ref: Ref) -> None:
-        body = {"metadata": {"name": WORD}, "data": {"orders.py": text}}
+        body = {"metadata": {"name": WORD}, "data": {KEY: text}}
         cluster.api.create(CONFIG_MAP.path(namespace=ref.namespace), body).accepted()
 
     return make
@@ -61,7 +65,7 @@ def _autoscale(cluster: Cluster, ref: Ref) -> None:
 
 
 def _change_code(cluster: Cluster, ref: Ref) -> None:
-    cluster.merge(Ref(CONFIG_MAP, ref.namespace, WORD), {"data": {"orders.py": SECOND}})
+    cluster.merge(Ref(CONFIG_MAP, ref.namespace, WORD), {"data": {KEY: SECOND}})
 
 
 def _of_code(namespace: str) -> Json:
@@ -93,6 +97,16 @@ def _of_a_secret(namespace: str) -> Json:
 def _of_rotation(namespace: str) -> Json:
     spec = {key: value for key, value in _postgresql(namespace).items() if key != "password"}
     return {**spec, "credentials": {"rotation": {}}}
+
+
+def _of_first_sql(namespace: str) -> Json:
+    return {**_postgresql(namespace), "initSQL": [{"configMapRef": {"name": WORD, "key": KEY}}]}
+
+
+def _create_with_first_sql(cluster: Cluster, ref: Ref) -> None:
+    """A second run of this would fail, since the table would be there."""
+    _text("CREATE TABLE first_sql AS SELECT 1 AS n")(cluster, ref)
+    cluster.create(KINDS_BY_NAME[POSTGRESQL.id], ref.namespace, ref.name, _of_first_sql(ref.namespace))
 
 
 def _of_approval(namespace: str) -> Json:
@@ -184,9 +198,10 @@ def _scenarios() -> Iterator[Scenario]:
             )
             yield scenario("database added", _add_database, password=FIRST)
             yield scenario("rotated", _rotate, spec=_of_rotation)
+            yield scenario("created with first SQL", _create_with_first_sql, creates=True, password=FIRST)
             yield scenario("edit that waits", _enlarge, password=FIRST, spec=_of_approval)
         if crd == PULSAR_CONSUMER.id:
-            yield scenario("code changed", _change_code, before=_code(FIRST), spec=_of_code)
+            yield scenario("code changed", _change_code, before=_text(FIRST), spec=_of_code)
             yield scenario("deleted with its subscription", delete, spec=_unsubscribed)
             yield scenario("autoscaled", _autoscale, spec=_of_none)
         if crd == MY_CUSTOM_RESOURCE.id:
