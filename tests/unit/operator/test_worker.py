@@ -102,6 +102,15 @@ def test_an_outdated_view_waits_for_no_back_off() -> None:
         (Unreachable("m"), "INFO", "Unreachable"),
         (ServerError(status=500, reason="", message="m"), "WARNING", "ServerError"),
         (Rejected(status=403, reason="Forbidden", message="m"), "WARNING", "Rejected"),
+        (
+            Rejected(
+                status=403,
+                reason="Forbidden",
+                message="unable to create new content in namespace shop because it is being terminated",
+            ),
+            "INFO",
+            "Rejected",
+        ),
         (KeyError("m"), "ERROR", "UnhandledException"),
     ],
 )

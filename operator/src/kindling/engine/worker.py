@@ -16,7 +16,7 @@ from kindling.engine.queue import BASE_DELAY_SECONDS, Queue
 from kindling.engine.resource_writer import Outdated, ResourceDeleted
 from kindling.engine.store import Key
 from kindling.kinds.base import Done, Kind, RequeueAfter, Result, Terminal
-from kindling.kube.errors import ApiError, Conflict, TooManyRequests, Unreachable
+from kindling.kube.errors import ApiError, Conflict, Rejected, TooManyRequests, Unreachable
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +71,12 @@ async def work(reconciler: Reconciler, queue: Queue[Key], metrics: Metrics) -> N
             await _work_on(key, reconciler, queue, metrics)
 
 
+def _is_expected(error: ApiError) -> bool:
+    """Whether nothing is wrong: another writer was first, or the namespace is being deleted."""
+    deleted = isinstance(error, Rejected) and error.namespace_is_deleted
+    return deleted or isinstance(error, (Conflict, Unreachable))
+
+
 async def _work_on(key: Key, reconciler: Reconciler, queue: Queue[Key], metrics: Metrics) -> None:
     began = time.perf_counter()
     label: ResultLabel = "error"
@@ -98,7 +104,7 @@ async def _work_on(key: Key, reconciler: Reconciler, queue: Queue[Key], metrics:
             queue.add_after(key, error.retry_after)
         metrics.failed(type_, type(error).__name__)
         reconciler.dependencies.recorder.record(key, FAILED, {"message": str(error)})
-        level = logging.INFO if isinstance(error, (Conflict, Unreachable)) else logging.WARNING
+        level = logging.INFO if _is_expected(error) else logging.WARNING
         log.log(level, f"requeued after {requeue:.1f} s: {error}", extra={"key": str(key)})
     except LeaseLost as lost:
         failure = lost
