@@ -68,6 +68,8 @@ def metrics(environment: Environment, resource: dict[str, Any]) -> tuple[dict[st
         "--field-selector=status.phase=Running",
     )
     for pod in pods["items"]:
+        if "deletionTimestamp" in pod["metadata"]:
+            continue  # still Running for the API server, and it may answer no more
         path = f"/api/v1/namespaces/{OPERATOR}/pods/{pod['metadata']['name']}:8080/proxy/metrics"
         text = environment.kubectl("get", "--raw", path)
         for family in prometheus_client.parser.text_string_to_metric_families(text):
