@@ -84,14 +84,8 @@ class Secrets:
         kind, _, _ = difference.object.partition(" ")
         found, expected = difference.found, difference.expected
         if difference.lifecycle:
-            times = (f"{found} times", f"{expected} times")
-            return {
-                "object": difference.object,
-                "field": difference.field,
-                "found": times[0],
-                "expected": times[1],
-            }
-        if kind == "secrets" and not difference.field.startswith(".metadata"):
+            found, expected = f"{found} times", f"{expected} times"
+        elif kind == "secrets" and not difference.field.startswith(".metadata"):
             found, expected = _hidden(found, "a value"), _hidden(expected, "another value")
         elif not difference.field:
             found, expected = (_presence(value) for value in (found, expected))

@@ -1,4 +1,4 @@
-"""Ports for what a test starts.
+"""Ports for what a test starts, and the wait until it listens there.
 
 Below the kernel's ephemeral range: a port from that range may become some client's own between the moment it
 was found free and the moment the server binds it.
@@ -6,9 +6,12 @@ was found free and the moment the server binds it.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import random
 import socket
+import subprocess
+import time
 
 RANGE = range(20_000, 30_000)
 """Neither ephemeral (from 32,768 on) nor a NodePort (from 30,000 on)."""
@@ -26,6 +29,18 @@ def free_ports(count: int, address: str = "127.0.0.1") -> list[int]:
     if len(found) < count:
         raise OSError(f"{count} ports from {RANGE.start} to {RANGE.stop - 1} are not free at {address}")
     return found
+
+
+def wait_listening(port: int, process: subprocess.Popen[bytes], *, seconds: float = 30.0) -> None:
+    """Until somebody listens at that port of 127.0.0.1; AssertionError where the process ends before."""
+    deadline = time.monotonic() + seconds
+    while True:
+        with contextlib.suppress(ConnectionError):
+            socket.create_connection(("127.0.0.1", port), 5).close()
+            return
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def _is_free(address: str, port: int) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from infra import project, settings
 from infra.bootstrap import Toolchain
 from infra.cli import host_inventory, setup_steps
+from infra.cli.setup_steps import HostReport
 from infra.cli.stacks import profile, pulumi_stack
 from infra.cli.stacks.file_backend import StackState
 from infra.cli.stacks.pulumi_stack import Stack
@@ -26,6 +27,13 @@ def ready_stack(stack: str, *, tools: tuple[str, ...] = PULUMI) -> Stack:
     machine = host_inventory.inspect_host(
         profile.of(stack), toolchain=toolchain, tools=tools, with_cluster=False
     )
+    announce(machine, progress)
+    settings.read(stack)
+    return Stack(stack, toolchain=toolchain, tools=tools)
+
+
+def announce(machine: HostReport, progress: Progress) -> None:
+    """Say what the machine lacks and how long it takes; raise the first `KindlingError` that blocks."""
     if machine.steps:
         progress.say(
             f"{setup_steps.table(machine.parts)}\n\nThis takes {setup_steps.estimate(machine.steps)}."
@@ -33,8 +41,6 @@ def ready_stack(stack: str, *, tools: tuple[str, ...] = PULUMI) -> Stack:
     for blocker in machine.blockers:
         raise blocker
     progress.plan(list(machine.steps))
-    settings.read(stack)
-    return Stack(stack, toolchain=toolchain, tools=tools)
 
 
 def complete_config(stack: str) -> None:

@@ -29,7 +29,7 @@ from tests.apiserver.support.cluster import ACCOUNT, KINDS_BY_NAME, NAMESPACE, C
 from tests.apiserver.support.kinds import MEMCACHED, MY_CUSTOM_RESOURCE, POSTGRESQL
 from tests.apiserver.support.operator_process import SOURCE, OperatorProcess, operator
 from tests.convergence.database import database, drop, lets_in
-from tests.convergence.mounts import admit_operator
+from tests.convergence.mounts import admit_operator, pod_of
 from tests.unit.operator.conftest import Files
 from tests.unit.operator.hostile import SORTS, all_sorts
 
@@ -194,10 +194,15 @@ def place(running_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) ->
         files = stack.enter_context(database())
         api = stack.enter_context(closing(Api(running_cluster.plane)))
         ports = {sort.replace("_", "-"): port for sort, port in stack.enter_context(all_sorts()).items()}
+
+        def enters(namespace: str, pod: str) -> None:
+            if (found := pod_of(api, namespace, pod)) is not None:
+                admit_operator(api, files, found)
+
         addresses = Addresses(
             ports={**ports, HONEST: files.port},
             behind=directory / "behind",
-            enters=partial(admit_operator, api, files),
+            enters=enters,
         )
         stack.enter_context(prober(addresses, directory / "socket"))
         for namespace in addresses.ports:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +17,7 @@ from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster, ref_to
 from tests.apiserver.support.kinds import POSTGRESQL
 from tests.apiserver.support.traces import SECONDS, of_creation, traced
 from tests.otlp import collector
-from tests.ports import free_port
+from tests.ports import free_port, wait_listening
 
 FOLDER = Path(__file__).parent / "otelcol"
 KIND = KINDS_BY_NAME[POSTGRESQL.id]
@@ -44,14 +41,7 @@ def otelcol(folder: Path, *, behind: str) -> Iterator[str]:
     )
     with subprocess.Popen([program, "--config", f"file:{folder / 'config.yaml'}"]) as process:
         try:
-            deadline = time.monotonic() + SECONDS
-            while True:
-                with contextlib.suppress(ConnectionError):
-                    socket.create_connection(("127.0.0.1", port), 5).close()
-                    break
-                assert process.poll() is None
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
+            wait_listening(port, process, seconds=SECONDS)
             yield f"http://127.0.0.1:{port}"
         finally:
             process.terminate()

@@ -29,7 +29,7 @@ from tests.apiserver.support.operator_process import OperatorProcess, operator
 from tests.convergence import admin_api, backup_runs, database
 from tests.convergence.database import Databases, databases
 from tests.convergence.forward_target import ForwardTarget
-from tests.convergence.mounts import admit_operator, mount_config
+from tests.convergence.mounts import admit_operator, mount_config, pod_of
 from tests.convergence.progress import in_chunks
 from tests.convergence.proxy import Proxy, Write, proxy
 from tests.convergence.recorder import REPLICA_SET, Recorder, Snapshot, recorder
@@ -343,8 +343,11 @@ def running_harness(
         files = servers.of(namespace, pod)
         if files.port not in apis:
             apis[files.port] = stack.enter_context(closing(Api(running.plane)))
-        admit_operator(apis[files.port], files, namespace, pod)
-        mount_config(apis[files.port], servers, namespace, pod)
+        if (found := pod_of(apis[files.port], namespace, pod)) is None:
+            return
+        admit_operator(apis[files.port], files, found)
+        if apart:
+            mount_config(apis[files.port], servers, found)
 
     with (
         admin_api.running(),

@@ -7,7 +7,7 @@ import base64
 from kindling.kinds import server_tls
 from kindling.kinds.certificates import Pair
 
-from tests.apiserver.support.apiclient import Api
+from tests.apiserver.support.apiclient import Api, Json
 from tests.convergence import database
 from tests.convergence.database import Databases
 from tests.unit.operator.conftest import Files
@@ -15,10 +15,15 @@ from tests.unit.operator.conftest import Files
 NAMESPACES = "/api/v1/namespaces"
 
 
-def admit_operator(api: Api, files: Files, namespace: str, pod: str) -> None:
+def pod_of(api: Api, namespace: str, name: str) -> Json | None:
+    found = api.get(f"{NAMESPACES}/{namespace}/pods/{name}")
+    return found.body if found.status == 200 else None
+
+
+def admit_operator(api: Api, files: Files, pod: Json) -> None:
     """As in a cluster, superuser's password and certificate are those in the Secrets that the Pod mounts."""
-    found = api.get(f"{NAMESPACES}/{namespace}/pods/{pod}")
-    for volume in found.body["spec"]["volumes"] if found.status == 200 else ():
+    namespace = pod["metadata"]["namespace"]
+    for volume in pod["spec"]["volumes"]:
         if volume["name"] not in ("superuser", "tls"):
             continue
         secret = api.get(f"{NAMESPACES}/{namespace}/secrets/{volume['secret']['secretName']}")
@@ -32,12 +37,12 @@ def admit_operator(api: Api, files: Files, namespace: str, pod: str) -> None:
             database.set_certificate(files, pair, values[server_tls.AUTHORITY])
 
 
-def mount_config(api: Api, servers: Databases, namespace: str, pod: str) -> None:
-    """As in a cluster, so is its ConfigMap, where the servers are apart."""
-    found = api.get(f"{NAMESPACES}/{namespace}/pods/{pod}")
-    for volume in found.body["spec"]["volumes"] if servers.apart and found.status == 200 else ():
+def mount_config(api: Api, servers: Databases, pod: Json) -> None:
+    """As in a cluster, so is its ConfigMap; for servers that are apart."""
+    namespace = pod["metadata"]["namespace"]
+    for volume in pod["spec"]["volumes"]:
         if volume["name"] != "config":
             continue
         config = api.get(f"{NAMESPACES}/{namespace}/configmaps/{volume['configMap']['name']}")
         if config.status == 200:
-            servers.mount(namespace, found.body, config.body.get("data") or {})
+            servers.mount(namespace, pod, config.body.get("data") or {})

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from infra import bootstrap, paths
 from infra.bootstrap import Toolchain
-from infra.cli import exit_status, host_inventory, setup_steps
+from infra.cli import exit_status, host_inventory, prepare
 from infra.cli.arguments import Command
 from infra.cli.commands.run_tests import REQUIREMENTS, STACK
 from infra.cli.stacks import profile
@@ -30,13 +30,7 @@ def run(command: Command) -> NoReturn:
     machine = host_inventory.inspect_host(
         profile.of(STACK), toolchain=toolchain, tools=TOOLS, requirements=REQUIREMENTS, with_cluster=False
     )
-    if machine.steps:
-        progress.say(
-            f"{setup_steps.table(machine.parts)}\n\nThis takes {setup_steps.estimate(machine.steps)}."
-        )
-    for blocker in machine.blockers:
-        raise blocker
-    progress.plan(list(machine.steps))
+    prepare.announce(machine, progress)
     python = bootstrap.virtualenv.ensure(REQUIREMENTS, progress=progress)
     if not bootstrap.apt.has_postgresql():
         with progress.step("Install PostgreSQL from the distribution"):

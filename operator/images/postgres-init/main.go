@@ -49,8 +49,8 @@ func run(args []string) error {
 	case "serve":
 		logs := flags.String("logs", "", "the directory that the names of the log's files are in")
 		_ = flags.Parse(args[1:])
-		if *logs == "" {
-			return errors.New("give --logs, the directory that the names of the log's files are in")
+		if err := filled(flags); err != nil {
+			return err
 		}
 		return serve(*logs, flags.Args())
 	}
@@ -63,16 +63,21 @@ func parsed(flags *flag.FlagSet, args []string, do func() error) error {
 	if flags.NArg() > 0 {
 		return fmt.Errorf("%q: only flags are understood", flags.Arg(0))
 	}
+	if err := filled(flags); err != nil {
+		return err
+	}
+	return do()
+}
+
+// Filled names a flag that has no value.
+func filled(flags *flag.FlagSet) error {
 	var err error
 	flags.VisitAll(func(each *flag.Flag) {
 		if each.Value.String() == "" {
 			err = fmt.Errorf("give --%s, %s", each.Name, each.Usage)
 		}
 	})
-	if err != nil {
-		return err
-	}
-	return do()
+	return err
 }
 
 func install(target string) error {

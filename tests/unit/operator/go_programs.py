@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import signal
-import socket
 import subprocess
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +11,7 @@ from pathlib import Path
 from infra.bootstrap.toolchain import build
 from infra.bootstrap.toolchain.golang import Go
 from infra.bootstrap.toolchain.tools import Tool
+from tests.ports import wait_listening
 
 IMAGE = Path(__file__).parents[3] / "operator" / "images" / "exporters"
 
@@ -25,25 +23,12 @@ def compiled(name: str) -> Path:
     return found if found.exists() else build.build(tool, Go.ensure())
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-    return port
-
-
 @contextmanager
 def serving(name: str, words: Sequence[str], *, port: int) -> Iterator[subprocess.Popen[bytes]]:
     """Once it listens on that port; stopped afterwards as a container is."""
     with subprocess.Popen([compiled(name), *words]) as process:
         try:
-            deadline = time.monotonic() + 30
-            while True:
-                with contextlib.suppress(ConnectionError):
-                    socket.create_connection(("127.0.0.1", port), 5).close()
-                    break
-                assert process.poll() is None
-                assert time.monotonic() < deadline
-                time.sleep(0.02)
+            wait_listening(port, process)
             yield process
         finally:
             process.send_signal(signal.SIGTERM)

@@ -9,7 +9,6 @@ import socket
 import ssl
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,8 +23,9 @@ from kindling.kinds.memcached import workload
 from kindling.kinds.memcached.spec import read
 from kindling.kube.resources import DEPLOYMENT
 
+from tests.ports import free_port, wait_listening
 from tests.unit.operator.caches import USER
-from tests.unit.operator.go_programs import compiled, free_port
+from tests.unit.operator.go_programs import compiled
 from tests.unit.operator.memcacheds import KIND, memcached, observed
 
 NAME = "cache.ns.svc"
@@ -137,23 +137,12 @@ def running(
         command = [str(folder / process), *words[1:], f"--user={USER}", f"--listen={listen}"]
         with subprocess.Popen(command) as server:
             try:
-                _wait(port, server)
+                wait_listening(port, server)
                 yield cache
             finally:
                 server.kill()
     finally:
         shutil.rmtree(folder)
-
-
-def _wait(port: int, server: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 30
-    while True:
-        with contextlib.suppress(ConnectionError):
-            socket.create_connection(("127.0.0.1", port), 5).close()
-            return
-        assert server.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @contextmanager

@@ -17,8 +17,9 @@ import pytest
 from kindling.kinds.memcached import workload
 from kindling.kube.resources import DEPLOYMENT
 
+from tests.ports import free_port
 from tests.unit.operator import caches
-from tests.unit.operator.go_programs import compiled, free_port, serving
+from tests.unit.operator.go_programs import compiled, serving
 from tests.unit.operator.memcacheds import KIND, memcached, observed
 
 GARBAGE = [b"ERROR\r\n", b"STAT pid\r\nEND\r\n", b"STAT a 1\r\n", b"", b"STAT a 1\r\n" * 10000]

@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 import pytest
 from kindling.kinds.memcached import workload
 
-from tests.unit.operator.go_programs import compiled, free_port, serving
+from tests.ports import free_port
+from tests.unit.operator.go_programs import compiled, serving
 from tests.unit.operator.secured_caches import ON, authority, issued, reloading, running
 from tests.unit.operator.test_memcached_exporter import page
 

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.operator.go_programs import compiled, free_port, serving
+from tests.ports import free_port
+from tests.unit.operator.go_programs import compiled, serving
 
 # Serves its pid and what the file had when it started, and says which paths it was asked for.
 EXPORTER = """

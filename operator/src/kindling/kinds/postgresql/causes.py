@@ -174,7 +174,7 @@ def _workload(cr: Object, observed: Observed, change: Change) -> list[str]:
     if server_log.differs(cr, _template(cr, observed)):
         found.append(server_log.FORMAT)
     waited = approval.noted(observation.find_workload(cr, observed)) is not None
-    if not found and waited and not approval.is_required(cr, updates.restart(cr)):
+    if not found and waited and not approval.is_required(cr, updates.restart_disruption(cr)):
         return [approval.FIELD]  # all that has changed since the edit that waits
     if not found and replaces_pod(change):
         return ["spec.podTemplate"]

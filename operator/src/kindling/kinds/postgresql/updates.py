@@ -91,7 +91,7 @@ def _placed(cr: Object) -> Object:
     return {name: value for name, value in pod_template.read(cr).items() if value}
 
 
-def restart(cr: Object) -> Disruption:
+def restart_disruption(cr: Object) -> Disruption:
     """What a restart of the server costs."""
     return Disruption.DATA_LOST if is_ephemeral(cr) else Disruption.RESTART
 
@@ -107,7 +107,7 @@ def decide(
     )
     pod = observation.find_pod(cr, observed)
     replaced = pod["metadata"]["uid"] if pod is not None else ""
-    act = approval.awaited(cr, observed, restart(cr), "restart", template_hash, replaced)
+    act = approval.awaited(cr, observed, restart_disruption(cr), "restart", template_hash, replaced)
     if act is not None and (
         before := _before_an_edit(cr, observed, spec_hash=wanted_hash, template_hash=template_hash)
     ):
