@@ -13,7 +13,7 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from infra import paths
-from infra.drivers import cluster_context
+from infra.drivers import cluster_context, in_cluster
 from infra.errors import KindlingError
 from infra.project import FORCE
 from infra.resources.existing_cluster import ExistingCluster
@@ -56,9 +56,10 @@ class Cluster(pulumi.ComponentResource):
             # Without a kubeconfig the provider looks where kubectl does. So neither credentials nor
             # paths enter the state, new ones change nothing, and a preview can do without any. It must
             # be empty: for none, Pulumi's SDK would write the variable KUBECONFIG into the state.
+            inside_pod = settings.context == in_cluster.CONTEXT
             self.provider = kubernetes.Provider(
                 name,
-                kubeconfig="",
+                kubeconfig=in_cluster.kubeconfig() if inside_pod else "",
                 context=settings.context,
                 cluster_identifier=self.incarnation,
                 opts=inside,

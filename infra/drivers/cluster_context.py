@@ -1,7 +1,7 @@
 """An existing cluster, asked by kubectl through a context of the user's kubeconfig.
 
 Only asked: what is made in it is made through Pulumi's provider, which takes the same context. The
-credentials stay in the kubeconfig.
+credentials stay in the kubeconfig. `infra.drivers.in_cluster` asks the cluster it runs in, without kubectl.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import os
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from infra import processes
 from infra.errors import KindlingError
@@ -43,21 +45,26 @@ class Permission:
         return f"{self.verb} {name}" + (f" in {self.namespace}" if self.namespace else "")
 
 
-@dataclass(frozen=True)
-class ClusterContext:
-    """A way into a cluster. `kubeconfig` empty means where kubectl looks by itself."""
+class ClusterAccess(ABC):
+    """What is asked of an existing cluster before anything is made in it, by whatever way."""
 
-    kubectl: Path
     context: str
-    kubeconfig: str = ""
 
+    @abstractmethod
     def uid(self) -> str:
-        """Which cluster the context leads to: an id that no other has, and that it keeps for life."""
-        return self._run("get", "namespace", MARK, "--output=jsonpath={.metadata.uid}").strip()
+        """Which cluster it is: an id that no other has, and that it keeps for life."""
+
+    @abstractmethod
+    def missing(self, rights: Sequence[Permission]) -> list[Permission]:
+        """Those of the permissions that the user does not have."""
+
+    @abstractmethod
+    def _version(self) -> str:
+        """The API server's `gitVersion`."""
 
     def recent(self) -> None:
         """:raises KindlingError: when the cluster's Kubernetes is older than the operator needs."""
-        version = str(json.loads(self._run("get", "--raw=/version")).get("gitVersion", ""))
+        version = self._version()
         found = re.match(r"v?([0-9]+)\.([0-9]+)", version)
         if found is not None and (int(found[1]), int(found[2])) < OLDEST:
             raise KindlingError(
@@ -66,24 +73,23 @@ class ClusterContext:
                 remedy="upgrade the cluster, or name another in kindling:context; nothing was changed.",
             )
 
+
+@dataclass(frozen=True)
+class ClusterContext(ClusterAccess):
+    """By kubectl. `kubeconfig` empty means where kubectl looks by itself."""
+
+    kubectl: Path
+    context: str
+    kubeconfig: str = ""
+
+    def uid(self) -> str:
+        return self._run("get", "namespace", MARK, "--output=jsonpath={.metadata.uid}").strip()
+
+    def _version(self) -> str:
+        return str(json.loads(self._run("get", "--raw=/version")).get("gitVersion", ""))
+
     def missing(self, rights: Sequence[Permission]) -> list[Permission]:
-        """Those of the permissions that the context's user does not have."""
-        reviews = [
-            {
-                "apiVersion": "authorization.k8s.io/v1",
-                "kind": "SelfSubjectAccessReview",
-                "spec": {
-                    "resourceAttributes": {
-                        "verb": right.verb,
-                        "resource": right.resource.partition("/")[0],
-                        "subresource": right.resource.partition("/")[2],
-                        "group": right.group,
-                        "namespace": right.namespace,
-                    }
-                },
-            }
-            for right in rights
-        ]
+        reviews = [review(right) for right in rights]
         asked = json.dumps({"apiVersion": "v1", "kind": "List", "items": reviews})
         wanted = "--output=jsonpath={.status.allowed} "
         # Each is answered in turn; no schema need be fetched to know that they are well made.
@@ -100,6 +106,24 @@ class ClusterContext:
             )
         except processes.ProgramError as error:
             raise explain(error.why or error.what, context=self.context) from None
+
+
+def review(right: Permission) -> dict[str, Any]:
+    """The question whether the user who asks has it, as a SelfSubjectAccessReview."""
+    resource, _, subresource = right.resource.partition("/")
+    return {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {
+            "resourceAttributes": {
+                "verb": right.verb,
+                "resource": resource,
+                "subresource": subresource,
+                "group": right.group,
+                "namespace": right.namespace,
+            }
+        },
+    }
 
 
 def env_vars(kubeconfig: str) -> dict[str, str]:

@@ -15,7 +15,8 @@ from pulumi.dynamic import CheckFailure
 from pulumi.runtime.rpc import UNKNOWN
 
 from infra import installed_tools
-from infra.drivers.cluster_context import ClusterContext
+from infra.drivers import in_cluster
+from infra.drivers.cluster_context import ClusterAccess, ClusterContext
 from infra.drivers.engine import ContainerEngine
 from infra.drivers.kind import KindCli
 from infra.drivers.registry import Registry
@@ -45,13 +46,17 @@ def kind_readonly() -> KindCli | None:
         return None
 
 
-def cluster_context(context: str) -> ClusterContext:
-    """The way into an existing cluster; builds kubectl where it is missing."""
+def cluster_context(context: str) -> ClusterAccess:
+    """The way into an existing cluster; builds kubectl where it is needed and missing."""
+    if context == in_cluster.CONTEXT:
+        return in_cluster.InCluster()
     return ClusterContext(_tool("kubectl"), context)
 
 
-def context_readonly(context: str) -> ClusterContext | None:
+def context_readonly(context: str) -> ClusterAccess | None:
     """The same, None where kubectl would have to be built for it."""
+    if context == in_cluster.CONTEXT:
+        return in_cluster.InCluster()
     if (found := installed_tools.find("kubectl")) is not None:
         return ClusterContext(found.path, context)
     from infra import bootstrap

@@ -12,6 +12,7 @@ from typing import Any
 
 from infra import manifests
 from infra import release as releases
+from infra.drivers import in_cluster
 from infra.errors import KindlingError
 from infra.project import PROJECT as PROJECT
 from infra.project import cluster_name as cluster_name
@@ -47,7 +48,8 @@ _OF_EXISTING = ("kubeconfig", "context")
 class ClusterSettings:
     """Where the stack runs. `api_server_port` 0 and `node_image` 'auto' are decided at creation.
 
-    Of an existing cluster, `context` is the user's, in `kubeconfig`: a path, or empty for KUBECONFIG's.
+    Of an existing cluster, `context` is the user's, in `kubeconfig`: a path, or empty for KUBECONFIG's; or
+    `in-cluster`, the one that Pulumi runs in.
     """
 
     source: str
@@ -180,11 +182,16 @@ def _cluster(source: ConfigReader, stack: str) -> ClusterSettings:
     name = cluster_name(stack)
     if source.one_of("cluster", CLUSTERS) == EXISTING:
         source.refuse(_OF_KIND, where="kindling:cluster is `existing`: only a kind cluster is made here")
+        context = source.parsed("context", validators.context, "the name of a context")
+        if context == in_cluster.CONTEXT:
+            source.refuse(
+                ["kubeconfig"], where=f"kindling:context is `{context}`: the Pod's service account is used"
+            )
         return ClusterSettings(
             source=EXISTING,
             name=name,
             kubeconfig=source.parsed("kubeconfig", validators.path, "the path of a file, or nothing"),
-            existing_context=source.parsed("context", validators.context, "the name of a context"),
+            existing_context=context,
         )
     source.refuse(_OF_EXISTING, where="kindling:cluster is `kind`: kind gives the context")
     return ClusterSettings(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import socket
 from collections.abc import Callable
@@ -131,15 +132,38 @@ def test_nobody_begins_who_could_not_grant_what_the_operator_needs(
         preflight.check("staging", found, None, kubectl=few.kubectl)
     assert raised.value.why == "they may not patch memcacheds.cache.example.com/status"
     # Kubernetes' own way to grant what one has not: https://kubernetes.io/docs/reference/access-authn-authz/rbac/
-    escalate = {
-        "apiGroups": ["rbac.authorization.k8s.io"],
-        "resources": ["clusterroles"],
-        "verbs": ["escalate"],
-    }
-    for name, more in (("all", held), ("escalating", [escalate])):
+    for name, more in (("all", held), ("escalating", [over_roles("escalate", "bind")])):
         way = granting(plane, api, name, *more)
         monkeypatch.setattr(preflight, "context_of", lambda _stack, *, kubectl, way=way: way)
         preflight.check("staging", found, None, kubectl=way.kubectl)
+
+
+def over_roles(*verbs: str) -> dict[str, Any]:
+    return {"apiGroups": [preflight.RBAC], "resources": ["clusterroles"], "verbs": list(verbs)}
+
+
+def test_whoever_may_write_a_role_and_not_bind_it_is_stopped_before_the_first_write(
+    plane: ControlPlane, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The API server would take the role and refuse its binding."""
+    way = granting(plane, api, "unbinding", over_roles("escalate"))
+    monkeypatch.setattr(preflight, "context_of", lambda _stack, *, kubectl: way)
+    with pytest.raises(KindlingError, match="lack rights"):
+        preflight.check("staging", settings_of("Memcached"), None, kubectl=way.kubectl)
+    role = {"apiGroup": preflight.RBAC, "kind": "ClusterRole", "name": "cluster-admin"}
+    binding = {
+        "apiVersion": f"{preflight.RBAC}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "unbinding-all"},
+        "roleRef": role,
+        "subjects": [{"kind": "User", "name": "somebody", "apiGroup": preflight.RBAC}],
+    }
+    bindings = f"/apis/{preflight.RBAC}/v1/clusterrolebindings"
+    token = json.loads(Path(way.kubeconfig).read_text())["users"][0]["user"]["token"]
+    assert Api(dataclasses.replace(plane, token=token)).create(bindings, binding).status == 403
+    may = granting(plane, api, "binding", over_roles("escalate", "bind"))
+    token = json.loads(Path(may.kubeconfig).read_text())["users"][0]["user"]["token"]
+    assert Api(dataclasses.replace(plane, token=token)).create(bindings, binding).status == 201
 
 
 def test_a_recent_cluster_passes(plane: ControlPlane, tmp_path: Path) -> None:

@@ -1,9 +1,6 @@
 """Without `python3 -m infra`: a checkout, `pulumi install`, `pulumi preview`, `pulumi up`, as in any project.
 
 And without `infra/bootstrap`, which is for machines that lack something.
-
-Where Pulumi is built, its host for Python is an older one, which takes Pulumi.yaml's `virtualenv` as words,
-where today's reads the file. It is given these words; the rest is Pulumi's own.
 """
 
 from __future__ import annotations
@@ -16,20 +13,15 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
 from infra import paths
 from infra.bootstrap.toolchain import TOOLS, Toolchain, build, sdk_version
+from tests import pulumi_hosts
 from tests.apiserver.support.apiclient import Api
 from tests.apiserver.support.controlplane import ControlPlane
 from tests.apiserver.support.existing import PROGRAM, ROWS
 
 STACK = "eu"
-BUNDLED = """\
-#!{python}
-import os, sys
-os.execv({program!r}, [{program!r}, *{words!r}, *sys.argv[1:]])
-"""
 
 
 class Checkout:
@@ -52,6 +44,7 @@ class Checkout:
         (self.folder / f"Pulumi.{STACK}.yaml").write_text(
             "config:\n  pulumi:disable-default-providers: [kubernetes]\n  kindling:cluster: existing\n"
             "  kindling:context: test\n  kindling:registry: registry.example:5000/kindling\n"
+            "  kindling:protect: false\n"
         )
         for name in ("backend", "bin", "pulumi"):
             (folder / name).mkdir()
@@ -72,17 +65,11 @@ class Checkout:
 
     def _as_installed(self, folder: Path) -> None:
         """What an ordinary Pulumi brings or fetches."""
-        project = yaml.safe_load((self.folder / "Pulumi.yaml").read_text())
-        virtualenv = project["runtime"]["options"]["virtualenv"]
-        python = str(self.folder / virtualenv / "bin" / "python")
-        host = str(self.pulumi.parent / "pulumi-language-python")
-        programs = {
-            "pulumi-language-python": (host, ["-root", str(self.folder), "-virtualenv", virtualenv]),
-            "pulumi-resource-pulumi-python": (python, ["-u", "-m", "pulumi.dynamic"]),
-        }
-        for name, (program, words) in programs.items():
+        host = self.pulumi.parent / "pulumi-language-python"
+        found = pulumi_hosts.programs(host=host, project=self.folder, python=Path(sys.executable))
+        for name, text in found.items():
             file = folder / "bin" / name
-            file.write_text(BUNDLED.format(python=sys.executable, program=program, words=words))
+            file.write_text(text)
             file.chmod(0o755)
         provider = build.location(TOOLS["pulumi-resource-kubernetes"])
         plugin = folder / "pulumi" / "plugins" / f"resource-kubernetes-v{sdk_version()}"
@@ -118,7 +105,5 @@ def test_a_fresh_checkout_is_an_ordinary_project(checkout: Checkout, api: Api) -
     (checkout.folder / "__main__.py").write_text(PROGRAM)
     checkout.run("up", "--yes", "--stack", STACK)
     assert api.get(ROWS).status == 200
-    checkout.run("config", "set", "--stack", STACK, "kindling:protect", "false")
-    checkout.run("up", "--yes", "--stack", STACK)
     checkout.run("destroy", "--yes", "--stack", STACK)
     assert api.get(ROWS).status == 404

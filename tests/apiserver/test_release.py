@@ -256,7 +256,8 @@ def test_the_chart_has_monitoring_for_those_who_ask_for_it(offline: Shell) -> No
     switches = [f"--set monitoring.{name}.enabled=true" for name in default_values()]
     labelled = "--set monitoring.prometheusRule.labels.release=prometheus"
     found = objects(offline.run(" ".join([TEMPLATE, *switches, labelled])))
-    added = {key: item for key, item in found.items() if key not in objects(offline.run(TEMPLATE))}
+    before = objects(offline.run(TEMPLATE))
+    added = {key: item for key, item in found.items() if key not in before}
     by_kind = {item["kind"]: item for item in added.values()}
     assert len(added) == len(by_kind) == 4
     monitor, pods, rules = shipped(

@@ -47,7 +47,17 @@ def test_every_command_is_of_ours() -> None:
         assert shlex.split(line)[:3] == ["python3", "-m", "infra"], (name, line)
 
 
-@pytest.mark.parametrize(("document", "line"), RUN_HERE, ids=[line[17:60] for _, line in RUN_HERE])
+# The longest, and tests/apiserver/test_preview_live.py reads its page each time.
+LIVE = " --live "
+
+
+@pytest.mark.parametrize(
+    ("document", "line"),
+    [
+        pytest.param(*each, id=each[1][17:60], marks=pytest.mark.thorough if LIVE in each[1] else ())
+        for each in RUN_HERE
+    ],
+)
 def test_the_command_works_as_printed(
     environment: Environment, document: str, line: str, tmp_path: Path
 ) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from infra import processes
+from infra.drivers import in_cluster
 from infra.settings import stack_files
 
 CALL_SECONDS = 60.0
@@ -17,7 +18,9 @@ def arguments(stack: str, args: Sequence[str]) -> list[str]:
     own = args[: args.index("--")] if "--" in args else args
     if any(arg.split("=")[0] in ("--context", "--kubeconfig") for arg in own):
         return list(args)
-    return [f"--context={stack_files.context(stack)}", *args]
+    context = stack_files.context(stack)
+    # kubectl takes a Pod's service account by itself.
+    return list(args) if context == in_cluster.CONTEXT else [f"--context={context}", *args]
 
 
 def call(

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from infra import rbac
 from infra.cli.stacks.file_backend import StackState
-from infra.drivers.cluster_context import ClusterContext, Permission, another_cluster
+from infra.drivers import in_cluster
+from infra.drivers.cluster_context import ClusterAccess, ClusterContext, Permission, another_cluster
 from infra.drivers.registry import Registry
 from infra.errors import KindlingError, listed
 from infra.project import OPERATOR_NAMESPACE as NAMESPACE
@@ -24,9 +25,11 @@ RBAC = "rbac.authorization.k8s.io"
 ADMISSION = "admissionregistration.k8s.io"
 
 
-def context_of(stack: str, *, kubectl: Path) -> ClusterContext:
+def context_of(stack: str, *, kubectl: Path) -> ClusterAccess:
     """The way into the stack's cluster."""
-    return ClusterContext(kubectl, stack_files.context(stack), stack_files.get(stack, "kubeconfig") or "")
+    if (context := stack_files.context(stack)) == in_cluster.CONTEXT:
+        return in_cluster.InCluster()
+    return ClusterContext(kubectl, context, stack_files.get(stack, "kubeconfig") or "")
 
 
 def check(stack: str, settings: Settings, state: StackState | None, *, kubectl: Path) -> None:
@@ -48,22 +51,24 @@ def check(stack: str, settings: Settings, state: StackState | None, *, kubectl: 
         Registry.of(settings.images.registry, insecure=settings.images.insecure).check()
 
 
-def _not_to_be_granted(cluster: ClusterContext, settings: Settings) -> list[Permission]:
+def _not_to_be_granted(cluster: ClusterAccess, settings: Settings) -> list[Permission]:
     """What the stack grants and its user does not have: Kubernetes lets nobody grant that.
 
-    Who may `escalate` the roles may all the same.
+    Who may `escalate` the roles and `bind` them may all the same.
     """
     served = settings.operator.served
     grants = rbac.grants(settings.operator.kinds, namespaces=served)
     wanted = [Permission(verb, name, group, place) for verb, name, group, place in grants]
     missing = cluster.missing(wanted)
     roles = ["clusterroles", *(["roles"] if served is not None else [])]
-    if missing and not cluster.missing([Permission("escalate", role, RBAC) for role in roles]):
+    # The one is for a role, the other for its binding: neither does for both.
+    verbs = ("escalate", "bind")
+    if missing and not cluster.missing([Permission(verb, role, RBAC) for role in roles for verb in verbs]):
         return []
     return missing
 
 
-def require_same_cluster(stack: str, cluster: ClusterContext, state: StackState | None) -> None:
+def require_same_cluster(stack: str, cluster: ClusterAccess, state: StackState | None) -> None:
     """Raise `KindlingError` unless the context leads to where the stack is, if it is anywhere."""
     found = cluster.uid()
     recorded = state.cluster if state is not None else ""

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from infra.paths import REPOSITORY
+from tests import guides
 from tests.unit.docs.pages import rows, text
 
 PAGE = text("comparison.md")
@@ -70,3 +71,18 @@ def test_a_no_has_no_field(heading: str, feature: str) -> None:
 
 def test_each_entry_here_is_a_no_there() -> None:
     assert {*FIELDS, *NO_FIELD} <= {feature for _, feature in features()}
+
+
+LIMITS = {
+    "replication or failover": "replicas, failover, switchover",
+    "connection pooling": "connection pooling",
+    "major upgrade of PostgreSQL in place": "major upgrade in place",
+}
+"""What the README's limits call a feature, by what the comparison calls it."""
+
+
+def test_what_the_readme_says_there_is_none_of_is_a_no_of_the_comparison() -> None:
+    limits = " ".join(guides.section((REPOSITORY / "README.md").read_text(), "Limits").split())
+    named = re.findall(r"\bno (.+?)(?=, no |, and no |\.)", limits)
+    assert sorted(named) == sorted(LIMITS)
+    assert set(LIMITS.values()) <= {feature for _, feature in features()}

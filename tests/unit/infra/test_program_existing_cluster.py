@@ -10,7 +10,7 @@ import pytest
 from infra import program, rbac, release, settings
 from infra.components.cluster import check_environment
 from infra.components.images import required_images
-from infra.drivers import debian_lock
+from infra.drivers import debian_lock, in_cluster
 from infra.errors import KindlingError
 from infra.release import Release
 from infra.settings import ClusterSettings, ImageSettings, OperatorSettings, SamplesSettings, Settings
@@ -84,6 +84,14 @@ def test_the_provider_gets_a_context_and_no_credentials(
     assert staging.one(CLUSTER).urn in provider.dependencies
     for item in custom(staging, "kubernetes:"):
         assert item.provider.startswith(provider.urn), item.name
+
+
+def test_in_a_pod_the_provider_is_given_the_service_accounts_files_and_no_secret() -> None:
+    cluster = replace(PROD.cluster, existing_context=in_cluster.CONTEXT)
+    graph = graph_of(replace(PROD, cluster=cluster))
+    inputs = graph.one(PROVIDER).inputs
+    assert (inputs["context"], inputs["kubeconfig"]) == (in_cluster.CONTEXT, in_cluster.kubeconfig())
+    assert graph.of(PUSHED) == graph.of(CONTAINER) == []
 
 
 def test_images_are_pushed_below_the_registry(staging: Graph) -> None:

@@ -214,6 +214,7 @@ def test_a_release_is_what_a_stack_of_promoted_images_runs(
         (EXISTING, "workers", "1"),
         (EXISTING, "apiServerPort", "6443"),
         (EXISTING, "objectStore", "true"),
+        ({**EXISTING, "context": "in-cluster"}, "kubeconfig", "~/x"),
         (PROMOTED, "objectStore", "true"),
         (PROMOTED, "registry", "localhost:5000/k"),
         (PROMOTED, "insecureRegistry", "true"),
@@ -225,7 +226,8 @@ def test_a_setting_that_means_nothing_here_is_named(base: dict[str, str], key: s
     with pytest.raises(KindlingError) as raised:
         settings.load({**base, key: value}.get, stack="eu")
     assert raised.value.what == f"kindling:{key} of stack `eu` means nothing here"
-    assert "kindling:cluster is" in raised.value.why or "kindling:imageSource is" in raised.value.why
+    of = ("cluster", "imageSource", "context")
+    assert any(f"kindling:{setting} is" in raised.value.why for setting in of)
     assert "Pulumi.eu.yaml" in raised.value.remedy
 
 

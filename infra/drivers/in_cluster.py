@@ -1,0 +1,99 @@
+"""The cluster that this program itself runs in, reached with its Pod's service account, without kubectl.
+
+Kubernetes documents the API server's name in a cluster, and the folder with the token and the authority
+("Accessing the Kubernetes API from a Pod").
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from infra.drivers.cluster_context import MARK, SECONDS, ClusterAccess, Permission, explain, review
+from infra.errors import KindlingError
+
+CONTEXT = "in-cluster"
+"""What `kindling:context` says instead of a context's name."""
+FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+SERVER = "https://kubernetes.default.svc"
+_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+
+def kubeconfig(folder: Path = FOLDER, server: str = SERVER) -> str:
+    """The way in as a kubeconfig, for Pulumi's provider: paths, and no secret.
+
+    Without it the provider would take the kubeconfig of whoever runs Pulumi outside of a Pod. This one leads
+    nowhere from there.
+    """
+    named = {"name": CONTEXT}
+    cluster = {"server": server, "certificate-authority": str(folder / "ca.crt")}
+    return json.dumps(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [named | {"cluster": cluster}],
+            # As a file it is read again: the kubelet renews it.
+            "users": [named | {"user": {"tokenFile": str(folder / "token")}}],
+            "contexts": [named | {"context": {"cluster": CONTEXT, "user": CONTEXT}}],
+            "current-context": CONTEXT,
+        }
+    )
+
+
+class InCluster(ClusterAccess):
+    """`folder` is where the service account's token and the authority are."""
+
+    context = CONTEXT
+
+    def __init__(self, folder: Path = FOLDER, server: str = SERVER) -> None:
+        self._folder, self._server = folder, server
+
+    def uid(self) -> str:
+        return str(self._ask(f"/api/v1/namespaces/{MARK}")["metadata"]["uid"])
+
+    def missing(self, rights: Sequence[Permission]) -> list[Permission]:
+        return [right for right in rights if not self._ask(_REVIEWS, review(right))["status"]["allowed"]]
+
+    def _version(self) -> str:
+        return str(self._ask("/version").get("gitVersion", ""))
+
+    def _ask(self, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        try:
+            token = (self._folder / "token").read_text(encoding="ascii").strip()
+            trusted = ssl.create_default_context(cafile=str(self._folder / "ca.crt"))
+        except FileNotFoundError:
+            raise KindlingError(
+                f"kindling:context is `{CONTEXT}`, and this is no Pod with a service account",
+                why=f"{self._folder} has no token and ca.crt",
+                remedy="run Pulumi in a Pod (docs/guides/in-a-pod.md), or name a context of a kubeconfig; "
+                "nothing was changed.",
+            ) from None
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self._server}{path}", data, headers)
+        # It is the cluster's own address: no proxy of the environment is on the way there.
+        opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trusted)
+        )
+        try:
+            with opener.open(request, timeout=SECONDS) as answer:
+                found: dict[str, Any] = json.load(answer)
+                return found
+        except urllib.error.HTTPError as error:
+            raise explain(_message(error), context=CONTEXT) from None
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            raise explain(str(error) or type(error).__name__, context=CONTEXT) from None
+
+
+def _message(error: urllib.error.HTTPError) -> str:
+    """What the API server says, which is a Status in JSON; of a proxy before it, its own line."""
+    try:
+        return str(json.load(error).get("message") or error)
+    except (ValueError, AttributeError, OSError):
+        return str(error)
