@@ -206,6 +206,11 @@ BAD: list[tuple[Json, list[str]]] = [
     ({"handler": {"container": {}}}, ["spec.handler.container.image", "Required"]),
     ({"handler": {"container": {"image": "a b"}}}, ["spec.handler.container.image", '"a b"']),
     ({"handler": {"container": {"image": "a", "port": 8080}}}, ["spec.handler.container.port", "8080"]),
+    (
+        {"metrics": {"enabled": True}, "handler": {"container": {"image": "a", "port": 9151}}},
+        ["spec.handler.container.port 9151", "spec.metrics"],
+    ),
+    ({"metrics": {}}, ["spec.metrics.enabled", "Required"]),
     ({"handler": {"container": {"image": "a", "port": 80}}}, ["spec.handler.container.port", "1024"]),
     ({"handler": {"container": {"image": "a", "command": []}}}, ["spec.handler.container.command"]),
     ({"handler": {"container": {"image": "a", "path": "b"}}}, ["spec.handler.container.path", '"b"']),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,6 +15,7 @@ import yaml
 from kindling.engine.metrics import CATALOGUE
 from kindling.engine.resource_metrics import catalogue
 from kindling.kinds.conditions import rfc3339
+from pulsar_consumer.metrics import Served
 
 from tests.apiserver.support.apiclient import Api, Json
 from tests.apiserver.support.cluster import KINDS_BY_NAME
@@ -28,6 +30,7 @@ from tests.apiserver.support.kinds import (
 )
 from tests.apiserver.support.operator_process import OperatorProcess, operator
 from tests.apiserver.support.prometheus import Prometheus, prometheus
+from tests.ports import free_port
 from tests.unit.docs.panels import DASHBOARDS
 from tests.unit.docs.promql import Expression
 
@@ -38,6 +41,8 @@ RECORDS = {rule["record"] for rule in EACH if "record" in rule}
 (ENDPOINT,) = yaml.safe_load((FOLDER / "service-monitor.yaml").read_text())["spec"]["endpoints"]
 TARGET = {"namespace": "kindling-system", "pod": "kindling-operator-0"}
 """As service discovery labels the operator's Pod: one of them has the name of a label of a resource."""
+CONSUMER = {"namespace": "shop", "pod": "orders-1", "app_kubernetes_io_instance": "orders"}
+"""As the PodMonitor labels a consumer's Pod."""
 QUERIES = [
     (f"{dashboard.name}: {panel.title}", expression, panel.rare)
     for dashboard in DASHBOARDS
@@ -106,13 +111,18 @@ def scraped(api: Api, plane: ControlPlane, tmp_path_factory: pytest.TempPathFact
             lambda: conditions(BACKUP, "nightly"),
         )
         wait(lambda: conditions(MY_CUSTOM_RESOURCE, "friendly"), process.log)
-        with prometheus(
-            f"127.0.0.1:{process.port}",
-            folder=tmp_path_factory.mktemp("prometheus"),
-            rules=RULES,
-            labels=TARGET,
-            honor_labels=ENDPOINT["honorLabels"],
-        ) as server:
+        consumer = Served(free_port())  # what a consumer with spec.metrics serves
+        with (
+            closing(consumer),
+            prometheus(
+                f"127.0.0.1:{process.port}",
+                folder=tmp_path_factory.mktemp("prometheus"),
+                rules=RULES,
+                labels=TARGET,
+                honor_labels=ENDPOINT["honorLabels"],
+                pods={f"127.0.0.1:{consumer.port}": CONSUMER},
+            ) as server,
+        ):
             yield Scraped(api, process, server)
 
 
@@ -127,8 +137,10 @@ def answers(scraped: Scraped, expression: str, *, rare: bool) -> None:
         if metric in RECORDS:
             continue  # It is a rule, and is put to the test itself.
         base = re.sub(r"_(bucket|count|sum)$", "", metric)
-        assert {metric, base} & described, f"{metric} is not served"
-        assert labels <= METRICS[base] | scraped.prometheus.labels(metric)
+        # OpenMetrics describes a counter without its ending.
+        names = {metric, base, metric.removesuffix("_total")}
+        assert names & described, f"{metric} is not served"
+        assert labels <= METRICS.get(base, set()) | scraped.prometheus.labels(metric)
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: query[0])
@@ -138,7 +150,7 @@ def test_a_panel_has_something_to_show(scraped: Scraped, query: tuple[str, str, 
 
 @pytest.mark.parametrize("rule", EACH, ids=lambda rule: rule.get("record") or rule["alert"])
 def test_a_rule_reads_what_is_there(scraped: Scraped, rule: Json) -> None:
-    """The alerts of resources find this Backup; those of the operator find nothing wrong."""
+    """The alerts of resources find this Backup; those of operator and consumers find nothing wrong."""
     of_faults = "alert" in rule or "errors" in rule["record"]
     of_resources = rule.get("alert", "").startswith(("KindlingResource", "KindlingBackup"))
     answers(scraped, rule["expr"], rare=of_faults and not of_resources)

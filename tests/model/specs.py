@@ -146,6 +146,7 @@ _ONE_TOPIC = _optional(
     ),
     resources=AMOUNTS,
     podTemplate=PLACED,
+    metrics=st.sampled_from([{"enabled": True}, {"enabled": False}]),
 )
 _TOPICS: list[Object] = [{}, {}, {"topics": ["t", "u"]}, {"topicsPattern": "persistent://public/default/t.*"}]
 

@@ -60,11 +60,18 @@ class Prometheus:
 
 @contextmanager
 def prometheus(
-    target: str, *, folder: Path, rules: Mapping[str, Any], labels: Mapping[str, str], honor_labels: bool
+    target: str,
+    *,
+    folder: Path,
+    rules: Mapping[str, Any],
+    labels: Mapping[str, str],
+    honor_labels: bool,
+    pods: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Iterator[Prometheus]:
-    """Start it, wait until it has scraped the target (HOST:PORT) a few times, and end it on leaving.
+    """Start it, wait until it has scraped each target (HOST:PORT) a few times, and end it on leaving.
 
-    `labels` are those of the target, as service discovery would set them.
+    `labels` are those of the target, as service discovery would set them; `pods` are further targets with
+    theirs.
     """
     program = shutil.which("prometheus")
     if program is None:
@@ -75,10 +82,11 @@ def prometheus(
         "honor_labels": honor_labels,
         "static_configs": [{"targets": [target], "labels": dict(labels)}],
     }
+    others = [{"targets": [each], "labels": dict(theirs)} for each, theirs in (pods or {}).items()]
     config = {
         "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
         "rule_files": ["rules.json"],
-        "scrape_configs": [job],
+        "scrape_configs": [job, {"job_name": "kindling-exporters", "static_configs": others}],
     }
     (folder / "prometheus.json").write_text(json.dumps(config))
     port = free_port()
@@ -91,7 +99,7 @@ def prometheus(
     ]
     with background(words, log=folder / "prometheus.log") as running:
         server, deadline = Prometheus(port), time.monotonic() + START_SECONDS
-        while not _has_scraped(server):
+        while not _has_scraped(server, 1 + len(others)):
             log = (folder / "prometheus.log").read_text()
             assert running.process.poll() is None, log
             assert time.monotonic() < deadline, log
@@ -99,9 +107,9 @@ def prometheus(
         yield server
 
 
-def _has_scraped(server: Prometheus) -> bool:
+def _has_scraped(server: Prometheus, targets: int) -> bool:
     try:
-        return bool(server.query(f"count_over_time((up == 1)[1m:1s]) >= {SCRAPES}"))
+        return len(server.query(f"count_over_time((up == 1)[1m:1s]) >= {SCRAPES}")) == targets
     except OSError:
         return False  # It does not listen yet.
     except AssertionError:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from pulsar_consumer.__main__ import _is_outdated, line, receive
 from pulsar_consumer.credentials import is_outdated, shown
 from pulsar_consumer.health import Health
+from pulsar_consumer.metrics import Metrics
 from pulsar_consumer.receiving import LOST_SECONDS, MOST_SKIPPED, Lost, Until
 from pulsar_consumer.settings import Broker
 
@@ -67,7 +68,7 @@ def consume(messages: Sequence[Message], *, stop_after: int) -> tuple[list[Messa
     """What is acknowledged, and what is printed, when a stop comes after so many."""
     out = io.BytesIO()
     subscription = Subscription(list(messages), stop_after, written=out.getvalue)
-    receive(subscription, stop=subscription.stop, health=Health(), out=out)
+    receive(subscription, stop=subscription.stop, health=Health(), out=out, metrics=Metrics())
     return subscription.acknowledged, out.getvalue().splitlines(keepends=True)
 
 

@@ -12,6 +12,7 @@ import pytest
 from pulsar_consumer.failing import FAILURES, SECONDS, Failing, HandlerFailing
 from pulsar_consumer.handler import Delayed, Failed, Handled, Rejected, Verdict
 from pulsar_consumer.health import Health
+from pulsar_consumer.metrics import Metrics
 from pulsar_consumer.work import Work
 
 from tests.unit.consumer.messages import Message, Record
@@ -101,6 +102,7 @@ def test_what_counts(tmp_path: Path, verdict: Verdict, failures: int) -> None:
         subscription="s",
         send=Record().send,
         lane_of=lambda message: None,
+        metrics=Metrics(),
         failing=Noting(tmp_path / "marker"),
     )
     for entry in range(2):

@@ -14,6 +14,7 @@ import pytest
 from pulsar_consumer.client import Hopeless
 from pulsar_consumer.handling import HandlingLoop
 from pulsar_consumer.health import Health
+from pulsar_consumer.metrics import Metrics
 from pulsar_consumer.python_handler import digest
 from pulsar_consumer.settings import Consumer
 
@@ -109,7 +110,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
         }
         settings = Consumer.load({**LEAST, **places, **env})
         assert settings.handling is not None
-        return HandlingLoop(settings, settings.handling)
+        return HandlingLoop(settings, settings.handling, Metrics())
 
     yield make
     for name in set(sys.modules) - known:

@@ -45,9 +45,11 @@ def test_the_rest_is_read() -> None:
         "PULSAR_INITIAL_POSITION": "Earliest",
         "PULSAR_TOKEN_FILE": "/token",
         "PULSAR_HEALTH_PORT": "1",
+        "PULSAR_METRICS_PORT": "9153",
     }
     read = Consumer.load({**LEAST, **more})
     assert (read.subscription_type, read.initial_position, read.port) == ("Key_Shared", "Earliest", 1)
+    assert read.metrics_port == 9153
     assert read.broker.token_file == Path("/token")
 
 

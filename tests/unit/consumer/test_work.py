@@ -15,6 +15,7 @@ import pytest
 from pulsar_consumer.failing import Failing
 from pulsar_consumer.handler import Delayed, Failed, Handled, Rejected, Verdict
 from pulsar_consumer.handling import lanes
+from pulsar_consumer.metrics import Metrics
 from pulsar_consumer.settings import Handling, Python
 from pulsar_consumer.work import LEAST_HELD, Work
 
@@ -32,6 +33,7 @@ SETTINGS = Handling(
     marker=Path("/nowhere/marker"),
 )
 Start = Callable[..., Work]
+NOT_SERVED = Metrics()
 
 
 @pytest.fixture
@@ -48,7 +50,12 @@ def failing(tmp_path: Path) -> Failing:
 def start(record: Record, failing: Failing) -> Iterator[Start]:
     made: list[Work] = []
 
-    def start(handler: Callable[[Any], Verdict], type: str = "Shared", **settings: Any) -> Work:
+    def start(
+        handler: Callable[[Any], Verdict],
+        type: str = "Shared",
+        metrics: Metrics = NOT_SERVED,
+        **settings: Any,
+    ) -> Work:
         handling = replace(SETTINGS, **settings)
         work = Work(
             handling,
@@ -58,6 +65,7 @@ def start(record: Record, failing: Failing) -> Iterator[Start]:
             send=record.send,
             lane_of=lanes(type),
             failing=failing,
+            metrics=metrics,
         )
         made.append(work)
         return work

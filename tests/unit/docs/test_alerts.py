@@ -57,6 +57,18 @@ def earlier_login(values: str) -> str:
     return f"{name}{{{DATABASE}}} {values}"
 
 
+CONSUMER = 'namespace="shop",app_kubernetes_io_instance="orders",pod="a"'
+
+
+def consumer(metric: str, values: str, **labels: str) -> str:
+    more = "".join(f',{name}="{value}"' for name, value in labels.items())
+    return f"kindling_consumer_{metric}{{{CONSUMER}{more}}} {values}"
+
+
+def calls(result: str, values: str) -> str:
+    return consumer("handler_seconds_count", values, result=result)
+
+
 @dataclass(frozen=True)
 class Case:
     """Each of `series` is a series with its values, a minute apart, in promtool's notation: `0+1x90` begins
@@ -79,6 +91,7 @@ OF_KIND = {"kind": "Postgresql", **OF_DATABASE}
 CACHE = 'group="cache.example.com",kind="Memcached",namespace="shop",name="orders"'
 OF_CACHE = {"group": "cache.example.com", "kind": "Memcached", **OF_BACKUP}
 MEMCACHED = {"kind": "Memcached"}
+OF_CONSUMER = {"namespace": "shop", "app_kubernetes_io_instance": "orders"}
 CASES = [
     Case("KindlingOperatorAbsent", (), 6, {}),
     Case("KindlingOperatorAbsent", ('kindling_leader{pod="a"} 0x9',), 6, None),
@@ -180,6 +193,21 @@ CASES = [
     Case("KindlingLoginInUse", (earlier_login("0x1500"),), 1456, OF_DATABASE),
     Case("KindlingLoginInUse", (earlier_login("0x1500"),), 1450, None),
     Case("KindlingLoginInUse", (earlier_login("0x1400 stale"),), 1460, None),
+    Case(
+        "KindlingDeadLetters",
+        (consumer("dead_letters_total", "0x5 1x20", reason="Rejected"),),
+        8,
+        OF_CONSUMER,
+    ),
+    # Long ago, and a counter that begins again with its Pod.
+    Case("KindlingDeadLetters", (consumer("dead_letters_total", "0x5 1x60", reason="Rejected"),), 40, None),
+    Case("KindlingDeadLetters", (consumer("dead_letters_total", "7x5 0x20", reason="Rejected"),), 8, None),
+    Case("KindlingHandlerErrors", (calls("failed", "0+2x40"), calls("handled", "0+8x40")), 25, OF_CONSUMER),
+    Case("KindlingHandlerErrors", (calls("failed", "0+1x40"), calls("handled", "0+19x40")), 25, None),
+    Case("KindlingHandlerErrors", (calls("delayed", "0+9x40"), calls("handled", "0+1x40")), 25, None),
+    Case("KindlingHandlerErrors", (calls("failed", "0x40"), calls("handled", "0x40")), 25, None),
+    Case("KindlingHandlerHangs", (consumer("handler_slowest_seconds", "0+60x20"),), 12, OF_CONSUMER),
+    Case("KindlingHandlerHangs", (consumer("handler_slowest_seconds", "0+60x8 0x20"),), 12, None),
 ]
 
 

@@ -26,7 +26,6 @@ FIELDS: Mapping[str, str] = {
     "stable names (StatefulSet)": r"workload|stateful",
     "login": r"[sS]asl",
     "volumes, sidecars": r"\.volumes|sidecars",
-    "metrics of the consumer": r"exporter|metrics",
     "topics and rights as resources": r"createTopic|permissions",
 }
 """What a field of the spec would be called that makes it a yes, by the feature, as a pattern."""

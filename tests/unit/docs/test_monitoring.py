@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import urllib.request
 from typing import Any
 
 import prometheus_client.parser
@@ -11,8 +12,10 @@ import pytest
 import yaml
 from kindling.engine.resource_metrics import catalogue
 from kindling.kube.resources import ResourceType
+from pulsar_consumer.metrics import Served
 
 from infra.paths import REPOSITORY
+from tests.ports import free_port
 from tests.unit.docs import dashboards
 from tests.unit.docs.pages import rows, text
 from tests.unit.docs.panels import DASHBOARDS
@@ -38,11 +41,28 @@ def exposed() -> dict[str, set[str]]:
     return found | {metric.name: set(metric.labels) for metric in catalogue(KINDS.values())}
 
 
+def of_consumers() -> dict[str, set[str]]:
+    """The labels of each series that a consumer serves, with those of its Pod by the PodMonitor."""
+    served = Served(free_port())
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{served.port}/metrics", timeout=10) as answer:
+            page = answer.read().decode()
+    finally:
+        served.close()
+    monitor = yaml.safe_load((FOLDER / "pod-monitor.yaml").read_text())["spec"]
+    of_pod = {"namespace", "pod", *(re.sub(r"\W", "_", label) for label in monitor["podTargetLabels"])}
+    found: dict[str, set[str]] = {}
+    for family in prometheus_client.parser.text_string_to_metric_families(page):
+        for sample in family.samples:
+            found.setdefault(sample.name, set(of_pod)).update(sample.labels)
+    return {name: labels for name, labels in found.items() if name.startswith("kindling_")}
+
+
 @pytest.mark.parametrize("rule", EACH, ids=lambda rule: rule.get("record") or rule["alert"])
-def test_an_expression_reads_what_the_operator_serves(rule: dict[str, Any]) -> None:
+def test_an_expression_reads_what_the_operator_or_a_consumer_serves(rule: dict[str, Any]) -> None:
     selectors = Expression(rule["expr"]).selectors
     assert selectors
-    series = {**exposed(), **{record: {"kind"} for record in RECORDS}}
+    series = {**exposed(), **of_consumers(), **{record: {"kind"} for record in RECORDS}}
     for metric, labels in selectors:
         assert labels <= series[metric], f"{metric} has no label {labels - series[metric]}"
 
@@ -117,7 +137,7 @@ def test_each_alert_of_a_resource_has_a_section_that_the_page_links() -> None:
     names = {
         rule["alert"]
         for rule in EACH
-        if re.match("Kindling(Resource|Backup|Certificate|Volume|Login)", rule.get("alert", ""))
+        if re.match("Kindling(Resource|Backup|Certificate|Volume|Login|Dead|Handler)", rule.get("alert", ""))
     }
     linked = dict(re.findall(r"\| `(\w+)` \|.*\(runbook\.md#(\w+)\) \|", text("monitoring.md")))
     assert linked == {name: name.lower() for name in names}

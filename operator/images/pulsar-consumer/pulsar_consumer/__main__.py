@@ -22,6 +22,7 @@ from pulsar_consumer.failing import HandlerFailing
 from pulsar_consumer.handler import HandlerUnavailable
 from pulsar_consumer.handling import HandlingLoop
 from pulsar_consumer.health import Health, serve
+from pulsar_consumer.metrics import Metrics, Served
 from pulsar_consumer.receiving import (
     REST_MILLISECONDS,
     TURN_MILLISECONDS,
@@ -54,6 +55,7 @@ def consume(
     health: Health,
     out: BinaryIO,
     reported: Reported,
+    metrics: Metrics,
     handling: HandlingLoop | None = None,
 ) -> None:
     """Consume until asked to stop, with a new client whenever one fails.
@@ -84,7 +86,7 @@ def consume(
                 # Closing sends the acknowledgements still on their way, and only then lets go.
                 with closing(consumer):
                     if handling is None:
-                        receive(consumer, stop=until, health=health, out=out)
+                        receive(consumer, stop=until, health=health, out=out, metrics=metrics)
                     else:
                         handling.receive(consumer, stop=until, health=health)
         except Hopeless as error:
@@ -110,7 +112,9 @@ def _is_outdated(consumer: pulsar.Consumer, broker: Broker, used: Shown | None) 
     return not consumer.is_connected() and is_outdated(broker, used)
 
 
-def receive(consumer: pulsar.Consumer, *, stop: Stop, health: Health, out: BinaryIO) -> None:
+def receive(
+    consumer: pulsar.Consumer, *, stop: Stop, health: Health, out: BinaryIO, metrics: Metrics
+) -> None:
     """Handle messages until asked to stop, and then the rest of each batch that is begun.
 
     The broker gives out a batch again as a whole unless all of it is acknowledged.
@@ -120,14 +124,14 @@ def receive(consumer: pulsar.Consumer, *, stop: Stop, health: Health, out: Binar
         health.turn()
         message = next_message(consumer, milliseconds=TURN_MILLISECONDS)
         if message is not None:
-            _handle(consumer, message, out)
+            _handle(consumer, message, out, metrics)
             begun.handled(message)
     while begun.any():
         message = next_message(consumer, milliseconds=REST_MILLISECONDS)
         if message is None:
             return
         if begun.continues(message):
-            _handle(consumer, message, out)
+            _handle(consumer, message, out, metrics)
 
 
 def line(message: pulsar.Message) -> bytes:
@@ -141,10 +145,11 @@ def _printable(found: re.Match[str]) -> str:
     return char if char.isprintable() else char.encode("unicode_escape").decode()
 
 
-def _handle(consumer: pulsar.Consumer, message: pulsar.Message, out: BinaryIO) -> None:
+def _handle(consumer: pulsar.Consumer, message: pulsar.Message, out: BinaryIO, metrics: Metrics) -> None:
     out.write(line(message))
     out.flush()
     consumer.acknowledge(message)
+    metrics.acknowledged()
 
 
 def main() -> int:
@@ -158,16 +163,23 @@ def main() -> int:
         settings = Consumer.load(os.environ)
         health = Health()
         serve(health, port=settings.port)
+        metrics = Metrics() if settings.metrics_port is None else Served(settings.metrics_port)
         handling = None
         if settings.handling is not None:
             logging.getLogger().setLevel(logging.INFO)  # what users' code logs
             if isinstance(sys.stdout, io.TextIOWrapper):
                 sys.stdout.reconfigure(line_buffering=True)  # and prints: into a pipe, it would wait
             handling = _handling_loop(
-                settings, settings.handling, stop=stop, health=health, reported=reported
+                settings, settings.handling, metrics, stop=stop, health=health, reported=reported
             )
         consume(
-            settings, stop=stop, health=health, out=sys.stdout.buffer, reported=reported, handling=handling
+            settings,
+            stop=stop,
+            health=health,
+            out=sys.stdout.buffer,
+            reported=reported,
+            metrics=metrics,
+            handling=handling,
         )
     except BadSetting as error:
         return _give_up(f"InvalidSetting: {error}")
@@ -181,7 +193,13 @@ def main() -> int:
 
 
 def _handling_loop(
-    settings: Consumer, handling: Handling, *, stop: threading.Event, health: Health, reported: Reported
+    settings: Consumer,
+    handling: Handling,
+    metrics: Metrics,
+    *,
+    stop: threading.Event,
+    health: Health,
+    reported: Reported,
 ) -> HandlingLoop | None:
     """None if it is to stop before there is a handler.
 
@@ -190,7 +208,7 @@ def _handling_loop(
     while not stop.is_set():
         health.turn()
         try:
-            return HandlingLoop(settings, handling)
+            return HandlingLoop(settings, handling, metrics)
         except HandlerUnavailable as error:
             if not isinstance(handling.handler, Http) or not reported.has("HandlerUnavailable"):
                 raise

@@ -11,6 +11,7 @@ from pulsar_consumer.failing import Failing
 from pulsar_consumer.handler import Handler
 from pulsar_consumer.health import Health
 from pulsar_consumer.http_handler import HttpHandler
+from pulsar_consumer.metrics import Metrics
 from pulsar_consumer.outbox import Outbox
 from pulsar_consumer.python_handler import PythonHandler
 from pulsar_consumer.receiving import REST_MILLISECONDS, TURN_MILLISECONDS, Begun, Stop, next_message
@@ -27,9 +28,10 @@ OVERDUE_SECONDS = 30.0
 class HandlingLoop:
     """The handler, and what it takes to hand it messages from one client after the other."""
 
-    def __init__(self, settings: Consumer, handling: Handling) -> None:
+    def __init__(self, settings: Consumer, handling: Handling, metrics: Metrics) -> None:
         """:raises HandlerUnavailable: when there is no such handler."""
         self._settings, self._handling, self._outbox = settings, handling, Outbox()
+        self._metrics = metrics
         self._handler = self._load()
         self._failing = Failing(handling.marker)
         self.prefetch = max(LEAST_HELD, handling.concurrency)
@@ -62,6 +64,7 @@ class HandlingLoop:
             send=self._outbox.send,
             lane_of=lanes(self._settings.subscription_type, several=self._settings.topics.several),
             failing=self._failing,
+            metrics=self._metrics,
         )
         health.watch(lambda: consumer.is_connected() and self._outbox.is_connected())
         limit = OVERDUE_SECONDS + self._handling.handler.timeout_seconds

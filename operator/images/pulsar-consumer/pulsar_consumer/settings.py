@@ -183,7 +183,9 @@ class Handling:
 
 @dataclass(frozen=True, kw_only=True)
 class Consumer:
-    """What to consume, and the port on which the kubelet asks. `handling` None: messages are printed."""
+    """What to consume, and the port on which the kubelet asks. `handling` None: messages are printed;
+    `metrics_port` None: nothing is counted.
+    """
 
     broker: Broker
     topics: Topics
@@ -191,6 +193,7 @@ class Consumer:
     subscription_type: str
     initial_position: str
     port: int
+    metrics_port: int | None = None
     handling: Handling | None = None
 
     @staticmethod
@@ -203,6 +206,11 @@ class Consumer:
             subscription_type=_one_of(env, "PULSAR_SUBSCRIPTION_TYPE", TYPES),
             initial_position=_one_of(env, "PULSAR_INITIAL_POSITION", POSITIONS),
             port=_number(env, "PULSAR_HEALTH_PORT", default=8080, greatest=65535),
+            metrics_port=(
+                _number(env, "PULSAR_METRICS_PORT", default=1, greatest=65535)
+                if env.get("PULSAR_METRICS_PORT")
+                else None
+            ),
             handling=Handling.load(env),
         )
 

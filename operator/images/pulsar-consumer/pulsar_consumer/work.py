@@ -21,6 +21,7 @@ import pulsar
 
 from pulsar_consumer.failing import Failing
 from pulsar_consumer.handler import Delayed, Failed, Handled, Handler, Rejected, Verdict, id_of
+from pulsar_consumer.metrics import Metrics
 from pulsar_consumer.outbox import Send
 from pulsar_consumer.settings import Handling
 
@@ -65,11 +66,12 @@ class Work:
         send: Send,
         lane_of: Callable[[Any], Hashable],
         failing: Failing,
+        metrics: Metrics,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._handling, self._handler, self._consumer, self._send = handling, handler, consumer, send
         self._subscription, self._lane_of, self._clock = subscription, lane_of, clock
-        self._failing = failing
+        self._failing, self._metrics = failing, metrics
         self._most = max(LEAST_HELD, 2 * handling.concurrency)
         self._changed = threading.Condition()
         self._lanes: dict[Hashable, deque[_Item]] = {}
@@ -80,6 +82,7 @@ class Work:
         self._began: dict[_Item, float] = {}
         self._stopped = self._draining = False
         self.failure: Exception | None = None
+        metrics.watch(lambda: self._held, self.slowest_seconds)
         for number in range(handling.concurrency):
             threading.Thread(target=self._run, name=f"handler-{number}", daemon=True).start()
 
@@ -149,7 +152,10 @@ class Work:
 
     def _handled(self, item: _Item) -> Verdict:
         item.deliveries += 1
-        return self._handler(item.message)
+        began = self._clock()
+        verdict = self._handler(item.message)
+        self._metrics.called(verdict, self._clock() - began)
+        return verdict
 
     def _settle(self, item: _Item, verdict: Verdict) -> None:
         """:raises PulsarException: when the broker has not taken what had to be sent."""
@@ -166,7 +172,8 @@ class Work:
         if given_up and self._handling.dead_letter_topic and not isinstance(verdict, Delayed):
             why = REJECTED if isinstance(verdict, Rejected) else FAILED
             self._bury(item, why, verdict.error)
-            self._consumer.acknowledge(item.message)
+            self._metrics.dead_letter(why)
+            self._acknowledge(item.message)
             self._release(item)
             again = f"it is a dead letter now ({why})"
         else:
@@ -191,11 +198,16 @@ class Work:
             }
             try:
                 self._send(topic, verdict.output, arguments_of(message, properties))
+                self._metrics.output()
             except pulsar.MessageTooBig:
                 return Failed(f"an output of {len(verdict.output)} bytes is too big for the broker")
-        self._consumer.acknowledge(message)
+        self._acknowledge(message)
         self._release(item)
         return verdict
+
+    def _acknowledge(self, message: Any) -> None:
+        self._consumer.acknowledge(message)
+        self._metrics.acknowledged()
 
     def _bury(self, item: _Item, why: str, error: str) -> None:
         """The first three as Pulsar's own clients name them."""

@@ -1,9 +1,9 @@
 """PulsarConsumer: so many consumers of one topic, each handling or printing, and acknowledging, what comes.
 
 This file connects the modules of the package: `spec` reads the resource, `access` what lets it in at the
-broker, `workload` builds the Deployment, `handler` brings users' code or service into it, `ambassador` the
-local broker, `backlog` asks the broker, `autoscaling` follows what it says, `replay` sets the
-subscription to another moment, `deletion` unsubscribes, `status` reports.
+broker, `workload` builds the Deployment, `handler` brings users' code or service into it, `metrics` what
+Prometheus reads, `ambassador` the local broker, `backlog` asks the broker, `autoscaling` follows what it
+says, `replay` sets the subscription to another moment, `deletion` unsubscribes, `status` reports.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from kindling.kinds.pulsarconsumer import (
     backlog,
     deletion,
     handler,
+    metrics,
     replay,
     spec,
     status,
@@ -120,9 +121,10 @@ class PulsarConsumer(Kind):
         return replace(read, replicas=autoscaling.replicas(cr))
 
     def _children(self, cr: Object, observed: Observed, wanted: spec.Spec) -> list[Child]:
+        # Outwards all is open: a broker sends its clients on to addresses not known beforehand.
+        network = policy(self.type, cr, name=workload.workload_name(cr), allow_egress=True)
         return [
-            # Outwards all is open: a broker sends its clients on to addresses not known beforehand.
-            policy(self.type, cr, name=workload.workload_name(cr), allow_egress=True),
+            metrics.network(cr, network),
             workload.build(
                 self.type, cr, wanted, observed, own_image=self._image, local_broker=self._local_broker
             ),

@@ -1,7 +1,8 @@
 """The Deployment NAME-deployment: the consumers.
 
 What an image must do is read the environment named here, answer /healthz and /readyz on port 8080 as
-any user, and acknowledge what it has handled when it is sent SIGTERM.
+any user, serve /metrics where PULSAR_METRICS_PORT says, and acknowledge what it has handled when it is sent
+SIGTERM.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from kindling.kinds import pod_security, pod_template
 from kindling.kinds.base import Child, Observed
 from kindling.kinds.metadata import child_metadata, labels_of, selector_of
-from kindling.kinds.pulsarconsumer import access, ambassador, handler
+from kindling.kinds.pulsarconsumer import access, ambassador, handler, metrics
 from kindling.kinds.pulsarconsumer.spec import DEFAULT_RESOURCES, Spec
 from kindling.kinds.pulsarconsumer.topics import Topics
 from kindling.kinds.rollout import rollout
@@ -115,7 +116,7 @@ def _consumer(cr: Object, spec: Spec, observed: Observed) -> Object:
         "PULSAR_INITIAL_POSITION": spec.initial_position,
     }
     variables |= access.variables(cr)
-    variables |= handler.variables(cr, observed)
+    variables |= handler.variables(cr, observed) | metrics.variables(cr)
     # Kubernetes puts variables' values in place of $(NAME), and makes $$ one $.
     env = [{"name": name, "value": value.replace("$", "$$")} for name, value in variables.items()]
     mounts = [{"name": "tmp", "mountPath": "/tmp"}, *access.mounts(cr), *handler.mounts(cr)]
@@ -124,7 +125,7 @@ def _consumer(cr: Object, spec: Spec, observed: Observed) -> Object:
         **pod_security.image(spec.image),
         # Beside a container that handles the messages it is the operator's program alone.
         "env": env if handler.container_of(cr) else [*env, *spec.env],
-        "ports": [{"name": "health", "containerPort": HEALTH_PORT, "protocol": "TCP"}],
+        "ports": [{"name": "health", "containerPort": HEALTH_PORT, "protocol": "TCP"}, *metrics.ports(cr)],
         "resources": DEFAULT_RESOURCES if handler.container_of(cr) else spec.resources,
         "securityContext": pod_security.CONTAINER,
         # Not the end of the log where it says nothing: that is other people's messages.
