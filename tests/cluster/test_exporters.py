@@ -56,10 +56,10 @@ def page(text: str) -> dict[str, float]:
     }
 
 
-def reads(environment: Environment, who: Client, host: str) -> dict[str, float]:
-    """The page of a database's exporter; nothing while that is started again."""
+def reads(environment: Environment, who: Client, host: str, *, port: int = 9187) -> dict[str, float]:
+    """The page of a database's exporter, by default; nothing while that is started again."""
     try:
-        return page(python(environment, who, _READ, f"http://{host}:9187/metrics"))
+        return page(python(environment, who, _READ, f"http://{host}:{port}/metrics"))
     except AssertionError:
         return {}
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.cluster.connections import client
 from tests.cluster.consumers import (
     KIND,
     SAMPLE,
@@ -23,6 +24,7 @@ from tests.cluster.consumers import (
     wait_ready,
 )
 from tests.cluster.stack import Environment, within
+from tests.cluster.test_exporters import reads
 
 KILLING = """
     import os, pathlib
@@ -121,6 +123,7 @@ def test_killed_at_any_point_no_message_is_lost(
 def test_dead_letter_says_why_how_often_and_which_message(
     environment: Environment, make: Make, put: Callable[[str], str]
 ) -> None:
+    """And the page for Prometheus has the same, for whoever is in the cluster."""
     failing = put(
         """
         from pulsar_consumer.handler import Reject
@@ -140,7 +143,7 @@ def test_dead_letter_says_why_how_often_and_which_message(
     )
     dead = f"dead-{os.urandom(3).hex()}"
     retry = {"maxDeliveries": 2, "backoff": {"initialSeconds": 1}}
-    name = make(handler=python(failing), deadLetter={"topic": dead}, retry=retry)
+    name = make(handler=python(failing), deadLetter={"topic": dead}, retry=retry, metrics={"enabled": True})
     reader = make(topic=dead, handler=python(showing))
     wait_ready(environment, name)
     wait_ready(environment, reader)
@@ -152,6 +155,21 @@ def test_dead_letter_says_why_how_often_and_which_message(
     for words in ("'Rejected'", "'Reject: three'", "('DEAD_LETTER_DELIVERIES', '1')", "'printers'"):
         assert words in shown["hello 3"]
     assert re.search(r"'ORIGIN_MESSAGE_ID', '\d+:\d+:-1'", shown["hello 2"])
+    [pod] = pods(environment, name)
+    host = environment.get("pod", pod)["status"]["podIP"]
+    with client(environment, namespace="kube-public") as outsider:
+        outsider.reaches(host, 9151)
+        found = reads(environment, outsider, host, port=9151)
+        outsider.is_kept_out(host, 8080)
+    counted = {
+        result: found[f"kindling_consumer_handler_seconds_count result={result}"]
+        for result in ("handled", "failed", "rejected", "delayed")
+    }
+    assert counted == {"handled": 3, "failed": 2, "rejected": 1, "delayed": 0}
+    assert found["kindling_consumer_messages_total"] == 5
+    assert found["kindling_consumer_messages_held"] == 0
+    for reason in ("Rejected", "MaxDeliveries"):
+        assert found[f"kindling_consumer_dead_letters_total reason={reason}"] == 1
 
 
 def test_code_that_does_not_start_leaves_the_old_consumers_running(
