@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -186,6 +187,34 @@ def test_what_consumers_have_and_did_not_acknowledge_is_counted(
         return waits and bool(said["unacknowledged"] == known["unackedMessages"] > 0)
 
     within(60, counted)
+
+
+@pytest.mark.thorough
+def test_the_oldest_message_that_waits_is_dated_and_what_is_read_is_not(
+    environment: Environment, make: Make
+) -> None:
+    """To the second, by the broker's word, with two messages of which the first is read."""
+    name = make(replicas=1)
+    wait_ready(environment, name)
+    edit(environment, name, replicas=0)
+    wait_ready(environment, name, reason="ScaledToZero")
+    within(60, lambda: not environment.get("pods", "-l", f"app.kubernetes.io/instance={name}")["items"])
+    began = time.time()
+    produce(environment, topic=name, count=1)
+    ended = time.time()
+    time.sleep(62)
+    edit(environment, name, adminURL=ADMIN)
+
+    def oldest() -> float | None:
+        backlog = environment.get(f"{KIND}/{name}").get("status", {}).get("backlog", {})
+        text = backlog.get("oldestPublishTime")
+        return datetime.fromisoformat(text).timestamp() if text else None
+
+    within(30, lambda: oldest() is not None)
+    assert began - 2 <= (oldest() or 0) <= ended
+    edit(environment, name, replicas=1)
+    within(30, lambda: moving(environment, name) == ("True", "NoBacklog"))
+    assert oldest() is None
 
 
 def test_a_subscription_or_a_topic_that_is_gone_is_said(environment: Environment, make: Make) -> None:

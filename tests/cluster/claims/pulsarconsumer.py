@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,7 +12,7 @@ from tests.cluster.claims.contract import COMMON, Claim, Evidence, KindClaims, R
 from tests.cluster.stack import Environment
 
 BACKLOG = ("messages", "unacknowledged", "consumers")
-STATS = "/admin/v2/persistent/public/default/{topic}/{kind}"
+STATS = "/admin/v2/persistent/public/default/{topic}/{kind}?getEarliestTimeInBacklog=true"
 
 
 def stats(environment: Environment, topic: str, *, partitioned: bool = False) -> dict[str, Any]:
@@ -148,6 +149,20 @@ def _time(name: str) -> Claim:
     return claim
 
 
+def _oldest(reported: Reported) -> None:
+    """To two digits of its age, and a minute old at most, as the answer is."""
+    said = reported.status.get("backlog", {}).get("oldestPublishTime")
+    real = reported.facts["subscription"].get("earliestMsgPublishTimeInBacklog", 0) / 1000
+    age, now = time.time() - real, time.time()
+    if said is None:
+        assert real <= 0 or age < 150
+    else:
+        moment = datetime.fromisoformat(said).timestamp()
+        assert abs(now - moment - age) <= max(75, age / 10)
+    metric = reported.metrics.get("kindling_pulsarconsumer_backlog_oldest_timestamp_seconds")
+    assert metric == (datetime.fromisoformat(said).timestamp() if said else None)
+
+
 def _recorded(name: str) -> Claim:
     """Each is one that the broker has."""
 
@@ -232,6 +247,7 @@ CLAIMS = KindClaims(
     metrics={
         **{f"kindling_pulsarconsumer_backlog_{name}": _backlog(name) for name in BACKLOG},
         "kindling_pulsarconsumer_backlog_stuck": _stuck,
+        "kindling_pulsarconsumer_backlog_oldest_timestamp_seconds": _oldest,
     },
     claims={
         **COMMON,
@@ -247,6 +263,7 @@ CLAIMS = KindClaims(
         "status.backlog.subscription": _about("subscription", "subscriptionName"),
         **{f"status.backlog.{name}": _backlog(name) for name in BACKLOG},
         **{f"status.backlog.{name}": _time(name) for name in ("lastChangedTime", "since")},
+        "status.backlog.oldestPublishTime": _oldest,
         "column Backlog": _backlog_column,
         **{
             f"status.autoscaling.{name}": _scaled(name)

@@ -247,6 +247,19 @@ _CONSUMERS = (
         help="As the broker says, once a minute and with two digits.",
     ),
     Panel(
+        title="Oldest message that waits",
+        queries=(
+            (
+                "time() - max by (namespace, name) "
+                f"(kindling_pulsarconsumer_backlog_oldest_timestamp_seconds{CHOSEN})",
+                NAME,
+            ),
+        ),
+        unit="s",
+        rare=True,
+        help="For how long it has waited; nothing while none is older than a minute.",
+    ),
+    Panel(
         title="Consumers connected",
         queries=((f"max by (namespace, name) (kindling_pulsarconsumer_backlog_consumers{CHOSEN})", NAME),),
         rare=True,

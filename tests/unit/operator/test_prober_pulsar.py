@@ -51,6 +51,7 @@ def stats(
     connected: float = 600.0,
     backlog: Any = 125,
     unacknowledged: Any = 9,
+    oldest: Any = -1,
 ) -> Any:
     """As Pulsar answers, without what is not read; times are seconds ago, 0 for never."""
     at = int((time.time() - acknowledged) * 1000) if acknowledged else 0
@@ -60,6 +61,7 @@ def stats(
         "msgBacklog": backlog,
         "unackedMessages": unacknowledged,
         "lastAckedTimestamp": at,
+        "earliestMsgPublishTimeInBacklog": oldest,
         "consumers": [each] * consumers,
     }
     return {"msgRateIn": 0.0, "subscriptions": {"workers": subscription, "others": {"msgBacklog": 7}}}
@@ -128,11 +130,30 @@ def test_it_says_what_the_broker_says_of_this_subscription_alone() -> None:
     )
     assert answer == ExternalResult(
         ok=True,
-        facts={"quiet": False, "messages": 125, "unacknowledged": 9, "consumers": 2, "partitions": 0},
+        facts={
+            "quiet": False,
+            "messages": 125,
+            "unacknowledged": 9,
+            "consumers": 2,
+            "partitions": 0,
+            "oldest": 0,
+        },
     )
     [(path, headers)] = admin.asked
     assert "getPreciseBacklog=true" in path
+    assert "getEarliestTimeInBacklog=true" in path
     assert headers["Authorization"] == "Bearer canary-token"
+
+
+@pytest.mark.parametrize(
+    ("said", "read"),
+    [(1_767_225_600_123, 1_767_225_600_123), (-1, 0), (0, 0), ("soon", 0), (2**60, 2**53 - 1)],
+)
+def test_the_oldest_message_is_read_if_the_broker_says_which(said: Any, read: int) -> None:
+    assert ask({STATS: (200, stats(oldest=said))})[0].facts["oldest"] == read
+    without = stats()
+    del without["subscriptions"]["workers"]["earliestMsgPublishTimeInBacklog"]
+    assert ask({STATS: (200, without)})[0].facts["oldest"] == 0
 
 
 def test_without_a_token_none_is_sent() -> None:

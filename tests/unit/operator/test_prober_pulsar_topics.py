@@ -28,14 +28,14 @@ def of(**topics: Any) -> dict[str, tuple[int, Any]]:
 
 def test_it_says_the_sums_and_the_fewest_consumers() -> None:
     answers = of(
-        a=stats(backlog=100, unacknowledged=1, consumers=3),
-        b=stats(backlog=20, unacknowledged=2, consumers=2),
+        a=stats(backlog=100, unacknowledged=1, consumers=3, oldest=9_000),
+        b=stats(backlog=20, unacknowledged=2, consumers=2, oldest=8_000),
         c=stats(backlog=3, unacknowledged=0, consumers=3),
     )
     answer, admin = ask(answers, topics=("shop/eu/a", "shop/eu/b", "shop/eu/c"))
     assert answer.facts == {
         "messages": 123, "unacknowledged": 3, "consumers": 2, "partitions": 3, "quiet": True,
-        "topics": 3, "missing": 0,
+        "topics": 3, "missing": 0, "oldest": 8_000,
     }  # fmt: skip
     assert SPACE not in [path for path, _ in admin.asked]
 

@@ -39,10 +39,12 @@ KNOWN: Object = {
 
 
 def said(
-    messages: int = 125, unacknowledged: int = 9, consumers: int = 1, *, quiet: bool = False
+    messages: int = 125, unacknowledged: int = 9, consumers: int = 1, *, quiet: bool = False, age: float = 0
 ) -> ExternalResult:
+    """`age`: that of the oldest message, in seconds; 0 where the broker says nothing of it."""
     figures = {"messages": messages, "unacknowledged": unacknowledged, "consumers": consumers}
-    return ExternalResult(ok=True, facts={**figures, "quiet": quiet})
+    oldest = int((NOW.timestamp() - age) * 1000) if age else 0
+    return ExternalResult(ok=True, facts={**figures, "quiet": quiet, "oldest": oldest})
 
 
 def report(
@@ -121,6 +123,34 @@ def test_what_did_not_change_keeps_its_times() -> None:
     assert report(said(messages=129), known=KNOWN).status["backlog"] == KNOWN
     changed = report(said(messages=130), known=KNOWN).status["backlog"]
     assert changed == {**KNOWN, "messages": 130, "lastChangedTime": "2026-01-01T00:01:00Z"}
+
+
+def oldest(found: StatusReport) -> str | None:
+    value: str | None = found.status["backlog"].get("oldestPublishTime")
+    return value
+
+
+def test_the_oldest_message_is_dated_once_it_is_older_than_a_minute() -> None:
+    """Else the status of each consumer that keeps up would be written again and again."""
+    assert oldest(report(said(age=59))) is None
+    assert oldest(report(said(age=3600))) == "2025-12-31T23:01:00Z"
+    assert oldest(report(said())) is None
+    assert oldest(report(said(messages=0, age=3600))) is None
+
+
+def test_its_time_stays_while_the_first_two_digits_of_its_age_do() -> None:
+    known = {**KNOWN, "oldestPublishTime": "2025-12-31T23:01:00Z"}
+    assert oldest(report(said(age=3699), known=known)) == "2025-12-31T23:01:00Z"
+    assert oldest(report(said(age=3599), known=known)) == "2025-12-31T23:01:01Z"
+    assert oldest(report(said(age=3700), known=known)) == "2025-12-31T22:59:20Z"
+    assert report(said(age=3600), known=known).status["backlog"] == known
+
+
+@pytest.mark.parametrize("milliseconds", [MOST, -(2**60), 253_402_300_800_000])
+def test_a_time_that_is_none_is_left_out(milliseconds: int) -> None:
+    answer = said()
+    facts = {**answer.facts, "oldest": milliseconds}
+    assert oldest(report(ExternalResult(ok=True, facts=facts))) is None
 
 
 def test_without_a_backlog_nothing_waits() -> None:
@@ -204,6 +234,7 @@ def test_metrics_are_of_the_status() -> None:
     def values(found: StatusReport) -> list[float | None]:
         return [metric.read({"metadata": {}, "status": found.status}) for metric in METRICS]
 
-    assert values(report(said(), known=KNOWN)) == [120.0, 9.0, 1.0, 0.0]
-    assert values(report(said(quiet=True), known=KNOWN)) == [120.0, 9.0, 1.0, 1.0]
-    assert values(report(FAILED)) == [None] * 4
+    assert values(report(said(), known=KNOWN)) == [120.0, 9.0, 1.0, None, 0.0]
+    hour = NOW.timestamp() - 3600
+    assert values(report(said(quiet=True, age=3600), known=KNOWN)) == [120.0, 9.0, 1.0, hour, 1.0]
+    assert values(report(FAILED)) == [None] * 5

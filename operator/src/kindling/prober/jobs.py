@@ -206,7 +206,7 @@ def _facts(data: Mapping[str, Any]) -> dict[str, Any]:
         facts["status"] = data["status"]
     if isinstance(data.get("body"), str):
         facts["body"] = data["body"][:LONGEST_BODY]
-    for name in (*COUNTERS, *backlog.FIGURES, backlog.PARTITIONS, backlog.TOPICS, backlog.MISSING):
+    for name in (*COUNTERS, *backlog.NUMBERS):
         if isinstance(data.get(name), int) and 0 <= data[name] <= MOST:
             facts[name] = int(data[name])
     used = data.get(USED)

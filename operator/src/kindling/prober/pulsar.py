@@ -24,9 +24,10 @@ from kindling.prober.oauth2 import IssuerFailed, IssuerRefused, fetch
 from kindling.prober.subscription_stats import NoSubscription, facts_of
 
 _PATHS = (
-    "/admin/v2/{topic}/stats?getPreciseBacklog=true&subscriptionBacklogSize=false&excludePublishers=true",
+    "/admin/v2/{topic}/stats?getPreciseBacklog=true&subscriptionBacklogSize=false&excludePublishers=true"
+    "&getEarliestTimeInBacklog=true",
     "/admin/v2/{topic}/partitioned-stats?perPartition=false&getPreciseBacklog=true&subscriptionBacklogSize=false"
-    "&excludePublishers=true",
+    "&excludePublishers=true&getEarliestTimeInBacklog=true",
 )
 """A topic without partitions answers to the first, one with them to the second."""
 _SUBSCRIPTION = "/admin/v2/{topic}/subscription/{name}"

@@ -9,6 +9,7 @@ from kindling.kinds.pulsarconsumer.backlog import (
     CONSUMERS,
     MESSAGES,
     MOST,
+    OLDEST,
     PARTITIONS,
     QUIET,
     UNACKNOWLEDGED,
@@ -33,6 +34,8 @@ def facts_of(stats: Any, request: BacklogRequest, *, now: float) -> dict[str, An
         UNACKNOWLEDGED: _number(subscription["unackedMessages"]),
         CONSUMERS: len(consumers),
         PARTITIONS: _partitions(stats),
+        # Milliseconds; 0 or less where nothing waits, and not there before Pulsar 2.10.
+        OLDEST: _number(subscription.get("earliestMsgPublishTimeInBacklog")),
         QUIET: bool(consumers) and max(acknowledged / 1000, connected) <= now - request.quiet_seconds,
     }
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kindling.kinds import pods, reasons
 from kindling.kinds.amounts import rounded
 from kindling.kinds.base import ExternalResult, Observed, Probe
 from kindling.kinds.conditions import condition, find_condition, rfc3339
-from kindling.kinds.metrics import ResourceMetric
+from kindling.kinds.metrics import ResourceMetric, status_time
 from kindling.kinds.pulsarconsumer import access
 from kindling.kinds.pulsarconsumer.handler import handler_of
 from kindling.kinds.pulsarconsumer.topics import read as read_topics
@@ -31,10 +31,19 @@ PARTITIONS = "partitions"
 """Of an answer: how many the topic has, 0 for one without; of several their sum, with 1 for such a one."""
 TOPICS, MISSING = "topics", "missing"
 """Of an answer: how many topics have the subscription, and how many have none yet."""
+OLDEST = "oldest"
+"""Of an answer: when the oldest unacknowledged message was published, milliseconds; 0 where none is."""
+NUMBERS = (*FIGURES, PARTITIONS, TOPICS, MISSING, OLDEST)
+"""Of an answer, each 0 to MOST."""
+OLDEST_FIELD = "oldestPublishTime"
+NEW_SECONDS = 60
+"""What is younger waits as every message does: the broker is asked no more often."""
 QUIET = "quiet"
 """Of an answer: consumers were connected for `quiet_seconds`, and none of them acknowledged anything."""
 MOST = 2**53 - 1
 """Of any figure: what every reader of JSON reads as it is written."""
+MOST_MILLISECONDS = 253_402_300_799_000
+"""Since 1970: the last second of the year 9999."""
 STUCK_SECONDS = 300
 """For how long nothing is acknowledged before that is said, with the default time-out of a message."""
 DEFAULT_PORT, DEFAULT_TLS_PORT = 80, 443
@@ -67,8 +76,8 @@ class SubscriptionRequest:
 class BacklogRequest(SubscriptionRequest):
     """What waits: in `topic`, in each of `topics`, or by the `pattern`.
 
-    The facts of a result are FIGURES, PARTITIONS, TOPICS and MISSING, each a number of 0 to MOST, and QUIET.
-    Of several topics they are sums, CONSUMERS are the fewest, and QUIET are all of them.
+    The facts of a result are NUMBERS and QUIET. Of several topics they are sums, CONSUMERS are the fewest,
+    OLDEST is the first, and QUIET are all of them.
     """
 
     topics: tuple[str, ...] = ()
@@ -200,6 +209,8 @@ def _said(
         return Backlog(figures=figures, condition=_condition(cr, True, reasons.NO_BACKLOG, words))
     since = (known or {}).get("since") or rfc3339(observed.now)
     figures["since"] = since
+    if (oldest := _oldest(result, known, now=observed.now)) is not None:
+        figures[OLDEST_FIELD] = oldest
     wait = f"messages wait for subscription {(cr.get('spec') or {}).get('subscriptionName')!r}"
     if not consumers:
         some = "set spec.replicas to have some, or see"
@@ -225,6 +236,23 @@ def _said(
         ),
         check_after=max(1.0, quiet_seconds - age) if result.facts.get(QUIET) is True else None,
     )
+
+
+def _oldest(result: ExternalResult, known: Object | None, *, now: datetime) -> str | None:
+    """When the oldest message that waits was published, unless that is but now.
+
+    What is known stays while the first two digits of its age are the same: each other value is a write.
+    """
+    milliseconds = int(result.facts.get(OLDEST, 0))
+    if not 0 < milliseconds < MOST_MILLISECONDS:
+        return None
+    moment = datetime.fromtimestamp(milliseconds // 1000, UTC)
+    age = int((now - moment).total_seconds())
+    if age < NEW_SECONDS:
+        return None
+    before: str | None = (known or {}).get(OLDEST_FIELD)
+    same = before is not None and rounded(int(pods.seconds_since(before, now=now))) == rounded(age)
+    return before if same else rfc3339(moment)
 
 
 def _of_new_topics(result: ExternalResult) -> str:
@@ -287,6 +315,13 @@ def _stuck(cr: Object) -> float | None:
 
 METRICS = (
     *(_figure(name) for name in FIGURES),
+    ResourceMetric(
+        "kindling_pulsarconsumer_backlog_oldest_timestamp_seconds",
+        "when the oldest message was published that the subscription has not acknowledged, to two digits of "
+        f"its age (`backlog.{OLDEST_FIELD}`); no series while none is older than a minute",
+        "further back than messages may wait: there are too few consumers, or they fail",
+        status_time("backlog", OLDEST_FIELD),
+    ),
     ResourceMetric(
         "kindling_pulsarconsumer_backlog_stuck",
         "1 while messages wait, consumers are connected, and none of them acknowledges anything (the "
