@@ -40,6 +40,7 @@ class Command:
     follow: bool = False
     since: str = ""
     tail: int | None = None
+    raw: bool = False
     yes: bool = False
     reason: str = ""
     most: int | None = None
@@ -133,6 +134,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="LINES",
         help=f"so many of each container, -1 for all; {TAIL} without --since, all with it",
     )
+    sub.add_argument("--raw", action="store_true", help="as it is written: a message in JSON stays JSON")
 
     sub = add("plan", "Show what would be done to a Postgresql, and what each of it disrupts", _PLAN)
     sub.usage = f"{PROGRAM} plan (-f FILE | KIND/NAME) [options]"

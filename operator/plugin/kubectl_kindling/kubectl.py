@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import shutil
 import signal
 import subprocess
+import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,9 +112,33 @@ class Kubectl:
             process.kill()
             process.communicate()
 
-    def foreground(self, *words: str) -> int:
-        """Run it on this terminal until it ends, or Ctrl-C ends it; returns its status."""
-        return wait(subprocess.Popen(self.argv(*words)))
+    def foreground(self, *words: str, line: Callable[[str], str] | None = None) -> int:
+        """Run it on this terminal until it ends, or Ctrl-C ends it; returns its status.
+
+        Each line that it prints is printed as what `line` makes of it.
+        """
+        if line is None:
+            return wait(subprocess.Popen(self.argv(*words)))
+        process = subprocess.Popen(self.argv(*words), stdout=subprocess.PIPE)
+        printer = threading.Thread(target=_print_lines, args=(process, line), daemon=True)
+        printer.start()
+        status = wait(process)
+        printer.join()
+        return status
+
+
+def _print_lines(process: subprocess.Popen[bytes], line: Callable[[str], str]) -> None:
+    """Until it prints nothing more; it is ended where nobody reads on."""
+    assert process.stdout is not None
+    for each in process.stdout:
+        try:
+            sys.stdout.write(line(each.decode(errors="replace")))
+            sys.stdout.flush()
+        except BrokenPipeError:
+            process.kill()
+            # The interpreter would complain as it closes what nobody reads.
+            sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+            return
 
 
 def items_of(found: Output) -> list[Object]:

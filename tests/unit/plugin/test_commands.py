@@ -486,6 +486,20 @@ def test_logs_are_of_all_containers_of_its_pods(
     assert {*plain} == common | {"--tail=100", "--max-log-requests=9"}
 
 
+def test_logs_in_json_are_printed_as_text_unless_they_are_asked_for_raw(
+    kubectl: FakeKubectl, capfd: pytest.CaptureFixture[str]
+) -> None:
+    serve(kubectl, mydb())
+    kubectl.has("pods", items=[each for each in items("children") if each["kind"] == "Pod"])
+    message = {"timestamp": "now", "pid": 7, "error_severity": "LOG", "message": "a word"}
+    text = f"[pod/mydb-0/postgres] {json.dumps(message)}\n"
+    kubectl.say("logs", stdout=text, status=0)
+    assert cli.run(["logs", "pge/mydb"]) == FINE
+    assert capfd.readouterr().out == "[pod/mydb-0/postgres] now [7] LOG:  a word\n"
+    assert cli.run(["logs", "pge/mydb", "--raw"]) == FINE
+    assert capfd.readouterr().out == text
+
+
 def test_logs_of_a_resource_without_pods(kubectl: FakeKubectl, capsys: Printed) -> None:
     serve(kubectl, mydb())
     kubectl.has("pods")

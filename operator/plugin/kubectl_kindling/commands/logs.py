@@ -1,4 +1,4 @@
-"""`logs`: what all containers of a resource's Pods wrote, each line with its Pod."""
+"""`logs`: what all containers of a resource's Pods wrote, each line with its Pod, JSON as text."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from kubectl_kindling.arguments import TAIL, Command
 from kubectl_kindling.errors import FAILED, FINE, INTERRUPTED, NOT_READY, PluginError
 from kubectl_kindling.failures import error_of
 from kubectl_kindling.kubectl import Kubectl, items_of
+from kubectl_kindling.log_lines import readable
 
 
 def run(command: Command, kubectl: Kubectl) -> int:
@@ -41,6 +42,7 @@ def run(command: Command, kubectl: Kubectl) -> int:
         f"--max-log-requests={max(5, containers(pods))}",
         *((f"--since={command.since}",) if command.since else ()),
         *(("--follow",) if command.follow else ()),
+        line=None if command.raw else readable,
     )
     return ended if ended in (FINE, INTERRUPTED) else FAILED
 
