@@ -18,7 +18,8 @@ from kindling.kinds.base import (
     SyncResult,
 )
 from kindling.kinds.conditions import find_condition
-from kindling.kinds.pulsarconsumer.backlog import METRICS, MOST, STUCK_SECONDS, BacklogRequest
+from kindling.kinds.pulsarconsumer.backlog import MOST, STUCK_SECONDS, BacklogRequest
+from kindling.kinds.pulsarconsumer.backlog_metrics import METRICS
 from kindling.kube.resources import Object
 
 from tests.unit.operator.pulsarconsumers import KIND, NOW, consumer, observed, pod, rolled_out, token

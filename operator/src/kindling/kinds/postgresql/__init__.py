@@ -9,7 +9,8 @@ Pod does first, `restart` when it is replaced for its parameters, `updates` when
 is what is asked and wanted of the server, `objects` what of its `roles` and `databases`, `usage` what its
 data takes, `growth` when the volume grows for that; `init_sql` is what a new database begins with;
 `credentials` is who logs in, `rotation` when that changes, `logins` who used it before; `hibernation` and
-`in_place` have the server stopped; `postgres_exporter` is the exporter beside it; `status` reports.
+`in_place` have the server stopped; `postgres_exporter` is the exporter beside it; `status` reports, from
+`state`, with what `faults` finds wrong.
 """
 
 from __future__ import annotations

@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from kindling.kinds import pods, progress, reasons, server_tls
 from kindling.kinds.base import (
     Done,
-    ExternalResult,
     Observed,
-    Problem,
     RequeueAfter,
     Result,
     StatusReport,
     SyncResult,
     Terminal,
 )
-from kindling.kinds.conditions import condition, find_condition, standard_conditions
+from kindling.kinds.conditions import condition, standard_conditions
 from kindling.kinds.postgresql import (
-    approvals,
     credentials,
-    deletion,
-    disk,
     growth,
     hba,
     hibernation,
     identity,
     in_place,
     init_sql,
-    login,
     objects,
     observation,
     password,
@@ -41,16 +33,12 @@ from kindling.kinds.postgresql import (
     secrets,
     tls,
     usage,
-    version,
     volume,
 )
-from kindling.kinds.postgresql.approvals import Approvals
-from kindling.kinds.postgresql.pending import Pending
+from kindling.kinds.postgresql.faults import LOGIN_GRACE_SECONDS, NO_FAULT, ready_seconds
 from kindling.kinds.postgresql.spec import HIBERNATED, pod_name, user_of
+from kindling.kinds.postgresql.state import State, read_state
 from kindling.kube.resources import SECRET, Object, Ref, ResourceType
-
-LOGIN_GRACE_SECONDS = 30.0
-"""How long after the Pod is ready a login may fail before it is a fault: the Service follows the Pod."""
 
 LONGEST_IMAGE = 512
 """What the CRD admits."""
@@ -60,10 +48,7 @@ UNREAD = (
     "and they are in force then; wait."
 )
 
-PENDING_MOST = 64
-"""How many names status.pendingRestart holds; more would not help."""
-
-# What only an edit can fix, and what is no fault though the result is not good.
+# What only an edit can fix.
 _FOR_AN_EDIT = frozenset(
     {
         reasons.INVALID_SPEC,
@@ -77,43 +62,12 @@ _FOR_AN_EDIT = frozenset(
         reasons.DATA_LOST,
     }
 )
-_NO_FAULT = frozenset({reasons.RESTART_PENDING, reasons.PAUSED, reasons.TOO_MANY_CONNECTIONS})
-
-
-@dataclass(frozen=True, kw_only=True)
-class _State:
-    """What a pass found, boiled down to what the status says."""
-
-    pod: Object | None
-    external: ExternalResult | None
-    objects: ExternalResult | None
-    files: ExternalResult | None
-    fault: Problem | None
-    settled: bool
-    available: bool
-    pending: list[str]
-    update: Pending | None
-    approvals: Approvals
-    stopped: bool
-
-    @property
-    def waits(self) -> bool:
-        """Whether nothing but an approval keeps the resource from being Ready."""
-        return self.settled and self.approvals.edits
-
-    @property
-    def ready(self) -> bool:
-        return self.settled and not self.approvals.edits
-
-    @property
-    def broken(self) -> bool:
-        return self.fault is not None and not self.fault.transient
 
 
 def report(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult) -> StatusReport:
     """The whole status. Ready is True only after a login for this generation, with all children settled."""
     meta, known = cr["metadata"], cr.get("status") or {}
-    state = _state(type, cr, observed, sync)
+    state = read_state(type, cr, observed, sync)
     status: Object = {
         "pgPhase": _phase(state, hibernated=hibernation.is_hibernated(cr, observed.now)),
         "observedGeneration": int(meta.get("generation", 0)),
@@ -156,42 +110,7 @@ def report(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult)
     return StatusReport(status=status, result=pods.sooner(result, hibernation.seconds_left(cr, observed.now)))
 
 
-def _state(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult) -> _State:
-    pod = observation.find_pod(cr, observed)
-    up = pod is not None and pods.pod_ready(pod)
-    external = version.judged(cr, sync.results.get(login.SERVER))
-    good = external is not None and external.ok
-    # No new result, as right after an edit: what was last known of a ready Pod still holds.
-    was_available = find_condition(cr.get("status") or {}, "Available").get("status") == "True"
-    serves = login.lets_in(external) if external is not None else was_available
-    if external is not None and external.reason == reasons.PAUSED:
-        serves = serves or was_available  # a password that is planned is not that of the server yet
-    fault = _fault(type, cr, pod, external, observed, sync, was_available=was_available)
-    if fault is None or fault.reason != reasons.DATA_LOST:
-        external = identity.judged(external)
-    listed, files = sync.results.get(objects.OBJECTS), sync.results.get(reload.MEMBER)
-    waiting = approvals.read(type, cr, observed)
-    held = external is not None and external.reason == reasons.RESTART_PENDING and waiting.edits
-    if fault is None and sync.in_sync and good:
-        fault = hba.problem(files) or objects.fault(cr, observed, listed) or tls.problem(cr, observed)
-    settled = listed.ok if listed is not None else not objects.wants(cr, observed)
-    settled = settled and not (reload.has_other_rules(external) and not reload.has_rules(files))
-    return _State(
-        pod=pod,
-        external=external,
-        objects=listed,
-        files=files,
-        fault=fault,
-        settled=sync.in_sync and fault is None and (good or held) and settled,
-        available=up and serves,
-        pending=_pending(cr, external, pod if up else None),
-        update=pending.pending(cr, observed),
-        approvals=waiting,
-        stopped=sync.in_sync and fault is None and observation.is_stopped(cr, observed),
-    )
-
-
-def _phase(state: _State, *, hibernated: bool) -> str:
+def _phase(state: State, *, hibernated: bool) -> str:
     if state.available:
         return "up"
     if state.stopped and hibernated:
@@ -199,7 +118,7 @@ def _phase(state: _State, *, hibernated: bool) -> str:
     return "Failed" if state.broken else "pending"
 
 
-def _tls(cr: Object, observed: Observed, state: _State) -> Object:
+def _tls(cr: Object, observed: Observed, state: State) -> Object:
     """What the server serves by its own word; while it cannot be asked, what was said of that Pod before."""
     known = cr.get("status") or {}
     if not tls.is_enabled(cr) or state.pod is None or not state.available:
@@ -217,18 +136,7 @@ def _tls(cr: Object, observed: Observed, state: _State) -> Object:
     return {"tls": known["tls"]} if same and (known.get("tls") or {}).get("active") else {}
 
 
-def _pending(cr: Object, external: ExternalResult | None, up: Object | None) -> list[str]:
-    """What the server said; while it cannot be asked, what it said before, as long as it is that Pod."""
-    if external is not None:
-        return [str(name) for name in external.facts.get("pending_restart") or ()][:PENDING_MOST]
-    known = cr.get("status") or {}
-    replaced = up is not None and up["metadata"]["uid"] != (known.get("active") or {}).get("uid")
-    if replaced or known.get("observedGeneration") != cr["metadata"].get("generation"):
-        return []
-    return list(known.get("pendingRestart") or ())
-
-
-def _conditions(cr: Object, observed: Observed, sync: SyncResult, state: _State) -> list[Object]:
+def _conditions(cr: Object, observed: Observed, sync: SyncResult, state: State) -> list[Object]:
     generation = int(cr["metadata"].get("generation", 0))
     reason, message = _why(cr, observed, sync, state)
     conditions = standard_conditions(
@@ -281,7 +189,7 @@ def _conditions(cr: Object, observed: Observed, sync: SyncResult, state: _State)
     return conditions
 
 
-def _why(cr: Object, observed: Observed, sync: SyncResult, state: _State) -> tuple[str, str]:
+def _why(cr: Object, observed: Observed, sync: SyncResult, state: State) -> tuple[str, str]:
     """Ready's reason and message."""
     if state.ready and state.external is not None and state.external.reason:
         return state.external.reason, state.external.message
@@ -302,7 +210,7 @@ def _why(cr: Object, observed: Observed, sync: SyncResult, state: _State) -> tup
         return reasons.HIBERNATED, hibernation.words(cr, observed.now)
     if sync.paused and not sync.in_sync:
         return reasons.PAUSED, pause.words(cr).differs
-    if state.external is not None and state.external.reason in _NO_FAULT:
+    if state.external is not None and state.external.reason in NO_FAULT:
         return state.external.reason, state.external.message
     if state.external is not None and state.external.ok and sync.in_sync:
         if state.objects is not None and not state.objects.ok:
@@ -315,75 +223,7 @@ def _why(cr: Object, observed: Observed, sync: SyncResult, state: _State) -> tup
     )
 
 
-def _fault(
-    type: ResourceType,
-    cr: Object,
-    pod: Object | None,
-    external: ExternalResult | None,
-    observed: Observed,
-    sync: SyncResult,
-    *,
-    was_available: bool,
-) -> Problem | None:
-    elsewhere = sync.problem is not None and sync.problem.reason != reasons.APPLY_REJECTED
-    data_problem = (
-        None if elsewhere else deletion.deleting(cr, observed) or identity.lost(type, cr, observed, external)
-    )
-    if data_problem is not None:
-        return data_problem
-    if sync.problem is not None:
-        hint = volume.size_to_restore(cr, observed) if sync.problem.reason == reasons.APPLY_REJECTED else None
-        grown = growth.refused(cr, observed) if sync.problem.reason == reasons.APPLY_REJECTED else None
-        message = " ".join(filter(None, (sync.problem.message, hint, grown)))
-        return progress.escalated(replace(sync.problem, message=message), cr, observed)
-    if not sync.in_sync or (external is not None and external.ok):
-        return None
-    if observation.is_stopped(cr, observed):
-        return None
-    fault = _pod_fault(cr, pod, external, observed, was_available=was_available)
-    if fault is not None or (external is not None and external.reason == reasons.PAUSED):
-        return fault
-    known = observation.recovering(pod, observed) if pod is not None else None
-    return progress.blocker(cr, observation.pod_progress(cr, observed), observed, known=known)
-
-
-def _pod_fault(
-    cr: Object,
-    pod: Object | None,
-    external: ExternalResult | None,
-    observed: Observed,
-    *,
-    was_available: bool,
-) -> Problem | None:
-    if pod is None:
-        return None
-    if identity.initialised_nothing(cr, observed):
-        return None  # it may begin empty now
-    if not pods.pod_ready(pod):
-        return disk.pod_problem(cr, pod) or pods.pod_problem(pod, now=observed.now, placed_by=cr)
-    if external is None or external.reason in (*_NO_FAULT, reasons.DATA_LOST):
-        return None
-    # Once it was reported, or had served, it is no matter of its start.
-    known = (
-        was_available
-        or find_condition(cr.get("status") or {}, "Ready").get("reason") == reasons.NOT_RESPONDING
-    )
-    patient = external.reason == reasons.LOGIN_FAILED or (
-        external.reason == reasons.NOT_RESPONDING and not known
-    )
-    if patient and _ready_seconds(pod, observed) < LOGIN_GRACE_SECONDS:
-        return None
-    if external.reason == reasons.DISK_FULL:
-        return disk.problem(cr, line=external.message)
-    return Problem(reason=external.reason, message=external.message)
-
-
-def _ready_seconds(pod: Object, observed: Observed) -> float:
-    moment = pods.pod_condition(pod, "Ready").get("lastTransitionTime")
-    return pods.seconds_since(moment, now=observed.now)
-
-
-def _outcome(cr: Object, observed: Observed, sync: SyncResult, state: _State) -> Result:
+def _outcome(cr: Object, observed: Observed, sync: SyncResult, state: State) -> Result:
     unread = [reload.RETRY_SECONDS] if reload.is_unread(state.files) else []
     if state.ready or state.waits:
         asked = [usage.seconds_left(cr, observed)] if usage.is_asked(cr, observed) else []
@@ -405,7 +245,7 @@ def _outcome(cr: Object, observed: Observed, sync: SyncResult, state: _State) ->
     if seconds is not None and sync.problem is None:
         return RequeueAfter(seconds)
     if state.pod is not None and pods.pod_ready(state.pod) and state.external is not None:
-        return RequeueAfter(0.5 if _ready_seconds(state.pod, observed) < LOGIN_GRACE_SECONDS else 10.0)
+        return RequeueAfter(0.5 if ready_seconds(state.pod, observed) < LOGIN_GRACE_SECONDS else 10.0)
     found = [state.pod] if state.pod is not None else []
     if not sync.in_sync or any(map(pods.pod_ready, found)):
         return RequeueAfter(pods.UNSCHEDULABLE_AFTER_SECONDS)

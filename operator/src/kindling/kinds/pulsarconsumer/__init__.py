@@ -2,8 +2,9 @@
 
 This file connects the modules of the package: `spec` reads the resource, `access` what lets it in at the
 broker, `workload` builds the Deployment, `handler` brings users' code or service into it, `metrics` what
-Prometheus reads, `ambassador` the local broker, `backlog` asks the broker, `autoscaling` follows what it
-says, `replay` sets the subscription to another moment, `deletion` unsubscribes, `status` reports.
+Prometheus reads of it, `ambassador` the local broker, `backlog` asks the broker, `backlog_metrics` has that
+for Prometheus, `autoscaling` follows what it says, `replay` sets the subscription to another moment,
+`deletion` unsubscribes, `status` reports.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from kindling.kinds.pulsarconsumer import (
     access,
     autoscaling,
     backlog,
+    backlog_metrics,
     deletion,
     handler,
     metrics,
@@ -58,7 +60,7 @@ class PulsarConsumer(Kind):
     type = ResourceType("pulsar.pulsarconsumer.krvarma.com", "v1", "PulsarConsumer", "pulsarconsumers")
     children = (NETWORK_POLICY, DEPLOYMENT, POD)
     watches = (SECRET, CONFIG_MAP)
-    metrics = backlog.METRICS
+    metrics = backlog_metrics.METRICS
     durable = (*deletion.DURABLE, autoscaling.FIELD, replay.FIELD)
     finalizer = deletion.FINALIZER
 
