@@ -58,6 +58,10 @@ class Record:
     failure: Exception | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
 
+    def record(self, name: str, value: float) -> bool:
+        self.events.append(("record", name, value))
+        return True
+
     def send(self, topic: str, content: bytes | None, arguments: dict[str, Any]) -> None:
         if self.failure is not None:
             raise self.failure

@@ -138,6 +138,15 @@ def test_what_is_printed_is_counted_too(served: Served) -> None:
     assert read(served)["kindling_consumer_messages_total"] == len(subscription.acknowledged) == 2
 
 
+def test_what_a_function_records_is_summed_by_its_name(served: Served) -> None:
+    for name, value in (("amount", 3.0), ("amount", 4.5), ("weight", 1.0)):
+        assert served.recorded(name, value)
+    found = read(served)
+    assert found["kindling_consumer_user_metric_sum amount"] == 7.5
+    assert found["kindling_consumer_user_metric_count amount"] == 2
+    assert found["kindling_consumer_user_metric_count weight"] == 1
+
+
 def test_a_port_that_is_taken_is_an_error(served: Served) -> None:
     with pytest.raises(OSError, match="in use"):
         Served(served.port)

@@ -12,6 +12,7 @@ import pulsar
 import pytest
 from pulsar_consumer.function_context import FunctionContext
 from pulsar_consumer.handler import Delayed, Failed, Handled, HandlerUnavailable, Rejected, one_line
+from pulsar_consumer.metrics import Metrics
 from pulsar_consumer.python_handler import PythonHandler, digest, stage
 from pulsar_consumer.settings import Python
 
@@ -50,7 +51,9 @@ def record() -> Record:
 def make(tmp_path: Path, record: Record) -> Make:
     def make(code: str, *, name: str = "orders:handle", **others: str) -> PythonHandler:
         found = settings(tmp_path, code, name=name, **others)
-        return PythonHandler(found, topics=["t"], output_topic="out", publish=record.send)
+        return PythonHandler(
+            found, topics=["t"], output_topic="out", publish=record.send, record=record.record
+        )
 
     return make
 
@@ -216,9 +219,22 @@ def test_function_publishes_before_it_returns(make: Make, record: Record) -> Non
     assert isinstance(handler(Message()), Failed)
 
 
+def test_function_records_what_prometheus_reads(make: Make, record: Record) -> None:
+    handler = make(
+        """
+        class handle:
+            def process(self, input, context):
+                context.record_metric("amount", int(input))
+        """
+    )
+    assert handler(Message(b"7")) == Handled(None)
+    assert record.events == [("record", "amount", 7.0)]
+
+
 def test_every_method_of_the_context_is_kept_or_refused_by_name() -> None:
     """None of Pulsar's own, which return nothing, is left."""
-    context = FunctionContext(Message(), topics=["t"], output_topic="", publish=Record().send)
+    nobody = Metrics().recorded
+    context = FunctionContext(Message(), topics=["t"], output_topic="", publish=Record().send, record=nobody)
     for name in dir(pulsar.functions.context.Context):
         if name.startswith("_"):
             continue
@@ -247,7 +263,9 @@ def test_every_method_of_the_context_is_kept_or_refused_by_name() -> None:
 )
 def test_what_publish_cannot_do_is_refused(arguments: dict[str, Any], said: str) -> None:
     record = Record()
-    context = FunctionContext(Message(), topics=["t"], output_topic="", publish=record.send)
+    context = FunctionContext(
+        Message(), topics=["t"], output_topic="", publish=record.send, record=record.record
+    )
     with pytest.raises((NotImplementedError, ValueError), match=said):
         context.publish("other", b"x", **arguments)
     assert record.events == []

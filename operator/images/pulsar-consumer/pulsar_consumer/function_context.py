@@ -33,12 +33,18 @@ _CONF = frozenset(
 )
 
 
+Record = Callable[[str, float], bool]
+"""Takes a figure by its name; False where nobody reads it."""
+
+
 class FunctionContext(Context):  # type: ignore[misc]
     """Of one message."""
 
-    def __init__(self, message: Any, *, topics: list[str], output_topic: str, publish: Send) -> None:
+    def __init__(
+        self, message: Any, *, topics: list[str], output_topic: str, publish: Send, record: Record
+    ) -> None:
         self._message, self._topics, self._output_topic = message, topics, output_topic
-        self._publish = publish
+        self._publish, self._record = publish, record
 
     def get_message_id(self) -> Any:
         return self._message.message_id()
@@ -126,8 +132,10 @@ class FunctionContext(Context):  # type: ignore[misc]
     def get_user_config_map(self) -> NoReturn:
         _missing("get_user_config_map()", "get_user_config_value(NAME) has the variables of spec.env")
 
-    def record_metric(self, metric_name: str, metric_value: Any) -> NoReturn:
-        _missing("record_metric()", "log it")
+    def record_metric(self, metric_name: str, metric_value: Any) -> None:
+        """Beside the consumer's own, with `spec.metrics`."""
+        if not self._record(str(metric_name), float(metric_value)):
+            _missing("record_metric()", "without spec.metrics: set its `enabled`")
 
     def ack(self, msgid: Any, topic: Any) -> NoReturn:
         _missing("ack()", "a message is acknowledged once process() has returned and its output is sent")

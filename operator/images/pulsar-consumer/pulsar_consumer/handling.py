@@ -103,6 +103,7 @@ class HandlingLoop:
                 topics=self._settings.topics.given,
                 output_topic=self._handling.output_topic,
                 publish=self._outbox.send,
+                record=self._metrics.recorded,
             )
         return HttpHandler(found)
 

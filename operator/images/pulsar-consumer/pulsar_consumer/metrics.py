@@ -23,6 +23,10 @@ BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 6
 class Metrics:
     """Counts nothing."""
 
+    def recorded(self, name: str, value: float) -> bool:
+        """A figure of users' code; False where nobody reads it."""
+        return False
+
     def acknowledged(self) -> None:
         """The broker does not give that message out again."""
 
@@ -84,12 +88,22 @@ class Served(Metrics):
             "For how long the slowest of the calls under way has taken.",
             registry=registry,
         )
+        self._recorded = prometheus.Summary(
+            f"{prefix}_user_metric",
+            "What a function recorded by its context, by the name that it gave.",
+            ["metric"],
+            registry=registry,
+        )
         self._server, _ = prometheus.start_http_server(port, registry=registry)
         self.port: int = self._server.server_port
 
     def close(self) -> None:
         self._server.shutdown()
         self._server.server_close()
+
+    def recorded(self, name: str, value: float) -> bool:
+        self._recorded.labels(name).observe(value)
+        return True
 
     def acknowledged(self) -> None:
         self._messages.inc()

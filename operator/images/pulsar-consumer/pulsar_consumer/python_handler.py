@@ -20,7 +20,7 @@ from typing import Any
 
 from pulsar.functions.serde import IdentitySerDe
 
-from pulsar_consumer.function_context import FunctionContext
+from pulsar_consumer.function_context import FunctionContext, Record
 from pulsar_consumer.handler import (
     Delayed,
     Failed,
@@ -112,15 +112,19 @@ def load(folder: Path, name: str) -> Any:
 
 
 class PythonHandler:
-    """Calls the users' code. `publish` sends what a Function publishes, and waits for the broker's word."""
+    """Calls the users' code. `publish` sends what a Function publishes, and waits for the broker's word;
+    `record` takes its figures.
+    """
 
-    def __init__(self, settings: Python, *, topics: list[str], output_topic: str, publish: Send) -> None:
+    def __init__(
+        self, settings: Python, *, topics: list[str], output_topic: str, publish: Send, record: Record
+    ) -> None:
         """:raises HandlerUnavailable: when the code cannot be imported, or a class cannot be made."""
         found = load(stage(settings), settings.name)
         self._call: Callable[[Any], Any] = found
         self._convert: Callable[[Any], bytes | None] = _as_bytes
         if inspect.isclass(found):
-            self._call = self._function(found, topics, output_topic, publish)
+            self._call = self._function(found, topics, output_topic, publish, record)
             self._convert = _serialized
         self._timeout = settings.timeout_seconds
         self._loop = asyncio.new_event_loop()
@@ -158,7 +162,9 @@ class PythonHandler:
         return value
 
     @staticmethod
-    def _function(found: type, topics: list[str], output_topic: str, publish: Send) -> Callable[[Any], Any]:
+    def _function(
+        found: type, topics: list[str], output_topic: str, publish: Send, record: Record
+    ) -> Callable[[Any], Any]:
         """A class of Pulsar's `Function`: what it gets is text or a number, as Pulsar's own runtime does."""
         if not callable(getattr(found, "process", None)):
             raise HandlerUnavailable(f"class {found.__name__!r} has no method process(input, context)")
@@ -170,7 +176,9 @@ class PythonHandler:
         serde = IdentitySerDe()
 
         def call(message: Any) -> Any:
-            context = FunctionContext(message, topics=topics, output_topic=output_topic, publish=publish)
+            context = FunctionContext(
+                message, topics=topics, output_topic=output_topic, publish=publish, record=record
+            )
             return function.process(serde.deserialize(message.data()), context)
 
         return call
