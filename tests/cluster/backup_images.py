@@ -418,6 +418,7 @@ class Pod:
         store: Mapping[str, Any] | None = None,
         secret: Mapping[str, str] | None = None,
         volume: str = "",
+        seconds: float = RUN_SECONDS,
     ) -> Ended:
         """One run of a Job; `config` and `store` change what is right, `secret` the files themselves."""
         name = f"run-{secrets.token_hex(4)}"
@@ -445,7 +446,7 @@ class Pod:
             [self.engine.program, *words, self.runner, "python3", "-m", "postgres_backup", action],
             capture_output=True,
             text=True,
-            timeout=RUN_SECONDS,
+            timeout=seconds,
             env={**os.environ, **self.engine.env_vars()},
         )
         log = done.stdout + done.stderr
