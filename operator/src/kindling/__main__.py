@@ -109,7 +109,9 @@ async def run_operator(config: Config, credentials: Credentials) -> None:
 
     async with AsyncExitStack() as stack:
         traces = await stack.enter_async_context(
-            telemetry.started(config.traces, namespace=config.namespace, pod=config.pod)
+            telemetry.started(
+                config.traces, namespace=config.namespace, pod=config.pod, lost=metrics.spans_lost
+            )
         )
         lease_client = await stack.enter_async_context(
             Client(credentials, limit=2, middleware=traces.middleware)

@@ -131,12 +131,16 @@ _QUEUE = (
     ),
 )
 _WATCHES = (
-    Panel(title="Lost watches in an hour", queries=(_hourly("kindling_relists_total"),), width=12, rare=True),
+    Panel(title="Lost watches in an hour", queries=(_hourly("kindling_relists_total"),), rare=True),
     Panel(
         title="Missed deletes in an hour",
         queries=(_hourly("kindling_missed_deletes_total"),),
-        width=12,
         rare=True,
+    ),
+    Panel(
+        title="Lost spans in an hour",
+        queries=(("sum(increase(kindling_trace_spans_lost_total[1h]))", "lost"),),
+        help="Of traces, where there are any.",
     ),
 )
 _RESOURCES = (

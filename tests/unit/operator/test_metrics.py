@@ -30,6 +30,7 @@ def filled() -> Metrics:
     metrics.acted(POSTGRESQL, "provision", ok=False)
     metrics.relisted(POSTGRESQL)
     metrics.missed_delete(POSTGRESQL)
+    metrics.spans_lost(7)
     return metrics
 
 
@@ -53,6 +54,7 @@ def test_counted_is_shown() -> None:
         outcome = (("action", "provision"), *kind, ("result", result))
         assert shown["kindling_external_actions_total", outcome] == 1
     assert shown["kindling_relists_total", kind] == 1
+    assert shown["kindling_trace_spans_lost_total", ()] == 7
     assert shown["kindling_missed_deletes_total", kind] == 1
     assert shown[f"{duration}_count", (*kind, success)] == 1
     assert shown[f"{duration}_bucket", (*kind, ("le", "0.005"), success)] == 1

@@ -341,7 +341,7 @@ def test_lines_of_a_reconciliation_have_its_trace_and_others_have_none(
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "20")
 
     async def run(running: Collector) -> None:
-        async with started("otlp", namespace="ns", pod="one") as telemetry:
+        async with started("otlp", namespace="ns", pod="one", lost=print) as telemetry:
 
             async def course() -> Done:
                 logging.getLogger("kindling").info("within")
@@ -386,9 +386,9 @@ def test_a_collector_that_is_away_takes_one_line(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=t%6Fken")
-    span = ReadableSpan("x")
+    span, lost = ReadableSpan("x"), list[int]()
     with caplog.at_level(logging.INFO), export.Export.quiet():
-        exporting = export.Export(Flaky(True, False, False, False, True, True, False))
+        exporting = export.Export(Flaky(True, False, False, False, True, True, False), lost.append)
         for _ in range(7):
             exporting.export([span])
     assert caplog.messages == [
@@ -396,6 +396,7 @@ def test_a_collector_that_is_away_takes_one_line(
         "traces are exported again; at least 3 spans were lost",
         "traces are not exported: Transient error Connection refused encountered, with (redacted)",
     ]
+    assert lost == [1] * 4
 
 
 def test_a_collector_that_hangs_keeps_no_reconciliation_and_not_the_end(
@@ -410,7 +411,7 @@ def test_a_collector_that_hangs_keeps_no_reconciliation_and_not_the_end(
 
     async def run() -> float:
         nonlocal done
-        async with started("otlp", namespace="ns", pod="one") as telemetry:
+        async with started("otlp", namespace="ns", pod="one", lost=print) as telemetry:
             for _ in range(500):
                 with telemetry.tracer.reconciliation(KEY, Waited(0.0, "timer")):
                     done += 1
@@ -478,7 +479,7 @@ def test_a_process_without_traces_imports_nothing_of_opentelemetry() -> None:
         "import asyncio, sys, kindling.__main__\n"
         "from kindling import telemetry\n"
         "async def run():\n"
-        "    async with telemetry.started('none', namespace='n', pod='p') as off:\n"
+        "    async with telemetry.started('none', namespace='n', pod='p', lost=print) as off:\n"
         "        assert off.middleware is None and off.probes(run) is run and off.actions(run) is run\n"
         "asyncio.run(run())\n"
         "roots = {name.split('.')[0] for name in sys.modules}\n"

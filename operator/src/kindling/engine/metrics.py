@@ -115,6 +115,13 @@ MISSED_DELETES = Metric(
     ("group", "kind"),
 )
 
+SPANS_LOST = Metric(
+    "kindling_trace_spans_lost_total",
+    "counter",
+    "spans of traces that the collector did not take; others are lost while the queue to it is full",
+    "it rises: the collector is away, or refuses them; the log has its word",
+)
+
 CATALOGUE = (
     LEADER,
     WORKQUEUE_DEPTH,
@@ -128,6 +135,7 @@ CATALOGUE = (
     EXTERNAL_ACTIONS,
     RELISTS,
     MISSED_DELETES,
+    SPANS_LOST,
 )
 """All of them, in the order of the table."""
 
@@ -150,6 +158,7 @@ class Metrics:
         self._actions = self._counter(EXTERNAL_ACTIONS)
         self._relists = self._counter(RELISTS)
         self._missed_deletes = self._counter(MISSED_DELETES)
+        self._spans_lost = self._counter(SPANS_LOST)
 
     def _counter(self, metric: Metric) -> Counter:
         return Counter(metric.name, metric.help, metric.labels, registry=self._registry)
@@ -190,6 +199,10 @@ class Metrics:
 
     def relisted(self, type: ResourceType) -> None:
         self._relists.labels(type.group, type.kind).inc()
+
+    def spans_lost(self, count: int) -> None:
+        """From any thread."""
+        self._spans_lost.inc(count)
 
     def missed_delete(self, type: ResourceType) -> None:
         self._missed_deletes.labels(type.group, type.kind).inc()

@@ -39,9 +39,12 @@ class Telemetry:
 
 
 @asynccontextmanager
-async def started(exporter: str, *, namespace: str, pod: str) -> AsyncIterator[Telemetry]:
+async def started(
+    exporter: str, *, namespace: str, pod: str, lost: Callable[[int], None]
+) -> AsyncIterator[Telemetry]:
     """Telemetry by this exporter of `settings`, of the process in this Pod. At the end what has not been sent
-    yet is, as far as a few seconds suffice.
+    yet is, as far as a few seconds suffice. `lost` is called, in some thread, with the number of spans that
+    could not be sent.
 
     :raises StartupError: where a variable of OpenTelemetry is wrong.
     """
@@ -50,5 +53,5 @@ async def started(exporter: str, *, namespace: str, pod: str) -> AsyncIterator[T
         return
     from kindling.telemetry import opentelemetry
 
-    async with opentelemetry.running(exporter, namespace=namespace, pod=pod) as telemetry:
+    async with opentelemetry.running(exporter, namespace=namespace, pod=pod, lost=lost) as telemetry:
         yield telemetry

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from urllib.parse import unquote
 
@@ -39,11 +39,11 @@ _reason = _Reason()
 class Export(SpanExporter):
     """The exporter, with one line in the log when it begins to fail and one when it works again.
 
-    It is called by the one thread that sends.
+    It is called by the one thread that sends. `lost` is called with the number of spans that were not taken.
     """
 
-    def __init__(self, exporter: SpanExporter) -> None:
-        self._exporter = exporter
+    def __init__(self, exporter: SpanExporter, lost: Callable[[int], None]) -> None:
+        self._exporter, self._count = exporter, lost
         self._lost = 0
 
     @staticmethod
@@ -72,6 +72,7 @@ class Export(SpanExporter):
                 reason = without_headers(_reason.message, os.environ) or "no reason given"
                 log.warning(f"traces are not exported: {reason}")
             self._lost += len(spans)
+            self._count(len(spans))
         elif self._lost:
             log.info(f"traces are exported again; at least {self._lost} spans were lost")
             self._lost = 0

@@ -6,7 +6,7 @@ No message of an error is in a span: the API server's have values of specs in th
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from opentelemetry import trace
@@ -58,11 +58,13 @@ def provider(exporter: SpanExporter, *, namespace: str, pod: str) -> TracerProvi
 
 
 @asynccontextmanager
-async def running(exporter: str, *, namespace: str, pod: str) -> AsyncIterator[Telemetry]:
+async def running(
+    exporter: str, *, namespace: str, pod: str, lost: Callable[[int], None]
+) -> AsyncIterator[Telemetry]:
     """See `kindling.telemetry.started`."""
     with Export.quiet():
         try:
-            export = Export(ConsoleSpanExporter() if exporter == CONSOLE else _otlp())
+            export = Export(ConsoleSpanExporter() if exporter == CONSOLE else _otlp(), lost)
             made = provider(export, namespace=namespace, pod=pod)
         except ValueError as error:
             raise StartupError(f"a variable of OpenTelemetry (OTEL_*) is wrong: {error}") from error
