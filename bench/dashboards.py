@@ -1,7 +1,8 @@
 """Pictures of the dashboards for Grafana: `python3 -m bench.dashboards`, with the stack `dev` up.
 
 A Prometheus on this machine scrapes the leader for RECORDED seconds, while resources are created, edited and
-deleted beside the samples and a Pod of each kind is lost. Then each panel's own query is asked for that time,
+deleted beside the samples and a Pod of each kind is lost; and a consumer whose handler fails now and then,
+while messages come. Then each panel's own query is asked for that time,
 and the answers are drawn into docs/assets. Wants `kindling:objectStore: true`, for a Backup.
 """
 
@@ -32,9 +33,37 @@ STEP = 2
 ASSETS = REPOSITORY / "docs" / "assets"
 LABEL = re.compile(r"{{(\w+)}}")
 """In the legend of a query, as Grafana has it."""
+WORKER = "checkout"
+"""The consumer that is scraped."""
+HANDLER = """\
+import random, time
+from pulsar_consumer.handler import Reject, Retry
+
+class Checkout:
+    def process(self, input, context):
+        time.sleep(random.expovariate(1 / 0.03))
+        chance = random.random()
+        if chance < 0.004:
+            raise Reject("no such cart")
+        if chance < 0.02:
+            raise Retry(5, "the shop is busy")
+        if chance < 0.06:
+            raise ValueError("no price")
+        context.record_metric("amount", random.randint(1, 90))
+        return input
+"""
+PRODUCER = """\
+import math, sys, time
+import pulsar
+producer = pulsar.Client(sys.argv[1]).create_producer(sys.argv[2])
+while True:
+    producer.send(b"cart")
+    time.sleep(1 / (12 + 8 * math.sin(time.monotonic() / 15)))
+"""
+BROKER = "pulsar://pulsar.pulsar.svc:6650"
 DATABASE, CACHE, CONSUMER, BACKUP = (
     "database.db.example.com/v1", "cache.example.com/v1alpha1",
-    "pulsar.pulsarconsumer.krvarma.com/v1alpha1", "database.technotuesday.io/v1",
+    "pulsar.pulsarconsumer.krvarma.com/v1", "database.technotuesday.io/v1",
 )  # fmt: skip
 
 
@@ -46,20 +75,70 @@ def main() -> int:
     labels = {"__metrics_path__": path, "namespace": OPERATOR, "pod": pod, "instance": pod}
     with tempfile.TemporaryDirectory(prefix="kindling-bench-") as folder, proxy() as port:
         target = f"127.0.0.1:{port}"
-        with prometheus(target, folder=Path(folder), rules=rules, labels=labels, honor_labels=True) as server:
-            began = time.time()
-            try:
-                trouble(until=began + RECORDED)
-            finally:
-                kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--wait=false")
-                kubectl("delete", "backup", "mydb", "--ignore-not-found", "--wait=false")
-            for dashboard in DASHBOARDS:
-                found = {panel.title: series(server, panel, began) for panel in dashboard.panels}
-                text = picture(dashboard, found, seconds=RECORDED)
-                (ASSETS / f"{dashboard.name}.svg").write_text(text)
-                empty = [title for title, each in found.items() if not each]
-                print(f"{dashboard.name}.svg, without data: {', '.join(empty) or 'none'}")
+        try:
+            pods = {target: consumer()}
+            with prometheus(
+                target, folder=Path(folder), rules=rules, labels=labels, honor_labels=True, pods=pods
+            ) as server:
+                draw(server)
+        finally:
+            kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--wait=false")
+            kubectl("delete", "backup", "mydb", "--ignore-not-found", "--wait=false")
     return 0
+
+
+def draw(server: Prometheus) -> None:
+    began = time.time()
+    trouble(until=began + RECORDED)
+    for dashboard in DASHBOARDS:
+        found = {panel.title: series(server, panel, began) for panel in dashboard.panels}
+        text = picture(dashboard, found, seconds=RECORDED)
+        (ASSETS / f"{dashboard.name}.svg").write_text(text)
+        empty = [title for title, each in found.items() if not each]
+        print(f"{dashboard.name}.svg, without data: {', '.join(empty) or 'none'}")
+
+
+def consumer() -> dict[str, str]:
+    """Have one work, with a producer beside it; the labels of its Pod, as the PodMonitor gives them."""
+    kubectl("create", "namespace", NAMESPACE)
+    spec = {
+        "serverAddress": BROKER,
+        "topic": WORKER,
+        "subscriptionName": WORKER,
+        "replicas": 1,
+        "metrics": {"enabled": True},
+        "handler": {
+            "python": {"configMapRef": {"name": WORKER}, "handler": "checkout:Checkout", "concurrency": 4}
+        },
+        "retry": {"maxDeliveries": 2},
+        "deadLetter": {"topic": f"{WORKER}-dead"},
+        "output": {"topic": f"{WORKER}-done"},
+    }
+    code = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": WORKER, "namespace": NAMESPACE},
+        "data": {"checkout.py": HANDLER},
+    }
+    apply([code, resource(CONSUMER, "PulsarConsumer", WORKER, spec)])
+    space = f"--namespace={NAMESPACE}"
+    kubectl("wait", f"pulsarconsumers/{WORKER}", "--for=condition=Ready", "--timeout=110s", space)
+    selector = f"--selector=app.kubernetes.io/instance={WORKER}"
+    (pod,) = json.loads(kubectl("get", "pods", selector, "-o=json", space))["items"]
+    image = next(each["image"] for each in pod["spec"]["containers"] if each["name"] == "consumer")
+    container = {
+        "name": "producer", "image": image, "command": ["python3", "-c", PRODUCER, BROKER, WORKER],
+    }  # fmt: skip
+    apply([resource("v1", "Pod", "producer", {"containers": [container]})])
+    name = pod["metadata"]["name"]
+    path = f"/api/v1/namespaces/{NAMESPACE}/pods/{name}:9151/proxy/metrics"
+    return {
+        "__metrics_path__": path,
+        "namespace": NAMESPACE,
+        "pod": name,
+        "app_kubernetes_io_instance": WORKER,
+        "instance": name,
+    }
 
 
 def series(server: Prometheus, panel: Panel, began: float) -> list[Series]:
@@ -82,7 +161,6 @@ def series(server: Prometheus, panel: Panel, began: float) -> list[Series]:
 
 def trouble(*, until: float) -> None:
     """What an hour of a busy cluster has, in minutes. One database waits for a Secret that never comes."""
-    kubectl("create", "namespace", NAMESPACE)
     resources = [
         *(
             resource(DATABASE, "Postgresql", f"orders-{number}", {"storage": {"size": "256Mi"}})

@@ -112,6 +112,7 @@ def scraped(api: Api, plane: ControlPlane, tmp_path_factory: pytest.TempPathFact
         )
         wait(lambda: conditions(MY_CUSTOM_RESOURCE, "friendly"), process.log)
         consumer = Served(free_port())  # what a consumer with spec.metrics serves
+        consumer.recorded("amount", 1.0)
         with (
             closing(consumer),
             prometheus(

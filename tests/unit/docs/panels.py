@@ -2,46 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
+from tests.unit.docs.consumer_panels import HANDLERS, MESSAGES, PROCESSES
+from tests.unit.docs.panel import CHOSEN, EVERY, Query
+from tests.unit.docs.panel import Dashboard as Dashboard
+from tests.unit.docs.panel import Panel as Panel
 
 KIND, OF_KIND = "group, kind", "{{kind}}.{{group}}"
 RESOURCE, NAME = "group, kind, namespace, name", "{{namespace}}/{{name}}"
-CHOSEN = '{namespace=~"$namespace"}'
-EVERY = "[$__rate_interval]"
-"""At least four scrapes; Grafana knows how long that is."""
-
-Query = tuple[str, str]
-"""PromQL, and the legend of its series."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Panel:
-    """`width` is of 24 columns. `rare`: in a test, or while all is well, there may be nothing to show."""
-
-    title: str
-    queries: tuple[Query, ...]
-    type: Literal["timeseries", "stat", "table", "state-timeline"] = "timeseries"
-    unit: str = "short"
-    width: int = 8
-    rare: bool = False
-    help: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Dashboard:
-    """`rows` have a heading each. `by_namespace`: it has a variable of that name."""
-
-    name: str
-    title: str
-    rows: tuple[tuple[str, tuple[Panel, ...]], ...]
-    by_namespace: bool = False
-
-    @property
-    def panels(self) -> Iterator[Panel]:
-        for _, panels in self.rows:
-            yield from panels
 
 
 def _rate(metric: str, *labels: str) -> str:
@@ -350,6 +317,12 @@ DASHBOARDS = (
             ("Consumers", _CONSUMERS),
             ("Backups", _BACKUPS),
         ),
+        by_namespace=True,
+    ),
+    Dashboard(
+        name="kindling-consumers",
+        title="Kindling / Consumers",
+        rows=(("Messages", MESSAGES), ("Handlers", HANDLERS), ("Processes", PROCESSES)),
         by_namespace=True,
     ),
 )

@@ -44,6 +44,7 @@ def exposed() -> dict[str, set[str]]:
 def of_consumers() -> dict[str, set[str]]:
     """The labels of each series that a consumer serves, with those of its Pod by the PodMonitor."""
     served = Served(free_port())
+    served.recorded("amount", 1.0)  # by a function
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{served.port}/metrics", timeout=10) as answer:
             page = answer.read().decode()
@@ -76,10 +77,11 @@ QUERIES = [
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: query[0])
-def test_a_panel_reads_what_the_operator_serves(query: tuple[str, str]) -> None:
-    series = exposed() | {
-        name: {"job", "instance"} for name in ("process_resident_memory_bytes", "process_cpu_seconds_total")
-    }
+def test_a_panel_reads_what_the_operator_or_a_consumer_serves(query: tuple[str, str]) -> None:
+    processes = {"job", "instance", "namespace", "pod"}
+    series = {**exposed(), **of_consumers()} | dict.fromkeys(
+        ("process_resident_memory_bytes", "process_cpu_seconds_total"), processes
+    )
     selectors = Expression(query[1].replace("$__rate_interval", "1m")).selectors
     assert selectors
     for metric, labels in selectors:
@@ -88,7 +90,8 @@ def test_a_panel_reads_what_the_operator_serves(query: tuple[str, str]) -> None:
 
 def test_every_metric_is_on_a_dashboard() -> None:
     expressions = " ".join(expression for _, expression in QUERIES)
-    names = {re.sub(r"_(bucket|count|sum)$", "", name) for name in exposed() if name.startswith("kindling_")}
+    served = [*exposed(), *of_consumers()]
+    names = {re.sub(r"_(bucket|count|sum)$", "", name) for name in served if name.startswith("kindling_")}
     assert {name for name in names if name not in expressions} == set()
 
 
