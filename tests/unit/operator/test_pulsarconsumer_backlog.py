@@ -147,6 +147,16 @@ def test_its_time_stays_while_the_first_two_digits_of_its_age_do() -> None:
     assert report(said(age=3600), known=known).status["backlog"] == known
 
 
+@pytest.mark.parametrize("consumers", [0, 1])
+def test_it_is_dated_in_time_though_the_broker_says_the_same_as_before(consumers: int) -> None:
+    """An answer that is as the last one has the resource looked at by nobody."""
+    found = report(said(consumers=consumers, age=20))
+    assert found.result == RequeueAfter(40.0)
+    assert report(said(consumers=consumers, age=60)).result == Done()
+    # A broker whose clock is ahead.
+    assert report(said(consumers=consumers, age=-20)).result == Done()
+
+
 @pytest.mark.parametrize("milliseconds", [MOST, -(2**60), 253_402_300_800_000])
 def test_a_time_that_is_none_is_left_out(milliseconds: int) -> None:
     answer = said()

@@ -210,6 +210,7 @@ def _said(
     figures["since"] = since
     if (oldest := _oldest(result, known, now=observed.now)) is not None:
         figures[OLDEST_FIELD] = oldest
+    aged = _seconds_to_age(result, now=observed.now)
     wait = f"messages wait for subscription {(cr.get('spec') or {}).get('subscriptionName')!r}"
     if not consumers:
         some = "set spec.replicas to have some, or see"
@@ -219,7 +220,8 @@ def _said(
         words = (
             f"Some {wait}, and {nobody}: {some} the condition Ready. The broker keeps them meanwhile.{new}"
         )
-        return Backlog(figures=figures, condition=_condition(cr, False, reasons.NO_CONSUMERS, words))
+        missing = _condition(cr, False, reasons.NO_CONSUMERS, words)
+        return Backlog(figures=figures, condition=missing, check_after=aged)
     quiet_seconds = _quiet_seconds(cr)
     age = pods.seconds_since(since, now=observed.now) or 0.0
     if result.facts.get(QUIET) is True and age >= quiet_seconds:
@@ -227,13 +229,15 @@ def _said(
             f"Some {wait}, consumers are connected, and none has acknowledged anything for {quiet_seconds} "
             "s: see what they do (`kubectl logs`), and whether the handler fails or waits for something."
         )
-        return Backlog(figures=figures, condition=_condition(cr, False, reasons.BACKLOG_STUCK, words))
+        stuck = _condition(cr, False, reasons.BACKLOG_STUCK, words)
+        return Backlog(figures=figures, condition=stuck, check_after=aged)
+    quiet = max(1.0, quiet_seconds - age) if result.facts.get(QUIET) is True else None
     return Backlog(
         figures=figures,
         condition=_condition(
             cr, True, reasons.ACKNOWLEDGING, f"Some {wait}; they are being acknowledged.{new}"
         ),
-        check_after=max(1.0, quiet_seconds - age) if result.facts.get(QUIET) is True else None,
+        check_after=min((each for each in (quiet, aged) if each is not None), default=None),
     )
 
 
@@ -242,16 +246,29 @@ def _oldest(result: ExternalResult, known: Object | None, *, now: datetime) -> s
 
     What is known stays while the first two digits of its age are the same: each other value is a write.
     """
-    milliseconds = int(result.facts.get(OLDEST, 0))
-    if not 0 < milliseconds < MOST_MILLISECONDS:
-        return None
-    moment = datetime.fromtimestamp(milliseconds // 1000, UTC)
-    age = int((now - moment).total_seconds())
-    if age < NEW_SECONDS:
+    moment = _published(result)
+    age = int((now - moment).total_seconds()) if moment is not None else 0
+    if moment is None or age < NEW_SECONDS:
         return None
     before: str | None = (known or {}).get(OLDEST_FIELD)
     same = before is not None and rounded(int(pods.seconds_since(before, now=now))) == rounded(age)
     return before if same else rfc3339(moment)
+
+
+def _seconds_to_age(result: ExternalResult, *, now: datetime) -> float | None:
+    """Until the oldest message is one to be dated: the same answer says nothing new."""
+    moment = _published(result)
+    if moment is None:
+        return None
+    left = NEW_SECONDS - (now - moment).total_seconds()
+    return max(1.0, left) if 0 < left <= NEW_SECONDS else None
+
+
+def _published(result: ExternalResult) -> datetime | None:
+    milliseconds = int(result.facts.get(OLDEST, 0))
+    if not 0 < milliseconds < MOST_MILLISECONDS:
+        return None
+    return datetime.fromtimestamp(milliseconds // 1000, UTC)
 
 
 def _of_new_topics(result: ExternalResult) -> str:
