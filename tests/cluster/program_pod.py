@@ -44,7 +44,7 @@ COPY pulumi {HOME}
 COPY program {PROGRAM}
 COPY commands.py /opt/commands.py
 RUN ["chown", "-R", "{USER}:{USER}", "{PROGRAM}", "{HOME}"]
-ENV PATH={HOME}/bin:/usr/bin:/bin PULUMI_HOME={HOME}/home PULUMI_SKIP_UPDATE_CHECK=true
+ENV PATH={HOME}/bin:/usr/bin:/bin PULUMI_HOME={HOME}/home PULUMI_SKIP_UPDATE_CHECK=true USER=pulumi
 USER {USER}:{USER}
 WORKDIR {PROGRAM}
 ENTRYPOINT ["{PROGRAM}/.venv/bin/python", "/opt/commands.py"]

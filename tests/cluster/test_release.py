@@ -51,7 +51,8 @@ class Installed:
 def release(folder: Path, *, version: str, images: Mapping[str, str]) -> Path:
     made = folder / f"made-{version}"
     found = releases.checkout(folder / f"checkout-{version}", version=version)
-    done = releases.command(found, version, "--output", str(made), "--images", *images.values())
+    words = ("--version", version, "--output", str(made), "--images", *images.values())
+    done = releases.command(found, *words)
     assert done.returncode == 0, done.stderr
     return made
 
