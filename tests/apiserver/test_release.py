@@ -120,7 +120,7 @@ def by_key(found: Iterable[Manifest]) -> dict[rendering.Key, Manifest]:
 
 
 MARKS = re.compile(
-    r"(meta\.helm\.sh|helm\.sh|kubectl\.kubernetes\.io|deployment\.kubernetes\.io)/"
+    r"(meta\.helm\.sh|helm\.sh|kubectl\.kubernetes\.io|deployment\.kubernetes\.io|pulumi\.com)/"
     r"|app\.kubernetes\.io/managed-by$"
 )
 # What the server makes of an object, whoever creates it.

@@ -96,10 +96,14 @@ def pulumi(checkout: Checkout) -> Installed:
 def test_each_way_makes_the_same_objects_and_serves(pulumi: Installed) -> None:
     shell = pulumi.shell
     for way, line in WAYS.items():
-        shell.run(line)
-        serves(shell)
-        assert released.live(shell) == pulumi.objects, way
-        released.remove(shell)
+        try:
+            shell.run(line)
+            serves(shell)
+            found = released.live(shell)
+        finally:
+            released.remove(shell)
+        assert found.keys() == pulumi.objects.keys(), way
+        assert [key for key, item in found.items() if item != pulumi.objects[key]] == [], way
 
 
 @pytest.fixture
