@@ -94,8 +94,8 @@ def _add_pulumi(folder: Path) -> None:
     shutil.copy(source, folder / "home" / plugin / name)
     if built:
         (folder / "host").mkdir()
-        for program in ("pulumi-language-python", "pulumi-language-python-exec"):
-            os.replace(folder / "bin" / program, folder / "host" / program)
+        for part in ("pulumi-language-python", "pulumi-language-python-exec"):
+            os.replace(folder / "bin" / part, folder / "host" / part)
         host, python = HOME / "host/pulumi-language-python", PurePosixPath("/usr/bin/python3")
         for name, text in pulumi_hosts.programs(host=host, project=PROGRAM, python=python).items():
             (folder / "bin" / name).write_text(text)
