@@ -18,7 +18,8 @@ from infra.project import OPERATOR_NAMESPACE as NAMESPACE
 from infra.settings import Settings, stack_files
 
 VERBS = ("get", "create", "patch", "delete")
-# What Pulumi's provider looks at while it waits for a Deployment.
+# What Pulumi's provider looks at while it waits: for definitions to be established, and for a Deployment.
+ESTABLISHED = ("apiextensions.k8s.io", "customresourcedefinitions")
 AWAITED = (("apps", "replicasets"), ("", "pods"), ("", "events"))
 SHOWN = 12
 RBAC = "rbac.authorization.k8s.io"
@@ -88,7 +89,7 @@ def required_permissions(*, served: tuple[str, ...] | None) -> list[Permission]:
     ]
     wide = [
         ("", "namespaces"),
-        ("apiextensions.k8s.io", "customresourcedefinitions"),
+        ESTABLISHED,
         (ADMISSION, "validatingadmissionpolicies"),
         (ADMISSION, "validatingadmissionpolicybindings"),
     ]
@@ -98,9 +99,12 @@ def required_permissions(*, served: tuple[str, ...] | None) -> list[Permission]:
         wide.append((RBAC, "clusterrolebindings"))
     places = [(group, name, NAMESPACE) for group, names in own for name in names]
     places += [(RBAC, name, place) for place in served or () for name in ("roles", "rolebindings")]
-    looked_at = [*AWAITED, ("apps", "deployments")]
+    looked_at = [(*ESTABLISHED, ""), *((*each, NAMESPACE) for each in (*AWAITED, ("apps", "deployments")))]
+    looking = ("list", "watch")
     return [
         Permission(verb, name, group, namespace)
         for group, name, namespace in [*((group, name, "") for group, name in wide), *places]
         for verb in VERBS
-    ] + [Permission(verb, name, group, NAMESPACE) for group, name in looked_at for verb in ("list", "watch")]
+    ] + [
+        Permission(verb, name, group, place) for group, name, place in looked_at for verb in ("list", "watch")
+    ]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from infra import program, rbac, release, settings
+from infra.cli.stacks import preflight
 from infra.components.cluster import check_environment
 from infra.components.images import required_images
 from infra.drivers import debian_lock, in_cluster
@@ -92,6 +93,22 @@ def test_in_a_pod_the_provider_is_given_the_service_accounts_files_and_no_secret
     inputs = graph.one(PROVIDER).inputs
     assert (inputs["context"], inputs["kubeconfig"]) == (in_cluster.CONTEXT, in_cluster.kubeconfig())
     assert graph.of(PUSHED) == graph.of(CONTAINER) == []
+
+
+def test_what_is_waited_for_may_be_watched_by_whoever_passes_the_preflight() -> None:
+    """Else Pulumi waits for ever, without a word."""
+    asked = {
+        (right.group, right.resource)
+        for right in preflight.required_permissions(served=None)
+        if right.verb == "watch"
+    }
+    waited = {
+        (item.type.partition(":")[2].partition("/")[0], f"{item.inputs['kind'].lower()}s")
+        for item in custom(graph_of(PROD), "kubernetes:")
+        if "pulumi.com/waitFor" in (item.inputs["metadata"].get("annotations") or {})
+    }
+    assert waited
+    assert waited <= asked
 
 
 def test_images_are_pushed_below_the_registry(staging: Graph) -> None:
