@@ -100,7 +100,6 @@ def required_permissions(*, served: tuple[str, ...] | None) -> list[Permission]:
     places = [(group, name, NAMESPACE) for group, names in own for name in names]
     places += [(RBAC, name, place) for place in served or () for name in ("roles", "rolebindings")]
     looked_at = [(*ESTABLISHED, ""), *((*each, NAMESPACE) for each in (*AWAITED, ("apps", "deployments")))]
-    looking = ("list", "watch")
     return [
         Permission(verb, name, group, namespace)
         for group, name, namespace in [*((group, name, "") for group, name in wide), *places]
