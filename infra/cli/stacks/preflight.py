@@ -20,7 +20,7 @@ from infra.settings import Settings, stack_files
 VERBS = ("get", "create", "patch", "delete")
 # What Pulumi's provider looks at while it waits: for definitions to be established, and for a Deployment.
 ESTABLISHED = ("apiextensions.k8s.io", "customresourcedefinitions")
-AWAITED = (("apps", "replicasets"), ("", "pods"), ("", "events"))
+AWAITED = (("apps", "replicasets"), ("", "pods"), ("", "events"), ("", "persistentvolumeclaims"))
 SHOWN = 12
 RBAC = "rbac.authorization.k8s.io"
 ADMISSION = "admissionregistration.k8s.io"
