@@ -17,9 +17,9 @@ from infra.errors import KindlingError, listed
 from infra.project import OPERATOR_NAMESPACE as NAMESPACE
 from infra.settings import Settings, stack_files
 
-VERBS = ("get", "create", "patch", "delete")
-# What Pulumi's provider looks at while it waits: for definitions to be established, and for a Deployment.
-ESTABLISHED = ("apiextensions.k8s.io", "customresourcedefinitions")
+# Pulumi's provider waits for what it creates and for what it deletes by a watch, whatever it is.
+VERBS = ("get", "list", "watch", "create", "patch", "delete")
+# What it looks at while it waits for a Deployment.
 AWAITED = (("apps", "replicasets"), ("", "pods"), ("", "events"), ("", "persistentvolumeclaims"))
 SHOWN = 12
 RBAC = "rbac.authorization.k8s.io"
@@ -89,7 +89,7 @@ def required_permissions(*, served: tuple[str, ...] | None) -> list[Permission]:
     ]
     wide = [
         ("", "namespaces"),
-        ESTABLISHED,
+        ("apiextensions.k8s.io", "customresourcedefinitions"),
         (ADMISSION, "validatingadmissionpolicies"),
         (ADMISSION, "validatingadmissionpolicybindings"),
     ]
@@ -99,11 +99,8 @@ def required_permissions(*, served: tuple[str, ...] | None) -> list[Permission]:
         wide.append((RBAC, "clusterrolebindings"))
     places = [(group, name, NAMESPACE) for group, names in own for name in names]
     places += [(RBAC, name, place) for place in served or () for name in ("roles", "rolebindings")]
-    looked_at = [(*ESTABLISHED, ""), *((*each, NAMESPACE) for each in (*AWAITED, ("apps", "deployments")))]
     return [
         Permission(verb, name, group, namespace)
         for group, name, namespace in [*((group, name, "") for group, name in wide), *places]
         for verb in VERBS
-    ] + [
-        Permission(verb, name, group, place) for group, name, place in looked_at for verb in ("list", "watch")
-    ]
+    ] + [Permission(verb, name, group, NAMESPACE) for group, name in AWAITED for verb in ("list", "watch")]
