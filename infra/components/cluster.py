@@ -56,7 +56,7 @@ class Cluster(pulumi.ComponentResource):
             # Without a kubeconfig the provider looks where kubectl does. So neither credentials nor
             # paths enter the state, new ones change nothing, and a preview can do without any. It must
             # be empty: for none, Pulumi's SDK would write the variable KUBECONFIG into the state.
-            inside_pod = settings.context == in_cluster.CONTEXT
+            inside_pod = settings.context == cluster_context.IN_CLUSTER
             self.provider = kubernetes.Provider(
                 name,
                 kubeconfig=in_cluster.kubeconfig() if inside_pod else "",

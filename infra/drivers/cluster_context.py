@@ -21,6 +21,8 @@ from infra.errors import KindlingError
 SECONDS = 10
 # The one object of a cluster that is as old as the cluster and never made again.
 MARK = "kube-system"
+IN_CLUSTER = "in-cluster"
+"""What `kindling:context` says instead of a context's name; `infra.drivers.in_cluster` asks that cluster."""
 
 
 # What the operator and the CRDs need; kindling.kube.versions says why.

@@ -15,11 +15,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from infra.drivers.cluster_context import MARK, SECONDS, ClusterAccess, Permission, explain, review
+from infra.drivers.cluster_context import (
+    IN_CLUSTER,
+    MARK,
+    SECONDS,
+    ClusterAccess,
+    Permission,
+    explain,
+    review,
+)
 from infra.errors import KindlingError
 
-CONTEXT = "in-cluster"
-"""What `kindling:context` says instead of a context's name."""
 FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 SERVER = "https://kubernetes.default.svc"
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -31,7 +37,7 @@ def kubeconfig(folder: Path = FOLDER, server: str = SERVER) -> str:
     Without it the provider would take the kubeconfig of whoever runs Pulumi outside of a Pod. This one leads
     nowhere from there.
     """
-    named = {"name": CONTEXT}
+    named = {"name": IN_CLUSTER}
     cluster = {"server": server, "certificate-authority": str(folder / "ca.crt")}
     return json.dumps(
         {
@@ -40,8 +46,8 @@ def kubeconfig(folder: Path = FOLDER, server: str = SERVER) -> str:
             "clusters": [named | {"cluster": cluster}],
             # As a file it is read again: the kubelet renews it.
             "users": [named | {"user": {"tokenFile": str(folder / "token")}}],
-            "contexts": [named | {"context": {"cluster": CONTEXT, "user": CONTEXT}}],
-            "current-context": CONTEXT,
+            "contexts": [named | {"context": {"cluster": IN_CLUSTER, "user": IN_CLUSTER}}],
+            "current-context": IN_CLUSTER,
         }
     )
 
@@ -49,7 +55,7 @@ def kubeconfig(folder: Path = FOLDER, server: str = SERVER) -> str:
 class InCluster(ClusterAccess):
     """`folder` is where the service account's token and the authority are."""
 
-    context = CONTEXT
+    context = IN_CLUSTER
 
     def __init__(self, folder: Path = FOLDER, server: str = SERVER) -> None:
         self._folder, self._server = folder, server
@@ -69,7 +75,7 @@ class InCluster(ClusterAccess):
             trusted = ssl.create_default_context(cafile=str(self._folder / "ca.crt"))
         except FileNotFoundError:
             raise KindlingError(
-                f"kindling:context is `{CONTEXT}`, and this is no Pod with a service account",
+                f"kindling:context is `{IN_CLUSTER}`, and this is no Pod with a service account",
                 why=f"{self._folder} has no token and ca.crt",
                 remedy="run Pulumi in a Pod (docs/guides/in-a-pod.md), or name a context of a kubeconfig; "
                 "nothing was changed.",
@@ -86,9 +92,9 @@ class InCluster(ClusterAccess):
                 found: dict[str, Any] = json.load(answer)
                 return found
         except urllib.error.HTTPError as error:
-            raise explain(_message(error), context=CONTEXT) from None
+            raise explain(_message(error), context=IN_CLUSTER) from None
         except (OSError, ValueError, http.client.HTTPException) as error:
-            raise explain(str(error) or type(error).__name__, context=CONTEXT) from None
+            raise explain(str(error) or type(error).__name__, context=IN_CLUSTER) from None
 
 
 def _message(error: urllib.error.HTTPError) -> str:

@@ -16,7 +16,7 @@ from pulumi.runtime.rpc import UNKNOWN
 
 from infra import installed_tools
 from infra.drivers import in_cluster
-from infra.drivers.cluster_context import ClusterAccess, ClusterContext
+from infra.drivers.cluster_context import IN_CLUSTER, ClusterAccess, ClusterContext
 from infra.drivers.engine import ContainerEngine
 from infra.drivers.kind import KindCli
 from infra.drivers.registry import Registry
@@ -48,14 +48,14 @@ def kind_readonly() -> KindCli | None:
 
 def cluster_context(context: str) -> ClusterAccess:
     """The way into an existing cluster; builds kubectl where it is needed and missing."""
-    if context == in_cluster.CONTEXT:
+    if context == IN_CLUSTER:
         return in_cluster.InCluster()
     return ClusterContext(_tool("kubectl"), context)
 
 
 def context_readonly(context: str) -> ClusterAccess | None:
     """The same, None where kubectl would have to be built for it."""
-    if context == in_cluster.CONTEXT:
+    if context == IN_CLUSTER:
         return in_cluster.InCluster()
     if (found := installed_tools.find("kubectl")) is not None:
         return ClusterContext(found.path, context)

@@ -12,7 +12,7 @@ from typing import Any
 
 from infra import manifests
 from infra import release as releases
-from infra.drivers import in_cluster
+from infra.drivers.cluster_context import IN_CLUSTER
 from infra.errors import KindlingError
 from infra.project import PROJECT as PROJECT
 from infra.project import cluster_name as cluster_name
@@ -183,7 +183,7 @@ def _cluster(source: ConfigReader, stack: str) -> ClusterSettings:
     if source.one_of("cluster", CLUSTERS) == EXISTING:
         source.refuse(_OF_KIND, where="kindling:cluster is `existing`: only a kind cluster is made here")
         context = source.parsed("context", validators.context, "the name of a context")
-        if context == in_cluster.CONTEXT:
+        if context == IN_CLUSTER:
             source.refuse(
                 ["kubeconfig"], where=f"kindling:context is `{context}`: the Pod's service account is used"
             )

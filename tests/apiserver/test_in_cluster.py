@@ -16,8 +16,8 @@ import pytest
 
 from infra.cli.stacks import kubectl, preflight
 from infra.drivers import in_cluster
-from infra.drivers.cluster_context import Permission
-from infra.drivers.in_cluster import CONTEXT, InCluster
+from infra.drivers.cluster_context import IN_CLUSTER, Permission
+from infra.drivers.in_cluster import InCluster
 from infra.errors import KindlingError
 from infra.resources import host
 from infra.settings import stack_files
@@ -135,7 +135,7 @@ def test_the_providers_kubeconfig_leads_into_the_same_cluster_and_has_no_secret(
     (tmp_path / "config").write_text(text)
     words = ["get", "namespace", "kube-system", "--output=jsonpath={.metadata.uid}"]
     done = subprocess.run(
-        [tool("kubectl"), f"--kubeconfig={tmp_path / 'config'}", f"--context={CONTEXT}", *words],
+        [tool("kubectl"), f"--kubeconfig={tmp_path / 'config'}", f"--context={IN_CLUSTER}", *words],
         capture_output=True,
         text=True,
         timeout=60,
@@ -152,10 +152,10 @@ def test_whoever_asks_for_a_cluster_gets_the_pods_own_by_that_name(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The resource and the command line; kubectl needs no word for it."""
-    monkeypatch.setattr(stack_files, "context", lambda _stack: CONTEXT)
+    monkeypatch.setattr(stack_files, "context", lambda _stack: IN_CLUSTER)
     found = [
-        host.cluster_context(CONTEXT),
-        host.context_readonly(CONTEXT),
+        host.cluster_context(IN_CLUSTER),
+        host.context_readonly(IN_CLUSTER),
         preflight.context_of("prod", kubectl=tmp_path / "none"),
     ]
     assert [type(each) for each in found] == [InCluster] * 3

@@ -143,6 +143,8 @@ def test_a_collector_that_refuses_is_reported_once_and_gets_what_comes_later(
     running: Collector, database: Ref, process: OperatorProcess, running_cluster: Cluster, namespace: str
 ) -> None:
     refused, again = "traces are not exported: ", "traces are exported again"
+    lost = "kindling_trace_spans_lost_total"
+    before = process.value(lost)
     running.answer = 400
     try:
         for number in range(3):
@@ -156,6 +158,8 @@ def test_a_collector_that_refuses_is_reported_once_and_gets_what_comes_later(
     wait_until(lambda: again in process.log(), seconds=SECONDS, what=lambda: process.log()[-2000:])
     assert process.log().count(refused) == 1
     assert f"{refused}Failed to export spans batch code: 400" in process.log()
+    (said,) = re.findall(rf"{again}; at least (\d+) spans were lost", process.log())
+    assert process.value(lost) - before == int(said) > 0
 
 
 def test_a_collector_that_hangs_keeps_neither_a_reconciliation_nor_the_end(

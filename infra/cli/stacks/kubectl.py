@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from infra import processes
-from infra.drivers import in_cluster
+from infra.drivers.cluster_context import IN_CLUSTER
 from infra.settings import stack_files
 
 CALL_SECONDS = 60.0
@@ -20,7 +20,7 @@ def arguments(stack: str, args: Sequence[str]) -> list[str]:
         return list(args)
     context = stack_files.context(stack)
     # kubectl takes a Pod's service account by itself.
-    return list(args) if context == in_cluster.CONTEXT else [f"--context={context}", *args]
+    return list(args) if context == IN_CLUSTER else [f"--context={context}", *args]
 
 
 def call(

@@ -11,7 +11,13 @@ from pathlib import Path
 from infra import rbac
 from infra.cli.stacks.file_backend import StackState
 from infra.drivers import in_cluster
-from infra.drivers.cluster_context import ClusterAccess, ClusterContext, Permission, another_cluster
+from infra.drivers.cluster_context import (
+    IN_CLUSTER,
+    ClusterAccess,
+    ClusterContext,
+    Permission,
+    another_cluster,
+)
 from infra.drivers.registry import Registry
 from infra.errors import KindlingError, listed
 from infra.project import OPERATOR_NAMESPACE as NAMESPACE
@@ -28,7 +34,7 @@ ADMISSION = "admissionregistration.k8s.io"
 
 def context_of(stack: str, *, kubectl: Path) -> ClusterAccess:
     """The way into the stack's cluster."""
-    if (context := stack_files.context(stack)) == in_cluster.CONTEXT:
+    if (context := stack_files.context(stack)) == IN_CLUSTER:
         return in_cluster.InCluster()
     return ClusterContext(kubectl, context, stack_files.get(stack, "kubeconfig") or "")
 

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from infra.cli.stacks import preflight
-from infra.drivers import in_cluster
+from infra.drivers.cluster_context import IN_CLUSTER
 from tests import guides
 from tests.unit.docs.pages import text
 
@@ -51,4 +51,4 @@ def test_the_setting_is_the_programs() -> None:
     (setting,) = (
         body for language, name, body in guides.blocks(PAGE) if not name and body.startswith("config:")
     )
-    assert yaml.safe_load(setting)["config"]["kindling:context"] == in_cluster.CONTEXT
+    assert yaml.safe_load(setting)["config"]["kindling:context"] == IN_CLUSTER

@@ -12,6 +12,7 @@ from infra.cli.stacks import preflight
 from infra.components.cluster import check_environment
 from infra.components.images import required_images
 from infra.drivers import debian_lock, in_cluster
+from infra.drivers.cluster_context import IN_CLUSTER
 from infra.errors import KindlingError
 from infra.release import Release
 from infra.settings import ClusterSettings, ImageSettings, OperatorSettings, SamplesSettings, Settings
@@ -88,10 +89,10 @@ def test_the_provider_gets_a_context_and_no_credentials(
 
 
 def test_in_a_pod_the_provider_is_given_the_service_accounts_files_and_no_secret() -> None:
-    cluster = replace(PROD.cluster, existing_context=in_cluster.CONTEXT)
+    cluster = replace(PROD.cluster, existing_context=IN_CLUSTER)
     graph = graph_of(replace(PROD, cluster=cluster))
     inputs = graph.one(PROVIDER).inputs
-    assert (inputs["context"], inputs["kubeconfig"]) == (in_cluster.CONTEXT, in_cluster.kubeconfig())
+    assert (inputs["context"], inputs["kubeconfig"]) == (IN_CLUSTER, in_cluster.kubeconfig())
     assert graph.of(PUSHED) == graph.of(CONTAINER) == []
 
 

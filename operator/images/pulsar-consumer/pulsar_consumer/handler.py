@@ -13,6 +13,8 @@ from typing import Any, TypeAlias
 LONGEST_ERROR = 500
 LONGEST_DELAY_SECONDS = 86_400.0
 _SHORTEST_SECRET = 6
+REJECTED, MAX_DELIVERIES = DEAD_LETTER_REASONS = "Rejected", "MaxDeliveries"
+"""Why a message is a dead letter."""
 
 
 class Retry(Exception):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pulsar_consumer.handler import Delayed, Failed, Handled, Rejected, Verdict
+from pulsar_consumer.handler import DEAD_LETTER_REASONS, Delayed, Failed, Handled, Rejected, Verdict
 
 RESULTS: dict[type[Verdict], str] = {
     Handled: "handled",
@@ -76,7 +76,7 @@ class Served(Metrics):
             ["reason"],
             registry=registry,
         )
-        for reason in ("MaxDeliveries", "Rejected"):
+        for reason in DEAD_LETTER_REASONS:
             self._dead_letters.labels(reason)
         self._held: Any = prometheus.Gauge(
             f"{prefix}_messages_held",

@@ -20,16 +20,23 @@ from typing import Any, Protocol
 import pulsar
 
 from pulsar_consumer.failing import Failing
-from pulsar_consumer.handler import Delayed, Failed, Handled, Handler, Rejected, Verdict, id_of
+from pulsar_consumer.handler import (
+    MAX_DELIVERIES,
+    REJECTED,
+    Delayed,
+    Failed,
+    Handled,
+    Handler,
+    Rejected,
+    Verdict,
+    id_of,
+)
 from pulsar_consumer.metrics import Metrics
 from pulsar_consumer.outbox import Send
 from pulsar_consumer.settings import Handling
 
 LEAST_HELD = 10
 """Messages that are taken at the least; each may have 5 MB."""
-
-REJECTED, FAILED = "Rejected", "MaxDeliveries"
-"""Why a message is a dead letter."""
 
 log = logging.getLogger("pulsar_consumer")
 
@@ -170,7 +177,7 @@ class Work:
         id, again = id_of(item.message), ""
         given_up = isinstance(verdict, Rejected) or item.failures >= self._handling.max_deliveries
         if given_up and self._handling.dead_letter_topic and not isinstance(verdict, Delayed):
-            why = REJECTED if isinstance(verdict, Rejected) else FAILED
+            why = REJECTED if isinstance(verdict, Rejected) else MAX_DELIVERIES
             self._bury(item, why, verdict.error)
             self._metrics.dead_letter(why)
             self._acknowledge(item.message)
