@@ -26,7 +26,7 @@ def wait_ready(environment: Environment, name: str, *, reason: str = "") -> None
     """Until Ready is True; or, with a reason, until it has that one."""
     path = '{.status.conditions[?(@.type=="Ready")].reason}'
     until = f"--for=jsonpath={path}={reason}" if reason else "--for=condition=Ready"
-    environment.kubectl("wait", until, f"{KIND}/{name}", "--timeout=120s")
+    environment.kubectl("wait", until, f"{KIND}/{name}", "--timeout=240s")
 
 
 def pods(environment: Environment, name: str) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -126,6 +127,15 @@ def test_each_way_in_consumes_is_counted_and_shows_no_secret(
             assert secret not in everything, way
 
 
+def waits(environment: Environment, name: str, reason: str) -> dict[str, Any]:
+    """BacklogMoving, once it has the reason: on a full machine an answer may be late, and another comes
+    within minutes.
+    """
+    with suppress(AssertionError):
+        within(150, lambda: said(environment, name, "BacklogMoving").get("reason") == reason)
+    return said(environment, name, "BacklogMoving")
+
+
 def test_each_way_to_stay_out_has_its_reason_and_heals(
     environment: Environment, make: Make, keep: Keep, broker: Secured, ca: str
 ) -> None:
@@ -182,7 +192,7 @@ def test_each_way_to_stay_out_has_its_reason_and_heals(
         "no issuer": ("IssuerUnreachable", "gives the operator no token"),
     }
     for way, (reason, words) in backlog.items():
-        found = said(environment, names[way], "BacklogMoving")
+        found = waits(environment, names[way], reason)
         assert (found["status"], found["reason"]) == ("Unknown", reason), way
         assert words in found["message"], way
     for name in names.values():

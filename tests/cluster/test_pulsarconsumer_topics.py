@@ -7,6 +7,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from tests.cluster.claims.pulsarconsumer import stats
 from tests.cluster.consumers import (
     ADMIN,
@@ -161,7 +163,7 @@ def test_topics_by_a_pattern_are_read_also_one_that_is_made_later(
     assert status["subscriptions"] == [{"topicsPattern": pattern, "subscription": "printers"}]
 
     produce(environment, topic=later, count=1, message="good")
-    within(240, lambda: f"{later} good" in handled(environment, name))  # a client looks once a minute
+    within(45, lambda: f"{later} good" in handled(environment, name))  # 15 s, and this machine's
     assert subscribed(environment, [first, later, other]) == [True, True, False]
 
     stop(environment, name)
@@ -172,3 +174,13 @@ def test_topics_by_a_pattern_are_read_also_one_that_is_made_later(
     environment.kubectl("delete", f"{KIND}/{name}", "--timeout=90s")
     assert subscribed(environment, [first, later]) == [False, False]
     assert stats(environment, second, partitioned=True)["subscriptions"] == {}
+
+
+@pytest.mark.thorough
+def test_the_broker_deletes_a_new_topic_that_nobody_reads(environment: Environment) -> None:
+    """So new topics are looked for more often than once a minute, and the guide says what nobody reads."""
+    [topic] = names("unread", "a")
+    produce(environment, topic=topic, count=1, message="lost")
+    assert stats(environment, topic)["msgInCounter"] == 1
+    took = within(180, lambda: not stats(environment, topic))
+    assert took > 30

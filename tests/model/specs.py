@@ -22,10 +22,16 @@ def _few(spec: Object) -> Object:
     return {**spec, "replicas": spec["replicas"] % 4} if "replicas" in spec else spec
 
 
+BY_THE_ADMIN_API = ("replay", "autoscaling")
+"""What a PulsarConsumer without adminURL may not ask for."""
+
+
 def may_follow(spec: Object, known: Object | None) -> Object:
     """The spec with what the CRDs keep from changing, and do not let stand beside each other."""
     if "password" in spec:
         spec = {name: value for name, value in spec.items() if name != "passwordSecretRef"}
+    if "adminURL" not in spec:
+        spec = {name: value for name, value in spec.items() if name not in BY_THE_ADMIN_API}
     if "planFor" in {*spec, *(known["spec"] if known is not None else ())}:
         spec = {name: value for name, value in spec.items() if name != "planFor"}
         if known is not None and "planFor" in known["spec"]:

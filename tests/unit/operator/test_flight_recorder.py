@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import shlex
@@ -16,11 +17,11 @@ from kindling.engine import redaction
 from kindling.engine.flight_recorder import FlightRecorder
 from kindling.engine.redaction import Redactor, without
 from kindling.engine.store import Key
-from kindling.kube.resources import Object
+from kindling.kube.resources import SECRET, Object
 from kubectl_kindling import redaction as plugin
 
 from infra.paths import REPOSITORY
-from tests.model.recorded import as_reported
+from tests.model.recorded import as_reported, otherwise
 from tests.model.world import KINDS_BY_NAME, World, resource
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -142,6 +143,23 @@ def test_no_secret_is_in_what_is_redacted() -> None:
     assert text.count("kept") == 4
     assert without({"password": "canary-2"}, taken) == {"password": redactor.word("canary-2")}
     assert without({"label": "canary-2"}, taken) == {"label": "canary-2"}, "a word may be a password"
+
+
+@pytest.mark.parametrize(
+    "password",
+    [b"canary", b"", b"canary\n", b"ca\0nary", b"canary\xff"],
+    ids=["good", "empty", "lines", "nul", "bytes"],
+)
+def test_what_a_password_is_refused_for_comes_out_again(password: bytes) -> None:
+    world, kind = World(), KINDS_BY_NAME["postgresql.database.db.example.com"]
+    role = {"name": "r", "login": True, "passwordSecretRef": {"name": "ours"}}
+    data = {"password": base64.b64encode(password).decode()}
+    world.api.put(SECRET, {"metadata": {"namespace": "ns", "name": "ours"}, "data": data})
+    world.api.put(kind.type, resource(kind, "shop", roles=[role]))
+    world.settle()
+    record = as_reported(world, Key(kind.type.group_kind, "ns", "shop"))
+    assert "canary" not in json.dumps(record)
+    assert otherwise(record) == []
 
 
 def settled() -> tuple[World, Key]:

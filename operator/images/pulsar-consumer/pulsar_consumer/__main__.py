@@ -16,6 +16,7 @@ from typing import BinaryIO
 
 import pulsar
 
+from pulsar_consumer import discovery
 from pulsar_consumer.client import Hopeless, connect, explain, log
 from pulsar_consumer.credentials import Shown, is_outdated, shown
 from pulsar_consumer.failing import HandlerFailing
@@ -62,6 +63,8 @@ def consume(
 
     :raises Hopeless: what a retry does not fix, where it is not `reported`.
     """
+    if settings.topics.pattern:
+        discovery.look_often()
     while not stop.is_set():
         health.turn()
         try:

@@ -1,7 +1,8 @@
 """What a record of a decision may say: everything that it was taken from, but no secret. Pure.
 
 A value that is secret becomes a word that stands for it, the same for the same value within one process: so
-what is compared compares as before, and nothing can be read. Certificates stay: they are public.
+what is compared compares as before, and nothing can be read. Certificates stay: they are public. A value of a
+Secret that is empty, of several lines or no text is so still, since it is refused for that.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ _LOGIN = re.compile(r"(?<=://)[^/\s@\"']+(?=@)")
 _PAST = re.compile(r"last-applied|/original|/previous|kapp\.k14s\.io/")
 _PUBLIC = frozenset({"type", "provider", "host", "port", "username", "database", "sslmode"})
 _MARK_ENCODED = base64.b64encode(MARK.encode()).decode()
+_NO_TEXT = b"\xff"
 _VALUES = frozenset({"env", "headers", "httpHeaders"})
 
 
@@ -59,13 +61,16 @@ class Redactor:
         return found
 
     def _encoded(self, value: str) -> str:
+        if not value:
+            return value
         try:
             text = base64.b64decode(value).decode()
         except ValueError:
-            text = value
+            return base64.b64encode(self.word(value).encode() + _NO_TEXT).decode()
         if "BEGIN CERTIFICATE" in text and "PRIVATE KEY" not in text:
             return value
-        return base64.b64encode(self.word(text).encode()).decode()
+        ending = "\n" if any(char in text for char in "\0\r\n") else ""
+        return base64.b64encode((self.word(text) + ending).encode()).decode()
 
     def _collect(self, found: Any, taken: Taken, *, name: str) -> None:
         if isinstance(found, dict):

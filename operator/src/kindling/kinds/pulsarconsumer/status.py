@@ -104,14 +104,14 @@ def report(
     if waiting.figures is not None:
         status["backlog"] = waiting.figures
     # Held back, the consumers go on with their last settings.
-    reported = spec if sync.problem is None else {}
-    for field, current in (
-        ("server", reported.get("serverAddress")),
-        ("topic", topics.read(cr).label or None if reported else None),
-        ("subscription", reported.get("subscriptionName")),
-    ):
-        if (value := known.get(field) if current is None else current) is not None:
-            status[field] = value
+    settings: Object = {
+        "server": spec.get("serverAddress"),
+        "topic": topics.read(cr).label or None,
+        "subscription": spec.get("subscriptionName"),
+    }
+    if sync.problem is not None:
+        settings = {field: known.get(field) for field in settings}
+    status |= {field: value for field, value in settings.items() if value is not None}
     # Pods that come and go on the way are not worth a write each: counted when there is news.
     news = ready or fault is not None or "replicas" not in known
     status["replicas"] = progress.total if news else known["replicas"]
