@@ -14,10 +14,9 @@ from typing import Any, TypeVar
 import hypothesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from hypothesis.internal.conjecture.providers import AVAILABLE_PROVIDERS, HypothesisProvider
 from kindling.kinds.base import Kind
 
-from tests.unit.schema.drawing import Json, drawn_from
+from tests.unit.schema.drawing import OF_THE_SEED, Json, drawn_from
 from tests.unit.schema.worlds import schema_of
 
 T = TypeVar("T")
@@ -101,21 +100,9 @@ def _describing(schema: Json, name: str = "") -> Json:
         # Without that Secret a server goes on with the certificate that it had, and a new one has none.
         known = {at: below for at, below in known.items() if at != "secretName"}
     found = {**schema, "properties": {at: _describing(below, at) for at, below in known.items()}}
-    if name == "replicas":
+    if name in ("replicas", "size") and schema.get("type") == "integer":
         found["maximum"] = MOST_REPLICAS
     return found if found["properties"] else {at: part for at, part in found.items() if at != "properties"}
-
-
-class _OfTheSeed(HypothesisProvider):
-    """Draws no constants: Hypothesis takes them from whichever modules of the project are loaded, so a seed
-    would give other walks in a run of all tests, and after any edit.
-    """
-
-    def _maybe_draw_constant(self, *args: Any, **options: Any) -> None:
-        return None
-
-
-AVAILABLE_PROVIDERS["kindling-walks"] = _OfTheSeed
 
 
 def _drawn(strategy: st.SearchStrategy[T], *, count: int, seed: int) -> list[T]:
@@ -125,7 +112,7 @@ def _drawn(strategy: st.SearchStrategy[T], *, count: int, seed: int) -> list[T]:
     @settings(
         max_examples=count,
         phases=[Phase.generate],
-        backend="kindling-walks",
+        backend=OF_THE_SEED,
         database=None,
         suppress_health_check=list(HealthCheck),
     )

@@ -70,9 +70,7 @@ def diff_from_fresh(past: World) -> Iterator[str]:
                 for world in (past, fresh)
                 for child in world.api.objects
                 # What a Job did is in the status; the Job may be gone.
-                if owner(world, child) == ref
-                and child.type.plural != "jobs"
-                and not _of_a_past_role(obj, child)
+                if owner(world, child) == ref and child.type.plural != "jobs" and not _is_kept(child, fresh)
             }
             for child in (ref, *own):
                 left, right = then.get(child), now.get(child)
@@ -88,11 +86,13 @@ def _undated(state: Any, obj: Object) -> Any:
     return json.loads(json.dumps(state).replace(at, "MOMENT")) if at else state
 
 
-def _of_a_past_role(obj: Object, child: Ref) -> bool:
-    """The Secret of a role that has left the spec is kept: the operator deletes none."""
-    listed = (role for role in obj["spec"].get("roles") or () if role.get("login"))
-    names = {f"{obj['metadata']['name']}-role-{role['name'].replace('_', '-')}" for role in listed}
-    return child.type == SECRET and "-role-" in child.name and child.name not in names
+def _is_kept(child: Ref, fresh: World) -> bool:
+    """The Secret of a role that has left the spec is kept, and that of a login or of TLS that was turned off:
+    the operator deletes none. In a fresh world nobody made it, or it has no owner.
+    """
+    if child.type != SECRET:
+        return False
+    return not fresh.api.objects.get(child, {"metadata": {}})["metadata"].get("ownerReferences")
 
 
 def owner(world: World, child: Ref) -> Ref | None:

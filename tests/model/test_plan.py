@@ -28,6 +28,7 @@ from tests.model.specs import DATABASES, may_follow
 from tests.model.test_postgresql_model import CHILDREN, CR, FIRST, ready, with_database
 from tests.model.world import World, resource
 from tests.unit.operator import placement
+from tests.unit.schema.drawing import OF_THE_SEED
 
 WRITTEN = {"create": "Create", "apply": "Update", "merge": "Update", "delete": "Delete"}
 PAUSING = ("paused", "mode")
@@ -374,6 +375,7 @@ def test_what_was_planned_is_what_is_then_written(thorough: bool) -> None:
         max_examples=2000 if thorough else 60,
         deadline=None,
         derandomize=not thorough,
+        backend="hypothesis" if thorough else OF_THE_SEED,
         suppress_health_check=list(HealthCheck),
         phases=[Phase.explicit, Phase.generate],
     )

@@ -17,7 +17,7 @@ from kindling.engine import redaction
 from kindling.engine.flight_recorder import FlightRecorder
 from kindling.engine.redaction import Redactor, without
 from kindling.engine.store import Key
-from kindling.kube.resources import SECRET, Object
+from kindling.kube.resources import SECRET, Object, Ref
 from kubectl_kindling import redaction as plugin
 
 from infra.paths import REPOSITORY
@@ -159,6 +159,29 @@ def test_what_a_password_is_refused_for_comes_out_again(password: bytes) -> None
     world.settle()
     record = as_reported(world, Key(kind.type.group_kind, "ns", "shop"))
     assert "canary" not in json.dumps(record)
+    assert otherwise(record) == []
+
+
+def test_a_child_with_a_users_variable_is_not_applied_again() -> None:
+    world, kind = World(), KINDS_BY_NAME["pulsarconsumer.pulsar.pulsarconsumer.krvarma.com"]
+    spec = {
+        "serverAddress": "pulsar://localhost", "topic": "t", "subscriptionName": "s",
+        "env": [{"name": "API_KEY", "value": "canary"}],
+    }  # fmt: skip
+    world.api.put(kind.type, resource(kind, "c", **spec))
+    world.settle()
+    policy = next(ref for ref in world.api.objects if ref.type.kind == "NetworkPolicy")
+    world.api.remove(policy)
+    world.settle()
+    world.api.edit(Ref(kind.type, "ns", "c"), {"spec": {"env": [{"name": "API_KEY", "value": "canary-2"}]}})
+    world.settle()
+    record = as_reported(world, Key(kind.type.group_kind, "ns", "c"))
+    assert "canary" not in json.dumps(record)
+    made = [entry["decided"]["changes"] for entry in record["entries"] if entry["what"] == "children"]
+    assert [[each["object"] for each in changes] for changes in made[1:]] == [
+        ["NetworkPolicy/c-deployment"],
+        ["Deployment/c-deployment"],
+    ]
     assert otherwise(record) == []
 
 

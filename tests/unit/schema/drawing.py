@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from hypothesis import strategies as st
+from hypothesis.internal.conjecture.providers import AVAILABLE_PROVIDERS, HypothesisProvider
 
 Json = dict[str, Any]
 
@@ -29,6 +30,22 @@ KNOWN = frozenset(
 )  # fmt: skip
 FORMATS = frozenset({None, "password", "date-time", *INTEGERS})
 TEXT = st.characters(codec="utf-8")
+
+
+OF_THE_SEED = "kindling-seeded"
+"""A backend of Hypothesis that draws the same of a seed whatever else is loaded."""
+
+
+class _OfTheSeed(HypothesisProvider):
+    """Draws no constants: Hypothesis takes them from whichever modules of the project are loaded, so a seed
+    would give other values in a run of all tests, and after any edit.
+    """
+
+    def _maybe_draw_constant(self, *args: Any, **options: Any) -> None:
+        return None
+
+
+AVAILABLE_PROVIDERS[OF_THE_SEED] = _OfTheSeed
 
 
 class UnknownPart(Exception):

@@ -139,6 +139,13 @@ def last_applied(obj: Object) -> tuple[str, str]:
     return hash_, form
 
 
+def with_hash(obj: Object, hash_: str) -> Object:
+    """The same, with another hash in its mark."""
+    meta, (_, form) = obj["metadata"], last_applied(obj)
+    notes = {**(meta.get("annotations") or {}), LAST_APPLIED_HASH: f"{hash_}.{form}"}
+    return {**obj, "metadata": {**meta, "annotations": notes}}
+
+
 def fingerprint(body: Object) -> str:
     """A short hash of what would be applied; a Secret's values stay out of it, only their names go in.
 

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from kindling.engine.changes import changes
+from kindling.engine.compare import fingerprint, last_applied, with_hash
 from kindling.engine.plan import Plan, plan
 from kindling.engine.redaction import Redactor, is_word, metadata, without
 from kindling.kinds.base import (
@@ -51,9 +52,14 @@ class Asking(Observed):
 
 @dataclass(frozen=True, kw_only=True)
 class Replayed(Observed):
-    """Says for each question what was noted; for more of them than there were, what was noted last."""
+    """Says for each question what was noted; for more of them than there were, what was noted last.
+
+    `as_applied`: the children that were as the operator had applied them, or had been edited since. The hash
+    that shows it is of what a record does not have.
+    """
 
     answered: Mapping[str, Sequence[bool]] = field(default_factory=dict)
+    as_applied: frozenset[str] = frozenset()
     _asked: dict[str, int] = field(default_factory=dict)
 
     def result(self, member: str, cache_key: Hashable) -> ExternalResult | None:
@@ -84,17 +90,34 @@ def of_status(report: StatusReport) -> Object:
 
 def decided(kind: Kind, cr: Object, observed: Observed, what: str, *, sync: SyncResult | None) -> Object:
     """The decision, taken once more."""
-    deleted = "deletionTimestamp" in cr["metadata"]
     if what == STATUS:
         return of_status(kind.status(cr, observed, sync or SyncResult(in_sync=False)))
-    if what == OUTSIDE and deleted:
+    if what == OUTSIDE and _is_deleted(cr):
         return of_actions(kind.finish(cr, observed).actions)
     if what == OUTSIDE:
         return of_actions(kind.external_actions(cr, observed))
-    wanted = kind.finish(cr, observed).children if deleted else kind.desired(cr, observed)
-    wanted = [_with_words(child, observed) for child in wanted]
-    found = plan(type=kind.type, cr=cr, desired=wanted, observed=observed.objects, prune=not deleted)
-    return of_plan(found, observed.objects)
+    wanted = [_with_words(child, observed) for child in _children(kind, cr, observed)]
+    objects = dict(observed.objects)
+    for child in wanted:
+        if isinstance(observed, Replayed) and named(child.ref) in observed.as_applied:
+            objects[child.ref] = with_hash(objects[child.ref], fingerprint(child.body))
+    found = plan(type=kind.type, cr=cr, desired=wanted, observed=objects, prune=not _is_deleted(cr))
+    return of_plan(found, objects)
+
+
+def _children(kind: Kind, cr: Object, observed: Observed) -> Sequence[Child]:
+    return kind.finish(cr, observed).children if _is_deleted(cr) else kind.desired(cr, observed)
+
+
+def _is_deleted(cr: Object) -> bool:
+    return "deletionTimestamp" in cr["metadata"]
+
+
+def _rendered(kind: Kind, cr: Object, observed: Observed) -> list[Object]:
+    """The children as they are to be now, but for Secrets; none of a resource that is refused."""
+    if not _is_deleted(cr) and kind.validate(cr, observed) is not None:
+        return []
+    return [child.body for child in _children(kind, cr, observed) if child.type != SECRET]
 
 
 def _with_words(child: Child, observed: Observed) -> Child:
@@ -125,11 +148,22 @@ def seen(
 ) -> Object:
     """What a decision was taken from, and the decision, without anything secret."""
     others = {Ref(CONFIG_MAP, cr["metadata"]["namespace"], name) for name in kind.config_maps(cr)}
+    taken = redactor.taken(cr)
+    rendered = _rendered(kind, cr, replace(observed, answered={})) if observed.objects else []
+    kept = redactor.named(rendered)
+
+    def written(objects: Mapping[Ref, Object]) -> list[Object]:
+        items = [_object(redactor, ref, obj, others) for ref, obj in objects.items()]
+        return [
+            item if ref.type == SECRET else redactor.child(item, taken, kept)
+            for ref, item in zip(objects, items, strict=True)
+        ]
+
     found: Object = {
         "resource": metadata(cr),
         "now": observed.now.isoformat(),
-        "objects": [_object(redactor, ref, obj, others) for ref, obj in observed.objects.items()],
-        "watched": [_object(redactor, ref, obj, others) for ref, obj in observed.watched.items()],
+        "objects": written(observed.objects),
+        "watched": written(observed.watched),
         "results": {member: _cached(known) for member, known in observed.results.items()},
         "answered": observed.answered,
         "restartSlot": asdict(observed.restart_slot),
@@ -143,7 +177,9 @@ def seen(
             "changes": [_planned(change) for change in sync.changes],
             "results": {member: asdict(result) for member, result in sync.results.items()},
         }
-    entry: Object = without({"seen": found, "decided": decision}, redactor.taken(cr))
+    if taken and "changes" in decision:
+        found["asApplied"] = _as_applied(observed.objects, decision["changes"])
+    entry: Object = without({"seen": found, "decided": decision}, taken)
     return entry
 
 
@@ -158,6 +194,7 @@ def observed(found: Object) -> Replayed:
         restart_slot=RestartSlot(**found["restartSlot"]),
         warnings={_read_ref(item): WarningEvent(**item["event"]) for item in found["warnings"]},
         answered=found["answered"],
+        as_applied=frozenset(found.get("asApplied", ())),
     )
 
 
@@ -193,6 +230,13 @@ def _object(redactor: Redactor, ref: Ref, obj: Object, others: set[Ref]) -> Obje
         obj = {**obj, "data": {name: redactor.word(text) for name, text in (obj.get("data") or {}).items()}}
         obj.pop("binaryData", None)
     return {**_ref(ref), "object": obj}
+
+
+def _as_applied(objects: Mapping[Ref, Object], decided: Sequence[Object]) -> list[str]:
+    applied = {each["object"] for each in decided if not each.get("drift")}
+    return [
+        name for ref, obj in objects.items() if last_applied(obj)[0] and (name := named(ref)) not in applied
+    ]
 
 
 def _is_ours(obj: Object) -> bool:

@@ -11,7 +11,7 @@ import base64
 import hashlib
 import hmac
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,12 +31,19 @@ _NO_TEXT = b"\xff"
 _VALUES = frozenset({"env", "headers", "httpHeaders"})
 
 
+Variable = tuple[str, str]
+"""Name and value."""
+
+
 @dataclass(frozen=True)
 class Taken:
-    """What was taken out of a resource, with the words for it: texts, and variables by name and value."""
+    """What was taken out of a resource, with the words for it: texts, and variables."""
 
     texts: dict[str, str] = field(default_factory=dict)
-    variables: dict[tuple[str, str], str] = field(default_factory=dict)
+    variables: dict[Variable, str] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.texts or self.variables)
 
 
 class Redactor:
@@ -58,6 +65,33 @@ class Redactor:
         found = Taken()
         self._collect(cr.get("spec") or {}, found, name="")
         self._collect(cr["metadata"].get("annotations") or {}, found, name="")
+        return found
+
+    def named(self, found: Any) -> Taken:
+        """What stands under a telling name, or as the value of a variable, in any object."""
+        taken = Taken()
+        self._collect(found, taken, name="")
+        return taken
+
+    def child(self, found: Any, *known: Taken) -> Any:
+        """An object with words for each text under a telling name, and each value of a variable, that is not
+        among the `known`: a child still has the secret that its resource had before.
+        """
+        return self._cleared(found, known, name="")
+
+    def _cleared(self, found: Any, known: Sequence[Taken], *, name: str) -> Any:
+        if isinstance(found, dict):
+            cleared = {key: self._cleared(value, known, name=key) for key, value in found.items()}
+            value = found.get("value")
+            if name in _VALUES and isinstance(value, str):
+                variable = (str(found.get("name")), value)
+                if not any(variable in each.variables for each in known):
+                    cleared["value"] = self.word(value)
+            return cleared
+        if isinstance(found, list):
+            return [self._cleared(item, known, name=name) for item in found]
+        if isinstance(found, str) and found and _is_telling(name):
+            return found if any(found in each.texts for each in known) else self.word(found)
         return found
 
     def _encoded(self, value: str) -> str:
