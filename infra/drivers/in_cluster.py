@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import ssl
 import urllib.error
 import urllib.request
@@ -15,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from infra import paths
 from infra.drivers.cluster_context import (
     IN_CLUSTER,
     MARK,
@@ -50,6 +52,17 @@ def kubeconfig(folder: Path = FOLDER, server: str = SERVER) -> str:
             "current-context": IN_CLUSTER,
         }
     )
+
+
+def kubeconfig_file() -> Path:
+    """The same as a file, for kubectl, which would look into the file that KUBECONFIG names."""
+    file, text = paths.cache_dir() / "in-cluster.kubeconfig", kubeconfig()
+    if not file.is_file() or file.read_text() != text:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        partial = file.with_suffix(f".{os.getpid()}")
+        partial.write_text(text)
+        os.replace(partial, file)
+    return file
 
 
 class InCluster(ClusterAccess):

@@ -151,7 +151,7 @@ def test_the_providers_kubeconfig_leads_into_the_same_cluster_and_has_no_secret(
 def test_whoever_asks_for_a_cluster_gets_the_pods_own_by_that_name(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The resource and the command line; kubectl needs no word for it."""
+    """The resource and the command line; kubectl too, whatever file KUBECONFIG names."""
     monkeypatch.setattr(stack_files, "context", lambda _stack: IN_CLUSTER)
     found = [
         host.cluster_context(IN_CLUSTER),
@@ -159,4 +159,8 @@ def test_whoever_asks_for_a_cluster_gets_the_pods_own_by_that_name(
         preflight.context_of("prod", kubectl=tmp_path / "none"),
     ]
     assert [type(each) for each in found] == [InCluster] * 3
-    assert kubectl.arguments("prod", ["get", "pods"]) == ["get", "pods"]
+    monkeypatch.setenv("KINDLING_CACHE", str(tmp_path))
+    assert kubectl.arguments("prod", ["get", "pods"]) == [f"--context={IN_CLUSTER}", "get", "pods"]
+    for _ in range(2):
+        [(name, file)] = kubectl.environment("prod").items()
+        assert (name, Path(file).read_text()) == ("KUBECONFIG", in_cluster.kubeconfig())

@@ -18,7 +18,6 @@ from infra.cli.stacks import kubectl, profile, pulumi_stack, tempdir
 from infra.drivers.engine import ContainerEngine
 from infra.progress import Progress
 from infra.project import cluster_name
-from infra.settings import stack_files
 
 # What would write the passphrase's salt into the tracked settings file if it were not given the copy.
 OPERATIONS = ("up", "update", "preview", "pre", "refresh", "destroy", "down", "dn", "import", "watch")
@@ -37,7 +36,7 @@ def run(command: Command) -> NoReturn:
         )
         os.set_inheritable(tempdir.enter(pulumi_stack.scratch_folder(command.stack)), True)
     elif command.tool == "kubectl":
-        environment |= stack_files.kubeconfig(command.stack)
+        environment |= kubectl.environment(command.stack)
     elif command.tool == "kind":
         environment |= {
             **ContainerEngine.detect().env_vars(),

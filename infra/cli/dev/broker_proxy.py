@@ -18,7 +18,6 @@ from typing import Any
 from infra import processes
 from infra.cli.stacks import kubectl
 from infra.errors import KindlingError
-from infra.settings import stack_files
 
 NAMESPACE, BROKER = "pulsar", "pulsar"
 PORT, WEB_PORT = 6650, 8081
@@ -49,7 +48,7 @@ class BrokerProxy:
             self._wait(name)
             words = ("port-forward", f"--namespace={NAMESPACE}", f"pod/{name}", f":{PORT}")
             argv: list[str | Path] = [self._program, *kubectl.arguments(self._stack, words)]
-            with processes.running(argv, env=stack_files.kubeconfig(self._stack)) as forwarding:
+            with processes.running(argv, env=kubectl.environment(self._stack)) as forwarding:
                 yield f"pulsar://127.0.0.1:{_port(forwarding.stdout)}"
         finally:
             with suppress(processes.ProgramError):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from infra import processes
+from infra.drivers import cluster_context, in_cluster
 from infra.drivers.cluster_context import IN_CLUSTER
 from infra.settings import stack_files
 
@@ -18,9 +19,14 @@ def arguments(stack: str, args: Sequence[str]) -> list[str]:
     own = args[: args.index("--")] if "--" in args else args
     if any(arg.split("=")[0] in ("--context", "--kubeconfig") for arg in own):
         return list(args)
-    context = stack_files.context(stack)
-    # kubectl takes a Pod's service account by itself.
-    return list(args) if context == IN_CLUSTER else [f"--context={context}", *args]
+    return [f"--context={stack_files.context(stack)}", *args]
+
+
+def environment(stack: str) -> dict[str, str]:
+    """What it needs in its environment to find the stack's context."""
+    if stack_files.context(stack) == IN_CLUSTER:
+        return cluster_context.env_vars(str(in_cluster.kubeconfig_file()))
+    return stack_files.kubeconfig(stack)
 
 
 def call(
@@ -30,6 +36,6 @@ def call(
     return processes.run(
         [program, *arguments(stack, args)],
         timeout=timeout,
-        env=stack_files.kubeconfig(stack),
+        env=environment(stack),
         stdin=stdin,
     )
