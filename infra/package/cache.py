@@ -32,7 +32,7 @@ class CacheArgs(TypedDict, total=False):
     labels: pulumi.Input[dict[str, pulumi.Input[str]]]
     """Labels of the Memcached."""
     size: int
-    """How many caches run, 1 to 3."""
+    """How many caches run, 1 to 100."""
     port: int
     """The port of each cache, 11211 by default."""
     memory_mb: int
@@ -54,7 +54,7 @@ class CacheArgs(TypedDict, total=False):
 
 
 class Cache(pulumi.ComponentResource):
-    """One to three memcached servers behind a Service."""
+    """One to a hundred memcached servers behind a Service."""
 
     host: pulumi.Output[str]
     """The host name of the caches, from every namespace of the cluster."""

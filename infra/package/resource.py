@@ -46,14 +46,14 @@ class Kind:
 
     @cached_property
     def definition(self) -> Manifest:
-        """The definition under crds/ whose stored version is used."""
+        """The definition under crds/."""
         (found,) = [one for one in manifests.definitions([self.kind]) if one["spec"]["group"] == self.group]
         return found
 
     @cached_property
     def version(self) -> Mapping[str, Any]:
-        (stored,) = [one for one in self.definition["spec"]["versions"] if one["storage"]]
-        found: Mapping[str, Any] = stored
+        """The newest, which stands first."""
+        found: Mapping[str, Any] = self.definition["spec"]["versions"][0]
         return found
 
     @property

@@ -22,7 +22,7 @@ from tests.apiserver.support.kinds import MEMCACHED, POSTGRESQL
 from tests.unit.operator.memcacheds import NOW, running
 
 BAD: list[tuple[Json, list[str]]] = [
-    ({"size": 4}, ["spec.size", "4", "less than or equal to 3"]),
+    ({"size": 101}, ["spec.size", "101", "less than or equal to 100"]),
     ({"memoryMB": 15}, ["spec.memoryMB", "15", "greater than or equal to 16"]),
     ({"memoryMB": 65537}, ["spec.memoryMB", "65537", "less than or equal to 65536"]),
     ({"memoryMB": "64"}, ["spec.memoryMB", "string", "of type integer"]),
@@ -172,13 +172,44 @@ def test_resources_have_the_shape_that_postgresql_gives_them() -> None:
     assert shape(MEMCACHED.schema) == shape(POSTGRESQL.schema)
 
 
-def test_scale_goes_to_three_and_no_further(api: Api, memcached: Callable[[Json], Json]) -> None:
-    path = path_of(memcached({}))
-    assert api.merge(f"{path}/scale", {"spec": {"replicas": 3}}).accepted()["spec"] == {"replicas": 3}
-    assert api.get(path).accepted()["spec"]["size"] == 3
-    refused = api.merge(f"{path}/scale", {"spec": {"replicas": 4}})
+@pytest.mark.parametrize(("version", "most"), [("v1beta1", 100), ("v1alpha1", 3)])
+def test_scale_goes_to_the_most_and_no_further(
+    api: Api, memcached: Callable[[Json], Json], version: str, most: int
+) -> None:
+    path = path_of(memcached({})).replace("/v1beta1/", f"/{version}/")
+    assert api.merge(f"{path}/scale", {"spec": {"replicas": most}}).accepted()["spec"] == {"replicas": most}
+    assert api.get(path).accepted()["spec"]["size"] == most
+    refused = api.merge(f"{path}/scale", {"spec": {"replicas": most + 1}})
     assert refused.status == 422
-    assert [word for word in ("spec.size", "4", "equal to 3") if word not in refused.message] == []
+    for word in ("spec.size", str(most + 1), f"equal to {most}"):
+        assert word in refused.message
+
+
+def test_the_first_version_is_as_it_was(api: Api, memcached: Callable[[Json], Json]) -> None:
+    """It takes three and refuses four, shows what the other one wrote, and edits it back to three."""
+    path = path_of(memcached({"size": 5}))
+    first = path.replace("/v1beta1/", "/v1alpha1/")
+    shown = api.get(first).accepted()
+    assert (shown["apiVersion"], shown["spec"]["size"]) == ("cache.example.com/v1alpha1", 5)
+    assert api.merge(first, {"spec": {"size": 4}}).status == 422
+    assert api.merge(first, {"spec": {"size": 3}}).accepted()["spec"]["size"] == 3
+    assert api.get(path).accepted()["spec"]["size"] == 3
+    [newest, oldest] = MEMCACHED.manifest["spec"]["versions"]
+    assert (newest["storage"], oldest["storage"]) == (False, True)
+    plain = copy.deepcopy(oldest["schema"]["openAPIV3Schema"])
+    of_spec = plain["properties"]["spec"]["properties"]["size"]
+    assert of_spec["maximum"] == 3
+    wanted = newest["schema"]["openAPIV3Schema"]
+    of_spec |= {
+        key: wanted["properties"]["spec"]["properties"]["size"][key] for key in ("maximum", "description")
+    }
+    assert {**plain, "description": wanted["description"]} == wanted
+    assert {**newest, "name": "", "storage": "", "schema": ""} == {
+        **oldest,
+        "name": "",
+        "storage": "",
+        "schema": "",
+    }
 
 
 def test_the_status_we_make_is_kept_and_scale_reads_it(api: Api, memcached: Callable[[Json], Json]) -> None:

@@ -101,13 +101,14 @@ def test_a_wrong_input_ends_a_preview_with_its_name_and_a_remedy(
     workspace: Workspace, namespace: str
 ) -> None:
     def program() -> None:
-        Component("Cache", "wrong", {"namespace": namespace, "size": 4})
+        Component("Cache", "wrong", {"namespace": namespace, "size": 101})
 
     with pytest.raises(automation.CommandError) as error:
         workspace.stack("wrong", program).preview()
     said = str(error.value)
     assert (
-        "property size with value '{4}' has a problem: cannot be `4`: set it to a number from 1 to 3" in said
+        "property size with value '{101}' has a problem: cannot be `101`: set it to a number from 1 to 100"
+        in said
     )
     assert "infra/package" not in said
 

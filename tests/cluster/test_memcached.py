@@ -305,16 +305,35 @@ def test_an_edited_list_is_set_back_and_one_that_is_not_wanted_goes(
     environment.kubectl("wait", "--for=delete", servers, "--timeout=30s")
 
 
-def test_four_are_refused_by_field_and_value(environment: Environment, cache: str) -> None:
-    for words in (
-        ("scale", f"{RESOURCE}/{cache}", "--replicas=4"),
-        ("patch", f"{RESOURCE}/{cache}", "--type=merge", "--patch", '{"spec":{"size":4}}'),
-    ):
-        with pytest.raises(AssertionError) as refused:
-            environment.kubectl(*words)
-        assert "spec.size: Invalid value: 4" in str(refused.value)
-        assert "less than or equal to 3" in str(refused.value)
+def test_more_than_three_are_of_the_second_version(environment: Environment, cache: str) -> None:
+    first = RESOURCE.replace(".", ".v1alpha1.", 1)
+    refusals = {
+        f"{RESOURCE}/{cache}": (101, 100),
+        f"{first}/{cache}": (4, 3),
+    }
+    for resource, (wanted, most) in refusals.items():
+        for words in (
+            ("scale", resource, f"--replicas={wanted}"),
+            ("patch", resource, "--type=merge", "--patch", json.dumps({"spec": {"size": wanted}})),
+        ):
+            with pytest.raises(AssertionError) as refused:
+                environment.kubectl(*words)
+            assert f"spec.size: Invalid value: {wanted}" in str(refused.value)
+            assert f"less than or equal to {most}" in str(refused.value)
     assert environment.get(f"{RESOURCE}/{cache}")["spec"]["size"] == 1
+
+    spec = {"size": 6, "memoryMB": 16, "statistics": True, "binding": "ConfigMap"}
+    environment.kubectl("patch", f"{RESOURCE}/{cache}", "--type=merge", "--patch", json.dumps({"spec": spec}))
+    within(
+        90, lambda: environment.get(f"{RESOURCE}/{cache}")["status"].get("statistics", {}).get("servers") == 6
+    )
+    environment.kubectl("wait", "--for=condition=Ready", f"{RESOURCE}/{cache}", "--timeout=90s")
+    status = environment.get(f"{first}/{cache}")["status"]
+    listed = environment.get(f"configmap/{cache}-servers")["data"]["servers"].split()
+    assert (status["replicas"], len(set(listed))) == (6, 6)
+    assert status["serverList"] == listed
+    environment.kubectl("patch", f"{first}/{cache}", "--type=merge", "--patch", '{"spec":{"size":1}}')
+    within(60, lambda: len(environment.get(f"{RESOURCE}/{cache}")["status"]["serverList"]) == 1)
 
 
 def test_a_port_below_1024_is_bound_and_more_can_be_asked(environment: Environment, cache: str) -> None:

@@ -19,7 +19,8 @@ from tests.unit.schema.worlds import schema_of
 
 def _few(spec: Object) -> Object:
     """With few replicas, which all behave alike."""
-    return {**spec, "replicas": spec["replicas"] % 4} if "replicas" in spec else spec
+    few = {name: spec[name] % 4 for name in ("replicas", "size") if isinstance(spec.get(name), int)}
+    return {**spec, **few, **({"size": 1} if few.get("size") == 0 else {})}
 
 
 BY_THE_ADMIN_API = ("replay", "autoscaling")
@@ -146,7 +147,9 @@ _ONE_TOPIC = _optional(
         ]
     ),
     env=st.lists(
-        st.fixed_dictionaries({"name": st.sampled_from("AB"), "value": st.sampled_from(["1", "2"])}),
+        st.fixed_dictionaries(
+            {"name": st.sampled_from("AB"), "value": st.sampled_from(["hush-1", "hush-2"])}
+        ),
         max_size=2,
         unique_by=lambda item: item["name"],
     ),

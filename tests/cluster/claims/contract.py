@@ -74,7 +74,7 @@ class KindClaims:
 
 def places(crd: dict[str, Any]) -> Iterator[str]:
     """Every leaf of a CRD's status, and every printer column but NAME."""
-    (version,) = crd["spec"]["versions"]
+    version = crd["spec"]["versions"][0]
     yield from _leaves(version["schema"]["openAPIV3Schema"]["properties"]["status"], "status")
     yield from (f"column {column['name']}" for column in version["additionalPrinterColumns"])
 

@@ -176,7 +176,7 @@ def test_the_broker_of_an_address(address: str, expected: tuple[str, int]) -> No
 @pytest.mark.parametrize(
     ("component", "args", "said"),
     [
-        (Cache, {"size": 4.0}, "size cannot be `4`: set it to a number from 1 to 3"),
+        (Cache, {"size": 101.0}, "size cannot be `101`: set it to a number from 1 to 100"),
         (Cache, {"size": 1.5}, "size cannot be `1.5`: set it to a whole number"),
         (Cache, {"binding": "Secret"}, "binding cannot be `Secret`: set it to one of ConfigMap"),
         (Cache, {"spec": {"threads": True}}, "spec.threads cannot be `True`: set it to a whole number"),

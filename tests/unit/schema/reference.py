@@ -43,7 +43,7 @@ def pages() -> dict[Path, str]:
 
 def _page(crds: list[Schema]) -> str:
     names = crds[0]["spec"]["names"]
-    [version] = crds[0]["spec"]["versions"]
+    version = crds[0]["spec"]["versions"][0]
     schema = version["schema"]["openAPIV3Schema"]
     for other in crds[1:]:
         assert other["spec"]["versions"][0]["schema"]["openAPIV3Schema"] == schema, "one page, one schema"
@@ -56,7 +56,11 @@ def _page(crds: list[Schema]) -> str:
         "",
         "| | |",
         "|---|---|",
-        *(f"| `apiVersion` | `{crd['spec']['group']}/{version['name']}` |" for crd in crds),
+        *(
+            f"| `apiVersion` | `{crd['spec']['group']}/{each['name']}` |"
+            for crd in crds
+            for each in crd["spec"]["versions"]
+        ),
         f"| `kind` | `{names['kind']}` |",
         f"| short names | {', '.join(f'`{name}`' for name in names.get('shortNames', [])) or 'none'} |",
         f"| subresources | {', '.join(f'`{name}`' for name in version.get('subresources', {})) or 'none'} |",

@@ -1,4 +1,4 @@
-"""Memcached: one to three caches of their own per resource, and a list of where they are.
+"""Memcached: one to a hundred caches of their own per resource, and a list of where they are.
 
 This file connects the modules of the package: `spec` reads the resource, `service`, `disruption_budget`,
 `workload` and `servers` each build one child, `observation` reads Pods, `stats` asks them, `status` reports;
@@ -60,7 +60,7 @@ class Memcached(Kind):
     right on Secrets, and none has TLS or a login.
     """
 
-    type = ResourceType("cache.example.com", "v1alpha1", "Memcached", "memcacheds")
+    type = ResourceType("cache.example.com", "v1beta1", "Memcached", "memcacheds")
     children: tuple[ResourceType, ...] = (
         SECRET,
         NETWORK_POLICY,
