@@ -72,6 +72,23 @@ GOOD: list[Json] = [
         ],
     },
     {
+        "roles": [
+            {
+                "name": "app",
+                "login": True,
+                "clientCertificate": {"enabled": True, "passwordRequired": True},
+            },
+            {"name": "group", "clientCertificate": {"enabled": False}},
+        ]
+    },
+    {"tls": {"enabled": False}, "roles": [{"name": "app", "clientCertificate": {"enabled": False}}]},
+    {
+        "roles": [
+            {"name": f"{'r' * 59}{number}", "login": True, "clientCertificate": {"enabled": True}}
+            for number in range(200)
+        ]
+    },
+    {
         "hba": [
             'hostssl shop,"a b" +staff,bob 10.0.0.0/8 scram-sha-256',
             "host\treplication  repl 2001:db8::/32\treject",
@@ -81,6 +98,7 @@ GOOD: list[Json] = [
     {"databases": [{"name": f"{'d' * 59}{number}", "owner": "o" * 63} for number in range(200)]},
 ]
 
+CERTIFIED: Json = {"name": "app", "login": True, "clientCertificate": {"enabled": True}}
 BAD: list[tuple[Json, list[str]]] = [
     ({"parameters": {"port": "5433"}}, ["spec.parameters 'port'", "Kindling", "leave it out"]),
     ({"parameters": {"ssl_cert_file": "x"}}, ["spec.parameters 'ssl_cert_file'"]),
@@ -97,6 +115,35 @@ BAD: list[tuple[Json, list[str]]] = [
     ({"parameters": {"a": "x" * 1025}}, ["spec.parameters.a", "1024"]),
     ({"parameters": {f"p{number}": "x" for number in range(65)}}, ["spec.parameters", "64"]),
     ({"exporter": {}}, ["spec.exporter.enabled", "Required"]),
+    (
+        {"roles": [CERTIFIED], "tls": {"enabled": False}},
+        ["spec.roles[app].clientCertificate needs TLS", "spec.tls.enabled is 'false'", "set that to true"],
+    ),
+    (
+        {"roles": [{"name": "other"}, CERTIFIED], "tls": {"secretName": "mine"}},
+        [
+            "spec.roles[app].clientCertificate",
+            "spec.tls.secretName 'mine' replaces",
+            "leave one of the two out",
+        ],
+    ),
+    (
+        {"roles": [{"name": "app", "clientCertificate": {"enabled": True}}]},
+        ["spec.roles[app].clientCertificate is of no use", "set login to true"],
+    ),
+    (
+        {
+            "roles": [
+                {**CERTIFIED, "clientCertificate": {"enabled": False, "passwordRequired": True}},
+            ]
+        },
+        ["passwordRequired 'true' has no effect", "clientCertificate.enabled is 'false'", "leave it out"],
+    ),
+    ({"roles": [{**CERTIFIED, "clientCertificate": {}}]}, ["clientCertificate.enabled", "Required"]),
+    (
+        {"roles": [{**CERTIFIED, "clientCertificate": {"enabled": "yes"}}]},
+        ["clientCertificate.enabled", "boolean"],
+    ),
     (
         {"logging": {"format": "JSON"}, "parameters": {"log_destination": "csvlog"}},
         ["spec.parameters", "says where the log goes", "spec.logging.format 'JSON'", "leave one of them out"],

@@ -198,6 +198,7 @@ def test_a_database_with_roles_and_databases_one_of_which_is_not_the_operators(m
             {"name": "app", "login": True, "memberOf": ["owner"], "connectionLimit": 5},
             {"name": "owner"},
             {"name": "report", "login": True, "memberOf": ["shop_reader"]},
+            {"name": "certified", "login": True, "clientCertificate": {"enabled": True}},
             {"name": "refused", "memberOf": ["nobody_at_all"], "reclaimPolicy": "Delete"},
         ],
         databases=[

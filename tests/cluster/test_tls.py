@@ -1,4 +1,4 @@
-"""TLS of a Postgresql: certificates of two minutes under load, whom the server lets in, another's pair."""
+"""TLS of a Postgresql: roles' certificates, servers' of two minutes under load, who gets in, another's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ import pytest
 from kindling.kinds import certificates
 from kindling.kinds.certificates import Pair
 
+from tests.cluster import certified
 from tests.cluster.stack import STACK, Environment, within
+from tests.cluster.test_claims import hold
 
 pytestmark = pytest.mark.thorough
 
@@ -101,6 +103,67 @@ def asks(environment: Environment, pod: str, mode: str) -> str:
     return environment.kubectl("exec", pod, "--", *words).strip()
 
 
+def test_a_role_logs_in_with_its_certificate_as_long_as_the_spec_says_so(environment: Environment) -> None:
+    """By the operator of the stack, whose certificates do not end meanwhile."""
+    plain: list[dict[str, Any]] = [{"name": name, "login": True} for name in ("app", "careful", "bob")]
+    options = ({"enabled": True}, {"enabled": True, "passwordRequired": True})
+    asked = [{**role, "clientCertificate": each} for role, each in zip(plain, options, strict=False)]
+    with database(environment, "tls-roles", roles=plain) as name:
+        before = server(environment, name)
+
+        def edit(*roles: dict[str, Any]) -> None:
+            patch = json.dumps({"spec": {"roles": roles}})
+            environment.kubectl("patch", f"{PLURAL}/{name}", "--type=merge", f"--patch={patch}")
+            within(DELIVERED_SECONDS, lambda: is_ready(environment, name))
+
+        edit(*asked, plain[2])
+        with certified.client(environment, name, "app", "careful", "bob") as pod:
+
+            def gets_in(user: str, **given: Any) -> str:
+                query = "SELECT coalesce(client_dn, '') FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
+                return certified.asks(environment, pod, query, user=user, **given)
+
+            def is_refused(words: str, user: str, **given: Any) -> None:
+                with pytest.raises(AssertionError, match=words):
+                    gets_in(user, **given)
+
+            words = {
+                role: certified.values(environment, name, role)["password"]
+                for role in ("app", "careful", "bob")
+            }
+            assert gets_in("app", shows="app") == "/CN=app"
+            assert gets_in("careful", shows="careful", password=words["careful"]) == "/CN=careful"
+            is_refused("no password supplied", "careful", shows="careful")
+            is_refused("certificate authentication failed", "app", shows="careful")
+            is_refused("requires a valid client certificate", "app", password=words["app"])
+            is_refused("pg_hba.conf rejects", "app", password=words["app"], mode="disable")
+            assert gets_in("bob", password=words["bob"]) == ""
+            said = {role["name"]: role for role in status_of(environment, name)["roles"]}
+            found = certificates.read(certified.values(environment, name, "app")["tls.crt"])
+            assert found is not None
+            assert said["app"]["clientCertificate"] == {"notAfter": certificates.stamp(found.not_after)}
+            assert "clientCertificate" not in said["bob"]
+            hold(environment, PLURAL, name)
+
+            # Its kubelet takes the files from the Pod; whoever has a copy has nothing of it.
+            environment.kubectl("exec", pod, "--", "cp", "-rL", certified.FOLDER, "/tmp/roles")
+            environment.kubectl("exec", pod, "--", "chmod", "-R", "go=", "/tmp/roles")
+            edit(*plain)
+            is_refused("no password supplied", "app", shows="app", folder="/tmp/roles")
+            assert gets_in("app", password=words["app"]) == ""
+        assert "tls.key" not in certified.values(environment, name, "app")
+        assert server(environment, name) == before
+        hold(environment, PLURAL, name)
+
+
+def is_ready(environment: Environment, name: str) -> bool:
+    """Of the spec as it stands."""
+    found = environment.get(f"{PLURAL}/{name}")
+    ready = next(each for each in found["status"]["conditions"] if each["type"] == "Ready")
+    generation = found["metadata"]["generation"]
+    return bool(ready["observedGeneration"] == generation and ready["status"] == "True")
+
+
 def test_certificates_of_two_minutes_fail_no_transaction(short_lived: Environment) -> None:
     with database(short_lived, "tls-short") as name, client(short_lived, name) as pod:
         before = server(short_lived, name)
@@ -139,14 +202,7 @@ def test_tls_is_required_without_a_restart(short_lived: Environment) -> None:
         assert asks(short_lived, pod, "disable") == "f"
         patch = json.dumps({"spec": {"tls": {"required": True}}})
         short_lived.kubectl("patch", f"{PLURAL}/{name}", "--type=merge", f"--patch={patch}")
-        generation = short_lived.get(f"{PLURAL}/{name}")["metadata"]["generation"]
-
-        def in_force() -> bool:
-            conditions = status_of(short_lived, name)["conditions"]
-            ready = next(each for each in conditions if each["type"] == "Ready")
-            return bool(ready["observedGeneration"] == generation and ready["status"] == "True")
-
-        within(DELIVERED_SECONDS, in_force)
+        within(DELIVERED_SECONDS, lambda: is_ready(short_lived, name))
         with pytest.raises(AssertionError, match="no encryption"):
             asks(short_lived, pod, "disable")
         assert asks(short_lived, pod, "verify-full") == "t"

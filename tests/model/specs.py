@@ -92,6 +92,8 @@ ROLES: list[Object] = [
     {"name": "r", "login": True, "passwordSecretRef": {"name": "ours"}, "reclaimPolicy": "Delete"},
     {"name": "g"},
     {"name": "m", "login": True, "memberOf": ["g"]},
+    {"name": "m", "login": True, "clientCertificate": {"enabled": True}},
+    {"name": "c", "login": True, "clientCertificate": {"enabled": True, "passwordRequired": True}},
 ]
 DATABASES = _optional(
     {},

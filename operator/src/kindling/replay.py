@@ -105,14 +105,18 @@ class _trusting:
     """A private key is not in a record: it is taken for that of its certificate, and signs nothing."""
 
     def __enter__(self) -> None:
-        is_pair, make_server = self._as_they_are = certificates.is_pair, certificates.make_server
+        self._as_they_are = certificates.is_pair, certificates.make_server, certificates.make_client
+        is_pair, make_server, make_client = self._as_they_are
         certificates.is_pair = lambda pair: is_redacted(pair.key) or is_pair(pair)
         certificates.make_server = lambda entropy, *, authority, **rest: (
             authority if is_redacted(authority.key) else make_server(entropy, authority=authority, **rest)
         )
+        certificates.make_client = lambda entropy, *, authority, **rest: (
+            authority if is_redacted(authority.key) else make_client(entropy, authority=authority, **rest)
+        )
 
     def __exit__(self, *_: object) -> None:
-        certificates.is_pair, certificates.make_server = self._as_they_are
+        certificates.is_pair, certificates.make_server, certificates.make_client = self._as_they_are
 
 
 TEST = '''"""What the operator decided about {kind} {name} at {at}, from the record beside this file."""

@@ -9,9 +9,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from cronsim import CronSim
+from cryptography import x509
 from kindling.engine.quantity import quantity
 from kindling.kinds.postgresql.credentials import Record
 
+from tests.cluster.certified import asks, client, values
 from tests.cluster.claims.contract import COMMON, GUIDES, Claim, Evidence, KindClaims, Reported
 from tests.cluster.claims.served import certificate_of
 from tests.cluster.stack import Environment
@@ -171,8 +173,41 @@ def _role_binding(reported: Reported) -> None:
             secret = reported.environment.get("secret", said["binding"]["name"], "-n", meta["namespace"])
             bound = {key: base64.b64decode(secret["data"][key]).decode() for key in ("username", "database")}
             asked = "select current_user || ' ' || current_database()"
-            answer = reported.environment.psql(meta["name"], asked, secret=said["binding"]["name"])
+            if _is_certified(item):
+                answer = _as_certified(reported, item, asked)
+            else:
+                answer = reported.environment.psql(meta["name"], asked, secret=said["binding"]["name"])
             assert answer == f"{item['name']} {bound['database']}"
+
+
+def _is_certified(item: dict[str, Any]) -> bool:
+    return bool(item.get("clientCertificate", {}).get("enabled"))
+
+
+def _as_certified(reported: Reported, item: dict[str, Any], query: str) -> str:
+    """What a session says that has shown the certificate of the role's Secret, and a password if it must."""
+    name, role = reported.resource["metadata"]["name"], item["name"]
+    password = None
+    if item["clientCertificate"].get("passwordRequired"):
+        password = values(reported.environment, name, role)["password"]
+    with client(reported.environment, name, role) as pod:
+        return asks(reported.environment, pod, query, user=role, shows=role, password=password)
+
+
+def _role_certificate(reported: Reported) -> None:
+    """The end of the certificate in the Secret, by which the server says that it has let the role in."""
+    for item in reported.resource["spec"].get("roles", []):
+        said = _items(reported, "roles")[item["name"]]
+        assert ("clientCertificate" in said) is _is_certified(item)
+        if not _is_certified(item):
+            continue
+        found = values(reported.environment, reported.resource["metadata"]["name"], item["name"])
+        shown = x509.load_pem_x509_certificate(found["tls.crt"].encode())
+        assert datetime.fromisoformat(said["clientCertificate"]["notAfter"]) == shown.not_valid_after_utc
+        query = "select client_dn || ' ' || client_serial from pg_stat_ssl where pid = pg_backend_pid()"
+        if said["ready"] and "hba" in reported.status:
+            expected = f"/CN={item['name']} {shown.serial_number}"
+            assert _as_certified(reported, item, query) == expected
 
 
 def _extensions(reported: Reported) -> None:
@@ -225,11 +260,13 @@ def _pending(reported: Reported) -> None:
 def _hba(reported: Reported) -> None:
     """Kind and method of each rule that the server reads, in its order, and that it has read the file."""
     said = reported.status.get("hba")
-    assert (said is not None) is bool(reported.resource["spec"].get("hba"))
+    spec = reported.resource["spec"]
+    certified = any(_is_certified(item) for item in spec.get("roles", []))
+    assert (said is not None) is (bool(spec.get("hba")) or certified)
     if said is not None:
         assert [rule.split()[0] for rule in said] == reported.facts["rules"]["kinds"]
-        methods = [rule.split()[-1] for rule in said if "map=" not in rule]
-        assert methods == reported.facts["rules"]["methods"][1:]
+        methods = [[word for word in rule.split() if "=" not in word][-1] for rule in said]
+        assert methods == reported.facts["rules"]["methods"]
         assert reported.facts["rules"]["read"] is True
 
 
@@ -477,6 +514,7 @@ CLAIMS = KindClaims(
             for field, claim in _OF_ITEMS.items()
         },
         "status.roles[].binding.name": _role_binding,
+        "status.roles[].clientCertificate.notAfter": _role_certificate,
         "status.databases[].extensions[].name": _extensions,
         "status.databases[].extensions[].version": _extensions,
         "column Phase": _phase_column,

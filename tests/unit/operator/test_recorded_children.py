@@ -52,6 +52,16 @@ SPECS: dict[str, Object] = {
         "exporter": {"enabled": True},
         "tls": {"required": True},
     },
+    "postgresql-certificates": {
+        "roles": [
+            {"name": "app", "login": True, "clientCertificate": {"enabled": True}},
+            {
+                "name": "careful",
+                "login": True,
+                "clientCertificate": {"enabled": True, "passwordRequired": True},
+            },
+        ],
+    },
     "postgresql-logging": {"logging": {"format": "JSON"}, "tls": {"enabled": False}},
     "postgresql-ephemeral": {"password": "given", "storage": {"ephemeral": True}},
     "memcached-full": {

@@ -1,4 +1,5 @@
-"""X.509: an authority and its certificates for servers, made from given randomness; and others' are read.
+"""X.509: an authority and its certificates for servers and clients, made from given randomness; and others'
+are read.
 
 Pure: the same input makes the same pair. All is PEM. `cryptography` is loaded where it is needed first.
 """
@@ -35,12 +36,15 @@ class Pair(NamedTuple):
 
 
 class Certificate(NamedTuple):
-    """What a certificate says. `fingerprint` is the SHA-256 of its DER, in hexadecimal."""
+    """What a certificate says. `fingerprint` is the SHA-256 of its DER, in hexadecimal; `names` are those of
+    hosts, `common_name` is the subject's, empty if it has none or several.
+    """
 
     fingerprint: str
     not_before: datetime
     not_after: datetime
     names: frozenset[str]
+    common_name: str = ""
 
     @property
     def renewal(self) -> datetime:
@@ -102,6 +106,27 @@ def make_server(
     entropy: bytes, *, authority: Pair, name: str, hosts: Sequence[str], now: datetime, life: timedelta
 ) -> Pair:
     """Signed by the authority, and never longer valid than that is."""
+    return _issued(entropy, authority=authority, name=name, purpose="server", hosts=hosts, now=now, life=life)
+
+
+def make_client(entropy: bytes, *, authority: Pair, name: str, now: datetime, life: timedelta) -> Pair:
+    """For a client of this common name. No server can use it, and no client that of a server."""
+    return _issued(
+        entropy, authority=authority, name=name, purpose=f"client {name}", hosts=(), now=now, life=life
+    )
+
+
+def _issued(
+    entropy: bytes,
+    *,
+    authority: Pair,
+    name: str,
+    purpose: str,
+    hosts: Sequence[str],
+    now: datetime,
+    life: timedelta,
+) -> Pair:
+    """For a server if there are hosts, else for a client."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -110,21 +135,26 @@ def make_server(
     issuer = x509.load_pem_x509_certificate(authority.certificate.encode())
     signer = serialization.load_pem_private_key(authority.key.encode(), None)
     assert isinstance(signer, ec.EllipticCurvePrivateKey)  # `make_authority` makes no other
-    key, moment = private_key(entropy, "server key"), now.replace(microsecond=0)
+    key, moment = private_key(entropy, f"{purpose} key"), now.replace(microsecond=0)
     begins = max(moment - min(LONGEST_SKEW, life / 10), issuer.not_valid_before_utc)
-    made = (
+    usage = ExtendedKeyUsageOID.SERVER_AUTH if hosts else ExtendedKeyUsageOID.CLIENT_AUTH
+    builder = (
         x509.CertificateBuilder()
         .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
         .issuer_name(issuer.subject)
         .public_key(key.public_key())
-        .serial_number(serial_number(entropy, "server serial"))
+        .serial_number(serial_number(entropy, f"{purpose} serial"))
         .not_valid_before(begins)
         .not_valid_after(min(moment + life, issuer.not_valid_after_utc))
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(host) for host in hosts]), critical=False)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+    )
+    if hosts:
+        names = x509.SubjectAlternativeName([x509.DNSName(host) for host in hosts])
+        builder = builder.add_extension(names, critical=False)
+    made = (
+        builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False
         )
@@ -167,7 +197,18 @@ def read(text: str) -> Certificate | None:
         not_before=first.not_valid_before_utc,
         not_after=first.not_valid_after_utc,
         names=names,
+        common_name=_common_name(first),
     )
+
+
+def _common_name(certificate: x509.Certificate) -> str:
+    from cryptography.x509.oid import NameOID
+
+    try:
+        found = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    except ValueError:
+        return ""
+    return str(found[0].value) if len(found) == 1 else ""
 
 
 def is_pair(pair: Pair) -> bool:

@@ -28,6 +28,7 @@ CERTIFICATE, KEY, AUTHORITY = "tls.crt", "tls.key", "ca.crt"
 """The keys of a Secret of the type kubernetes.io/tls, and what cert-manager adds."""
 AUTHORITY_KEY = "ca.key"
 CERTIFICATE_FILE, KEY_FILE = f"{FILES}/{CERTIFICATE}", f"{FILES}/{KEY}"
+AUTHORITY_FILE = f"{FILES}/{AUTHORITY}"
 
 DEFAULT_LIFE = timedelta(days=90)
 

@@ -57,13 +57,17 @@ def disk_full(error: BaseException, *, facts: Mapping[str, Any]) -> ExternalResu
 def invalid_hba(lines: Sequence[str], number: int, error: str, *, facts: Mapping[str, Any]) -> ExternalResult:
     """`lines` are those of the spec, `number` that of the line in them, below 0 for one of the operator's."""
     what = f"spec.hba[{number}] {lines[number]!r}" if 0 <= number < len(lines) else "pg_hba.conf"
-    return ExternalResult(
-        ok=False,
-        reason=reasons.INVALID_HBA,
-        message=f"{what}: PostgreSQL says {error[:LONGEST]!r}, and has not been asked to read the lines: "
-        "correct or remove this one.",
-        facts=facts,
+    message = (
+        f"{what}: PostgreSQL says {error[:LONGEST]!r}, and has not been asked to read the lines: "
+        "correct or remove this one."
     )
+    if number < 0:
+        message = (
+            "A line of pg_hba.conf that spec.roles or spec.tls asks for: "
+            f"PostgreSQL says {error[:LONGEST]!r}. "
+            "Wait for the restart that gives the server TLS, or leave out what needs it."
+        )
+    return ExternalResult(ok=False, reason=reasons.INVALID_HBA, message=message, facts=facts)
 
 
 def init_sql_failed(login: Login, error: Exception, *, facts: Mapping[str, Any]) -> ExternalResult:

@@ -4,13 +4,13 @@ This file connects the modules of the package: `spec`, `password`, `parameters` 
 resource, `defaults` what follows from volume and memory; `volume`, `secrets`, `config`, `service` and
 `workload` each build one child, `archiver` what a Backup adds to them (`initdb` and `started` are what the
 Pod does first, `restart` when it is replaced for its parameters, `updates` when for a later operator's sake);
-`tls` has the server's certificate, `hba` its rules of login, `reload` has a running server read both again;
-`identity` knows whose data it is, `deletion` that it is about to go, `protection` that it must not; `login`
-is what is asked and wanted of the server, `objects` what of its `roles` and `databases`, `usage` what its
-data takes, `growth` when the volume grows for that; `init_sql` is what a new database begins with;
-`credentials` is who logs in, `rotation` when that changes, `logins` who used it before; `hibernation` and
-`in_place` have the server stopped; `postgres_exporter` is the exporter beside it; `status` reports, from
-`state`, with what `faults` finds wrong.
+`tls` has the server's certificate, `client_certificates` those of roles, `hba` its rules of login, `reload`
+has a running server read its files again; `identity` knows whose data it is, `deletion` that it is about to
+go, `protection` that it must not; `login` is what is asked and wanted of the server, `objects` what of its
+`roles` and `databases`, `usage` what its data takes, `growth` when the volume grows for that; `init_sql` is
+what a new database begins with; `credentials` is who logs in, `rotation` when that changes, `logins` who used
+it before; `hibernation` and `in_place` have the server stopped; `postgres_exporter` is the exporter beside
+it; `status` reports, from `state`, with what `faults` finds wrong.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from kindling.kinds.network import policy
 from kindling.kinds.planned import Change, Disruption
 from kindling.kinds.postgresql import (
     archiver,
+    client_certificates,
     config,
     credentials,
     databases,
@@ -188,6 +189,7 @@ class Postgresql(Kind):
             or parameters.validate(wanted.parameters, resources=wanted.resources)
             or maintenance_window.validate(cr)
             or server_log.validate(cr, wanted.parameters)
+            or client_certificates.validate(cr)
             or hba.validate(cr)
             or init_sql.validate(cr)
             or hibernation.validate(cr)
@@ -216,13 +218,10 @@ class Postgresql(Kind):
             logs_in = secrets.bound(cr, observed) or logs_in
         identifier, frozen = identity.to_record(cr, observed), deletion.is_deleting(cr, observed)
         material, authority = tls.decide(cr, observed, life=self._certificate_life)
-        ca = server_tls.trusted(
-            cr,
-            observed,
-            material,
-            served=login.served(cr, observed).get("fingerprint"),
-            known=secrets.trusted(cr, observed),
-        )
+        served = login.served(cr, observed).get("fingerprint")
+        known = secrets.trusted(cr, observed)
+        ca = server_tls.trusted(cr, observed, material, served=served, known=known)
+        signs = client_certificates.issuer(material, authority, served=served, life=self._certificate_life)
         archives, admitted = archiver.find(cr, observed), archiver.to_admit(cr, observed)
         address = service.build(self.type, cr)
         network = policy(
@@ -240,7 +239,9 @@ class Postgresql(Kind):
             secrets.binding(
                 self.type, cr, user=logs_in[0], password=logs_in[1], database=spec.user_of(cr), ca=ca
             ),
-            *roles.children(self.type, cr, observed, applied=self._applied_roles(cr, observed), ca=ca),
+            *roles.children(
+                self.type, cr, observed, applied=self._applied_roles(cr, observed), ca=ca, issuer=signs
+            ),
             config.build(
                 self.type,
                 cr,

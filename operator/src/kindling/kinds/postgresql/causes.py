@@ -13,6 +13,7 @@ from kindling.kinds.planned import CREATE, Change, Path
 from kindling.kinds.postgresql import (
     approval,
     archiver,
+    client_certificates,
     config,
     defaults,
     growth,
@@ -41,7 +42,7 @@ from kindling.kube.resources import (
 )
 
 SIZE, MEMORY, TLS = "spec.storage.size", "spec.resources.limits.memory", "spec.tls"
-HBA = f"spec.{hba.FIELD}"
+HBA, ROLES = f"spec.{hba.FIELD}", "spec.roles"
 _WAL = "max_wal_size"
 _POD_FIELDS = ("nodeSelector", "affinity", "tolerations", "priorityClassName", pod_template.SPREAD)
 _PARTITION = ("spec", "updateStrategy", "rollingUpdate", "partition")
@@ -101,24 +102,34 @@ def of_parameters(cr: Object, observed: Observed, names: Collection[str]) -> set
     given = parameters.read(cr)
     follow = {name for name, field in defaults.FROM.items() if field == MEMORY and name not in given}
     other = {name for name in names if name not in archiver.PARAMETERS}
-    found = set()
+    found: set[str] = set()
+    if client_certificates.PARAMETER in other:
+        found, other = {ROLES}, other - {client_certificates.PARAMETER}
     if follow and follow <= other:
-        found, other = {MEMORY}, other - follow
+        found, other = {*found, MEMORY}, other - follow
     if _WAL in other - given.keys() and volume.capacity(cr, observed) is None:
         found, other = {*found, SIZE}, other - {_WAL}
     return {*found, *(f"spec.parameters.{name}" for name in other)}
 
 
 def rules_differ(cr: Object, observed: Observed) -> bool:
-    """Whether the ConfigMap has other lines of `spec.hba` than the spec."""
-    return hba.lines_of(_rules(cr, observed)) != list(hba.read(cr))
+    """Whether the ConfigMap has other rules than the spec: lines, or who has to show a certificate."""
+    return bool(_of_the_spec(cr, observed))
 
 
 def _of_the_rules(cr: Object, observed: Observed) -> set[str]:
-    found = {HBA} if rules_differ(cr, observed) else set()
+    found = _of_the_spec(cr, observed)
     if hba.demands_tls(_rules(cr, observed)) is not tls.is_required(cr):
         found.add(TLS)
     return found or {exporter.FIELD}
+
+
+def _of_the_spec(cr: Object, observed: Observed) -> set[str]:
+    text = _rules(cr, observed)
+    found = {HBA} if hba.lines_of(text) != list(hba.read(cr)) else set()
+    before, after = hba.certified_in(text), client_certificates.methods(cr)
+    names = {name for name in {*before, *after} if before.get(name) != after.get(name)}
+    return {*found, *(roles.path_of(name) for name in names)}
 
 
 def _rules(cr: Object, observed: Observed) -> str:

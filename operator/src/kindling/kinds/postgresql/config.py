@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from kindling.kinds.base import Child, Observed
 from kindling.kinds.metadata import child_metadata
-from kindling.kinds.postgresql import archiver, defaults, hba, parameters
+from kindling.kinds.postgresql import archiver, client_certificates, defaults, hba, parameters
 from kindling.kinds.postgresql.initdb import IDENTIFIER, KEEP_PREVIOUS, PARAMETERS
 from kindling.kinds.postgresql.spec import SUPERUSER
 from kindling.kube.resources import CONFIG_MAP, Object, Ref, ResourceType
@@ -38,7 +38,8 @@ def ref_of(cr: Object) -> Ref:
 def values(cr: Object, observed: Observed) -> dict[str, str]:
     """The parameters of the next start, by name, the defaults among them."""
     archives = archiver.parameters(archiver.find(cr, observed))
-    return {**defaults.of(cr, observed), **parameters.read(cr), **archives}
+    checks = client_certificates.parameters(cr)
+    return {**defaults.of(cr, observed), **parameters.read(cr), **checks, **archives}
 
 
 def build(

@@ -13,7 +13,17 @@ from kindling.kinds import reasons, server_tls
 from kindling.kinds.base import ExternalAction, ExternalResult, Observed, Probe
 from kindling.kinds.passwords import fingerprint
 from kindling.kinds.pods import pod_ready
-from kindling.kinds.postgresql import archiver, credentials, defaults, hba, init_sql, parameters, secrets, tls
+from kindling.kinds.postgresql import (
+    archiver,
+    client_certificates,
+    credentials,
+    defaults,
+    hba,
+    init_sql,
+    parameters,
+    secrets,
+    tls,
+)
 from kindling.kinds.postgresql.observation import current_pod, find_pod
 from kindling.kinds.postgresql.password import password_of
 from kindling.kinds.postgresql.service import PORT
@@ -148,8 +158,8 @@ def desired(cr: Object, observed: Observed, *, identifier: str | None = None) ->
     superuser = observed.secret(namespace=meta["namespace"], name=secrets.superuser_name(cr))
     user, owner = credentials.login_of(cr), user_of(cr)
     derived = defaults.of(cr, observed)
-    archives = archiver.parameters(archiver.find(cr, observed))
-    follows = (*derived.items(), *archives.items())
+    settled = client_certificates.parameters(cr) | archiver.parameters(archiver.find(cr, observed))
+    follows = (*derived.items(), *settled.items())
     ca, required = None, None
     scripts, problem = init_sql.wanted(cr, observed)
     if server_tls.is_active(pod):
@@ -173,7 +183,7 @@ def desired(cr: Object, observed: Observed, *, identifier: str | None = None) ->
         owner="" if user == owner else owner,
         superuser=SUPERUSER,
         superuser_password=superuser.get("password") or None,
-        parameters={**parameters.read(cr), **archives},
+        parameters={**parameters.read(cr), **settled},
         defaults=derived,
         identifier=identifier,
         ca=ca,

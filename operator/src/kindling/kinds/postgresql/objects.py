@@ -254,7 +254,7 @@ def _entry(
 def _binding(cr: Object, observed: Observed, role: roles.Role) -> Object:
     name = roles.secret_name(cr, role)
     there = role.login and Ref(SECRET, cr["metadata"]["namespace"], name) in observed.objects
-    return {"binding": {"name": name}} if there else {}
+    return {"binding": {"name": name}, **roles.certificate_status(role, cr, observed)} if there else {}
 
 
 def _extensions(cr: Object, database: databases.Database, result: ExternalResult | None) -> Object:

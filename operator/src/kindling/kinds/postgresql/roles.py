@@ -7,14 +7,15 @@ stands for one role more.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from kindling.kinds import exporter, passwords, reasons
 from kindling.kinds.base import Child, Observed, Problem
+from kindling.kinds.certificates import stamp
 from kindling.kinds.metadata import child_metadata, is_held
 from kindling.kinds.passwords import Reference
-from kindling.kinds.postgresql import databases, secrets
+from kindling.kinds.postgresql import client_certificates, databases, secrets
 from kindling.kinds.postgresql.spec import MADE_SECRETS, RESERVED, role_names, user_of
 from kindling.kube.resources import SECRET, Object, Ref, ResourceType
 
@@ -30,7 +31,9 @@ EXPORTER = "kindling_exporter"
 
 @dataclass(frozen=True, kw_only=True)
 class Role:
-    """One item. `connection_limit` may be UNLIMITED; `delete`: it is dropped once it leaves the spec."""
+    """One item. `connection_limit` may be UNLIMITED; `delete`: it is dropped once it leaves the spec.
+    `certificate`: it has to show one to log in.
+    """
 
     name: str
     login: bool
@@ -38,6 +41,7 @@ class Role:
     connection_limit: int
     reference: Reference | None
     delete: bool
+    certificate: bool = False
 
     @property
     def path(self) -> str:
@@ -76,6 +80,7 @@ def _read(item: Object) -> Role:
         connection_limit=UNLIMITED if limit is None else int(limit),
         reference=passwords.reference(item.get("passwordSecretRef")) if login else None,
         delete=item.get("reclaimPolicy") == "Delete",
+        certificate=bool(client_certificates.method(item)),
     )
 
 
@@ -100,7 +105,7 @@ def password_of(role: Role, cr: Object, observed: Observed) -> str | None:
     namespace, named = cr["metadata"]["namespace"], role.reference
     if named is not None:
         return observed.secret(namespace=namespace, name=named.name).get(named.key) or None
-    return observed.secret(namespace=namespace, name=secret_name(cr, role)).get("password") or None
+    return _present(role, cr, observed).get("password") or None
 
 
 def problem(role: Role, cr: Object, observed: Observed) -> Problem | None:
@@ -154,10 +159,16 @@ def reserved(name: str) -> bool:
 
 
 def children(
-    type: ResourceType, cr: Object, observed: Observed, *, applied: Collection[str], ca: str = ""
+    type: ResourceType,
+    cr: Object,
+    observed: Observed,
+    *,
+    applied: Collection[str],
+    ca: str = "",
+    issuer: client_certificates.Issuer | None = None,
 ) -> list[Child]:
     """A Secret for each role that logs in. `applied` are the roles that the server has as they are wanted,
-    `ca` the authorities that their applications are to trust.
+    `ca` the authorities that their applications are to trust, `issuer` signs their certificates.
 
     The server gets a new password first: until it has it, applications go on with what they have.
     """
@@ -166,7 +177,8 @@ def children(
         if not role.login:
             continue
         name = secret_name(cr, role)
-        bound = observed.secret(namespace=cr["metadata"]["namespace"], name=name).get("password")
+        present = _present(role, cr, observed)
+        bound, signs = present.get("password"), role.certificate and issuer is not None
         usable = problem(role, cr, observed) is None
         wanted = password_of(role, cr, observed) if usable else None
         if role.reference is None:
@@ -182,6 +194,7 @@ def children(
                     name=name,
                     database=database_of(role, cr),
                     ca=ca,
+                    certificate=issuer.issue(role.name, present, observed) if signs and issuer else None,
                 )
             )
     return [*made, *_kept(type, cr, observed, but={child.ref for child in made})]
@@ -196,6 +209,23 @@ def database_of(role: Role, cr: Object) -> str:
             if leads & set(owners):
                 return database.name
     return user_of(cr)
+
+
+def certificate_status(role: Role, cr: Object, observed: Observed) -> Object:
+    """Of the entry in the status: when the certificate in the role's Secret ends."""
+    ends = client_certificates.not_after(_present(role, cr, observed)) if role.certificate else None
+    return {client_certificates.FIELD: {"notAfter": stamp(ends)}} if ends is not None else {}
+
+
+def deadlines(cr: Object, observed: Observed) -> list[float]:
+    """In how many seconds a certificate of a role is to be renewed."""
+    shown = [_present(role, cr, observed) for role in read(cr) if role.certificate]
+    return [left for present in shown for left in client_certificates.seconds_left(present, observed)]
+
+
+def _present(role: Role, cr: Object, observed: Observed) -> Mapping[str, str]:
+    """What the role's Secret has."""
+    return observed.secret(namespace=cr["metadata"]["namespace"], name=secret_name(cr, role))
 
 
 def _kept(type: ResourceType, cr: Object, observed: Observed, *, but: Collection[Ref]) -> Sequence[Child]:

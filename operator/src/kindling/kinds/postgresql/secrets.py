@@ -8,12 +8,13 @@ from __future__ import annotations
 from urllib.parse import quote
 
 from kindling.kinds.base import Child, Observed
+from kindling.kinds.certificates import Pair
 from kindling.kinds.metadata import child_metadata, secret_data
 from kindling.kinds.postgresql import tls
 from kindling.kinds.postgresql.service import PORT
 from kindling.kinds.postgresql.spec import SUPERUSER, is_ephemeral
 from kindling.kinds.postgresql.volume import claim_of, volume_ref
-from kindling.kinds.server_tls import AUTHORITY
+from kindling.kinds.server_tls import AUTHORITY, CERTIFICATE, KEY
 from kindling.kinds.service_template import host_of
 from kindling.kube.resources import SECRET, VOLUME_CLAIM, Object, ResourceType
 
@@ -80,11 +81,13 @@ def binding(
     name: str = "",
     database: str = "",
     ca: str = "",
+    certificate: Pair | None = None,
 ) -> Child:
     """A made password is kept as long as the Secret lives; edited there, it is the new password.
 
     Without `name` and `database`, the default user's. With `ca`, clients can verify the server; the URIs say
     that they must only where the spec asks for TLS, because a client without the file would not start.
+    `certificate` is what the client has to show, and asks for TLS.
     """
     host, database = host_of(cr), database or user
     role, word = quote(user, safe=""), quote(password, safe="")
@@ -96,7 +99,9 @@ def binding(
     }
     if ca:
         values[AUTHORITY] = ca
-    if ca and tls.is_requested(cr):
+    if certificate is not None:
+        values |= {CERTIFICATE: certificate.certificate, KEY: certificate.key}
+    if ca and (tls.is_requested(cr) or certificate is not None):
         values["sslmode"] = VERIFIED
         mode = f"?sslmode={VERIFIED}"
         values["jdbc-uri"] += f"&sslmode={VERIFIED}"

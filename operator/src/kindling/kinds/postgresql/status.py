@@ -29,6 +29,7 @@ from kindling.kinds.postgresql import (
     planned,
     reload,
     restart_time,
+    roles,
     rotation,
     secrets,
     tls,
@@ -230,7 +231,8 @@ def _outcome(cr: Object, observed: Observed, sync: SyncResult, state: State) -> 
         opens = (state.update.opens if state.update is not None else None) or state.approvals.opens
         window = [(opens - observed.now).total_seconds()] if opens else []
         rotated = [left] if (left := rotation.seconds_left(cr, observed)) is not None else []
-        return pods.requeue_at_deadline([*window, *unread, *tls.deadlines(cr, observed), *asked, *rotated])
+        ends = [*tls.deadlines(cr, observed), *roles.deadlines(cr, observed)]
+        return pods.requeue_at_deadline([*window, *unread, *ends, *asked, *rotated])
     if state.stopped or (state.fault is not None and state.fault.reason == reasons.VOLUME_DELETING):
         return Done()
     if unread:

@@ -18,7 +18,14 @@ from kindling.kinds import exporter, pod_template, server_tls
 from kindling.kinds.base import Observed
 from kindling.kinds.planned import Disruption
 from kindling.kinds.pods import pod_ready
-from kindling.kinds.postgresql import approval, maintenance_window, observation, server_log, tls
+from kindling.kinds.postgresql import (
+    approval,
+    client_certificates,
+    maintenance_window,
+    observation,
+    server_log,
+    tls,
+)
 from kindling.kinds.postgresql.spec import is_ephemeral
 from kindling.kube.resources import Object
 
@@ -189,7 +196,8 @@ def _outstanding(
     pod = observation.find_pod(cr, observed)
     if notes.get(SPEC_HASH, spec_hash) != spec_hash or _restart_requested(present, pod):
         return None
-    if tls.is_requested(cr) and pod is not None and not server_tls.is_active(pod):
+    asks_for_tls = tls.is_requested(cr) or client_certificates.methods(cr)
+    if asks_for_tls and pod is not None and not server_tls.is_active(pod):
         return None  # asked for by the spec, though no other field shows that
     if not _is_outdated(workload, pod, template_hash):
         return None
