@@ -117,12 +117,17 @@ BAD: list[tuple[Json, list[str]]] = [
     ({"exporter": {}}, ["spec.exporter.enabled", "Required"]),
     (
         {"roles": [CERTIFIED], "tls": {"enabled": False}},
-        ["spec.roles[app].clientCertificate needs TLS", "spec.tls.enabled is 'false'", "set that to true"],
+        [
+            "spec.roles has a clientCertificate",
+            "needs TLS",
+            "spec.tls.enabled is 'false'",
+            "set that to true",
+        ],
     ),
     (
         {"roles": [{"name": "other"}, CERTIFIED], "tls": {"secretName": "mine"}},
         [
-            "spec.roles[app].clientCertificate",
+            "spec.roles has a clientCertificate",
             "spec.tls.secretName 'mine' replaces",
             "leave one of the two out",
         ],

@@ -82,7 +82,7 @@ def _is_kept_or_refused(api: Api, kind: Kind, data: st.DataObject) -> None:
             "must end with scram-sha-256 or reject", "must have databases, users, an address and a method",
             "must have all, samehost, samenet or a block", "both or none of configMapRef and secretRef",
             "is created with the server", "says where the log goes",
-            "clientCertificate needs TLS", "is signed by an authority of the resource's own",
+            "which needs TLS, and spec.tls.enabled", "is signed by an authority of the resource's own",
             "has no effect while clientCertificate.enabled",
         )  # fmt: skip
         assert [cause for cause in causes if not any(words in cause["message"] for words in said)] == []

@@ -281,6 +281,17 @@ def test_lines_of_hba_are_read_again_and_so_is_tls() -> None:
     assert costs(world, hba=None, tls={"required": True})["ConfigMap/db-config"] == ("None", ["spec.tls"])
 
 
+def test_a_certificate_of_a_role_is_put_into_force_by_a_reload() -> None:
+    world = with_database()
+    looks(world, login=True, rules=False, differing={"ssl_ca_file": False})
+    asked = {"name": "app", "login": True, "clientCertificate": {"enabled": True}}
+    found = items(world, roles=[asked])
+    for name in ("ConfigMap/db-config", "server"):
+        assert (found[name]["disruption"], found[name]["fields"]) == ("Reload", ["spec.roles[app]"])
+    assert found["Secret/db-role-app"]["fields"] == ["spec.roles[app]"]
+    assert STS not in found
+
+
 def test_parameters_come_with_a_restart_that_has_another_cause() -> None:
     world = with_database()
     looks(world, login=True, differing={"max_connections": True})

@@ -221,7 +221,7 @@ class Postgresql(Kind):
         served = login.served(cr, observed).get("fingerprint")
         known = secrets.trusted(cr, observed)
         ca = server_tls.trusted(cr, observed, material, served=served, known=known)
-        signs = client_certificates.issuer(material, authority, served=served, life=self._certificate_life)
+        issuer = client_certificates.issuer(material, authority, served=served, life=self._certificate_life)
         archives, admitted = archiver.find(cr, observed), archiver.to_admit(cr, observed)
         address = service.build(self.type, cr)
         network = policy(
@@ -240,7 +240,7 @@ class Postgresql(Kind):
                 self.type, cr, user=logs_in[0], password=logs_in[1], database=spec.user_of(cr), ca=ca
             ),
             *roles.children(
-                self.type, cr, observed, applied=self._applied_roles(cr, observed), ca=ca, issuer=signs
+                self.type, cr, observed, applied=self._applied_roles(cr, observed), ca=ca, issuer=issuer
             ),
             config.build(
                 self.type,

@@ -104,7 +104,7 @@ def of_parameters(cr: Object, observed: Observed, names: Collection[str]) -> set
     other = {name for name in names if name not in archiver.PARAMETERS}
     found: set[str] = set()
     if client_certificates.PARAMETER in other:
-        found, other = {ROLES}, other - {client_certificates.PARAMETER}
+        found, other = _certified(cr, observed) or {ROLES}, other - {client_certificates.PARAMETER}
     if follow and follow <= other:
         found, other = {*found, MEMORY}, other - follow
     if _WAL in other - given.keys() and volume.capacity(cr, observed) is None:
@@ -125,11 +125,14 @@ def _of_the_rules(cr: Object, observed: Observed) -> set[str]:
 
 
 def _of_the_spec(cr: Object, observed: Observed) -> set[str]:
-    text = _rules(cr, observed)
-    found = {HBA} if hba.lines_of(text) != list(hba.read(cr)) else set()
-    before, after = hba.certified_in(text), client_certificates.methods(cr)
-    names = {name for name in {*before, *after} if before.get(name) != after.get(name)}
-    return {*found, *(roles.path_of(name) for name in names)}
+    found = {HBA} if hba.lines_of(_rules(cr, observed)) != list(hba.read(cr)) else set()
+    return {*found, *_certified(cr, observed)}
+
+
+def _certified(cr: Object, observed: Observed) -> set[str]:
+    """The roles of which spec and ConfigMap do not say the same about a certificate."""
+    before, after = hba.certified_in(_rules(cr, observed)), client_certificates.methods(cr)
+    return {roles.path_of(name) for name in {*before, *after} if before.get(name) != after.get(name)}
 
 
 def _rules(cr: Object, observed: Observed) -> str:

@@ -96,7 +96,7 @@ def validate(cr: Object) -> Problem | None:
     elif name is not None and (given := tls.reference(cr)) is not None:
         message = (
             f"{where} is signed by an authority of the resource's own, which spec.tls.secretName {given!r} "
-            f"replaces: leave one of the two out."
+            "replaces: leave one of the two out."
         )
     return Problem(reason=reasons.INVALID_SPEC, message=message) if message else None
 

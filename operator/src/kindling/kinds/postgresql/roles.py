@@ -178,7 +178,7 @@ def children(
             continue
         name = secret_name(cr, role)
         present = _present(role, cr, observed)
-        bound, signs = present.get("password"), role.certificate and issuer is not None
+        bound = present.get("password")
         usable = problem(role, cr, observed) is None
         wanted = password_of(role, cr, observed) if usable else None
         if role.reference is None:
@@ -194,7 +194,9 @@ def children(
                     name=name,
                     database=database_of(role, cr),
                     ca=ca,
-                    certificate=issuer.issue(role.name, present, observed) if signs and issuer else None,
+                    certificate=issuer.issue(role.name, present, observed)
+                    if role.certificate and issuer is not None
+                    else None,
                 )
             )
     return [*made, *_kept(type, cr, observed, but={child.ref for child in made})]
