@@ -124,6 +124,26 @@ def test_a_pair_is_kept_until_two_thirds_of_its_life_and_then_exchanged() -> Non
     assert HOURS * 0.6 < timedelta(seconds=left) < HOURS * 0.7
 
 
+def test_the_next_reconciliation_is_when_the_first_successor_is_due() -> None:
+    world = settled(cr())
+    known = at(NOW, world).secret(namespace="ns", name=SECRET_NAME)
+    authority = at(NOW, world).secret(namespace="ns", name="db-server-ca")
+    older = certificates.make_client(
+        b"o", authority=Pair(authority["ca.crt"], authority["ca.key"]), name="the_app",
+        now=NOW - HOURS / 2, life=HOURS,
+    )  # fmt: skip
+    world[named(SECRET_NAME)] = secret(**{**known, "tls.crt": older.certificate, "tls.key": older.key})
+    facts = {"login": True, "rules": True, "hba": RULES}
+    results = {
+        login.SERVER: ExternalResult(ok=True, facts=facts),
+        objects.OBJECTS: ExternalResult(ok=True),
+    }
+    made = SHORT.status(cr(), at(NOW, world), SyncResult(in_sync=True, results=results))
+    assert isinstance(made.result, RequeueAfter)
+    # It is valid from when the authority is, so its life is half of the usual.
+    assert HOURS * 0.3 < timedelta(seconds=made.result.seconds) < HOURS * 0.4
+
+
 @pytest.mark.parametrize("change", [{"tls.key": "x"}, {"tls.crt": "x"}, {"tls.crt": "", "tls.key": ""}, None])
 def test_a_pair_that_somebody_spoils_is_made_again(change: dict[str, str] | None) -> None:
     world = settled(cr())
