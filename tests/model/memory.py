@@ -34,8 +34,8 @@ VOLATILE = (
     "resourceVersion", "generation", "observedGeneration", "lastTransitionTime", "updateRevision",
     "controller-revision-hash",
 )  # fmt: skip
-SECRET_KEYS = ("password", "users", "uri", "jdbc-uri", "pgpass")
-"""Of a Secret, those whose value has a password in it."""
+SECRET_KEYS = ("password", "users", "uri", "jdbc-uri", "pgpass", "tls.crt", "tls.key")
+"""Of a Secret, those whose value has a password in it, or is a key or the certificate of one."""
 
 
 class MemoryApi:
@@ -325,7 +325,7 @@ def merged(known: Any, patch: Any) -> Any:
 
 def _plain(value: Any, uids: dict[str, str], left_out: Container[str]) -> Any:
     if isinstance(value, dict):
-        # Passwords are random: that there is one is compared, not which. And empty is as good as absent.
+        # Passwords and keys are random: that there is one is compared, not which. Empty is as good as absent.
         plain = {
             name: "*" if name in SECRET_KEYS else _plain(inner, uids, left_out)
             for name, inner in value.items()

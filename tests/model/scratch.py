@@ -22,7 +22,16 @@ from tests.model.world import KINDS_BY_NAME, World
 # What a resource remembers by design, or is left to others: the rest must not depend on the past.
 # Two hashes have the parameters in them that a Pod was started for; the rest of them is compared for itself.
 HASHED = ("kindling.dev/asked", "kindling.dev/template")
-TIMES = ("lastChangedTime", "since", "measuredAt", "growthSince", "lastScaleTime", "at", "nextRotation")
+TIMES = (
+    "lastChangedTime",
+    "since",
+    "measuredAt",
+    "growthSince",
+    "lastScaleTime",
+    "at",
+    "nextRotation",
+    "notAfter",
+)
 REMEMBERED = (
     "kindling.dev/parameters",
     *HASHED,

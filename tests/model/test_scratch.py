@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from kindling.kinds.conditions import find_condition
-from kindling.kube.resources import POD, Ref
+from kindling.kube.resources import POD, SECRET, Ref
 
 from tests.model.scratch import diff_from_fresh
 from tests.model.world import KINDS_BY_NAME, World, resource
@@ -44,6 +44,22 @@ def test_data_of_another_user_is_no_difference() -> None:
     world.settle()
     assert find_condition(world.status(DATABASE, "a"), "Ready")["reason"] == "UserConflict"
     assert list(diff_from_fresh(world)) == []
+
+
+def test_another_certificate_of_a_role_is_no_difference_and_a_missing_one_is() -> None:
+    """It is of the moment at which it was made."""
+    world, database = World(), Ref(DATABASE.type, "ns", "a")
+    role = {"name": "app", "login": True, "clientCertificate": {"enabled": True}}
+    world.api.put(DATABASE.type, resource(DATABASE, "a", roles=[role]))
+    world.settle()
+    world.wait_long()
+    assert list(diff_from_fresh(world)) == []
+    made = world.api.objects[Ref(SECRET, "ns", "a-role-app")]["data"]
+    world.api.objects[database]["spec"]["roles"] = [{"name": "app", "login": True}]
+    assert "tls.key" in made
+    assert [
+        name for name in ("tls.crt", "tls.key") if f".{name}:" not in " ".join(diff_from_fresh(world))
+    ] == []
 
 
 def test_a_status_that_reports_a_past_state_is_a_difference() -> None:

@@ -216,6 +216,21 @@ def test_it_has_who_edited_what_and_each_decision(record: Object) -> None:
     assert "canary" not in json.dumps(record)
 
 
+def test_a_certificate_of_a_role_is_decided_again_without_a_key() -> None:
+    """Where it is made, and where it is kept."""
+    world, kind = World(), KINDS_BY_NAME["postgresql.database.db.example.com"]
+    roles = [{"name": "app", "login": True, "clientCertificate": {"enabled": True}}]
+    world.api.put(kind.type, resource(kind, "shop", roles=roles))
+    world.settle()
+    world.api.edit(Ref(kind.type, "ns", "shop"), {"spec": {"parameters": {"work_mem": "8MB"}}})
+    world.settle()
+    record = as_reported(world, Key(kind.type.group_kind, "ns", "shop"))
+    keys = world.api.objects[Ref(SECRET, "ns", "shop-role-app")]["data"]
+    assert keys["tls.crt"] in json.dumps(record)
+    assert keys["tls.key"] not in json.dumps(record)
+    assert otherwise(record) == []
+
+
 def run(*words: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "kindling.replay", *map(str, words)],
