@@ -158,6 +158,7 @@ _ONE_TOPIC = _optional(
     resources=AMOUNTS,
     podTemplate=PLACED,
     metrics=st.sampled_from([{"enabled": True}, {"enabled": False}]),
+    schema=st.sampled_from([{"type": "JSON"}, {"type": "Avro", "definition": '"string"'}]),
 )
 _TOPICS: list[Object] = [{}, {}, {"topics": ["t", "u"]}, {"topicsPattern": "persistent://public/default/t.*"}]
 

@@ -114,7 +114,8 @@ def _parser() -> argparse.ArgumentParser:
         sub.add_argument("--yes", action="store_true", help="do not ask")
 
     def add_selection(sub: argparse.ArgumentParser) -> None:
-        sub.add_argument("--reason", choices=("MaxDeliveries", "Rejected"), default="", help="those alone")
+        choices = ("MaxDeliveries", "Rejected", "SchemaMismatch")
+        sub.add_argument("--reason", choices=choices, default="", help="those alone")
         sub.add_argument("--most", type=_positive, metavar="N", help="so many, the oldest first")
 
     sub = add("status", "Show one resource on a screen, or all of a namespace, the unready first")

@@ -21,6 +21,15 @@ class Message:
     event: int = 0
     null: bool = False
     topic: str = "persistent://public/default/t"
+    version: int = -1
+
+    @property
+    def _message(self) -> Message:
+        """The client has the version of the schema in its own library's message."""
+        return self
+
+    def int_schema_version(self) -> int:
+        return self.version
 
     def data(self) -> bytes:
         return self.payload

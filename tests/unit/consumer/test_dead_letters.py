@@ -43,6 +43,8 @@ class Broker:
     waited: int = 0
     refusal: Exception | None = None
     events: list[tuple[Any, ...]] = field(default_factory=list)
+    schemas: list[str] = field(default_factory=list)
+    """The topic's, by version."""
 
     def subscribe(self, topic: str, name: str, **options: Any) -> Broker:
         if self.refusal is not None:
@@ -50,8 +52,20 @@ class Broker:
         self.events.append(("subscribe", topic, name, options["initial_position"], options["consumer_type"]))
         return self
 
-    def create_producer(self, topic: str) -> Broker:
-        self.events.append(("produce", topic))
+    @property
+    def _client(self) -> Broker:
+        return self
+
+    def get_schema_info(self, topic: str, version: int) -> str:
+        if version >= len(self.schemas):
+            raise pulsar.TopicNotFound
+        return self.schemas[version]
+
+    def create_producer(self, topic: str, schema: Any = None) -> Broker:
+        if schema is not None:
+            assert schema.encode(b"as it is") == b"as it is"
+        found = [] if schema is None else [schema.schema_info()]
+        self.events.append(("produce", topic, *found))
         return self
 
     def receive(self, *, timeout_millis: int) -> Message:
@@ -126,6 +140,20 @@ def test_what_is_sent_back_is_as_it_was_and_sent_first(monkeypatch: pytest.Monke
     properties = {"mine": "kept", "SENT_BACK_FROM": "7:1:-1"}
     arguments = {"properties": properties, "partition_key": "k", "event_timestamp": 7}
     assert seen.events[1:] == [("produce", "t"), ("send", b"1", arguments), ("acknowledge", b"1")]
+
+
+def test_what_is_sent_back_has_the_schema_that_it_was_published_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or its consumers could not decode it, and would reject it again."""
+    versions = {1: "1", 2: "0", 3: "1", 4: "7", 5: "no number"}
+    letters = [letter(number, DEAD_LETTER_SCHEMA_VERSION=version) for number, version in versions.items()]
+    with broker(monkeypatch, *letters, letter(6), schemas=["first", "second"]) as seen:
+        *_, end = printed("redrive")
+    assert end == {"found": 6, "sent": 6}
+    events = [event for event in seen.events if event[0] == "produce"]
+    gone = ("produce", "t")  # the broker does not have that version
+    assert events == [("produce", "t", "second"), ("produce", "t", "first"), gone, gone, gone]
+    sent = [event[2]["properties"] for event in seen.events if event[0] == "send"]
+    assert all("DEAD_LETTER_SCHEMA_VERSION" not in properties for properties in sent)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from pulsar_consumer.failing import FAILURES, SECONDS, Failing, HandlerFailing
-from pulsar_consumer.handler import Delayed, Failed, Handled, Rejected, Verdict
+from pulsar_consumer.handler import Delayed, Failed, Handled, Mismatched, Rejected, Verdict
 from pulsar_consumer.health import Health
 from pulsar_consumer.metrics import Metrics
 from pulsar_consumer.work import Work
@@ -76,7 +76,13 @@ def test_a_success_between_them_begins_the_count_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("verdict", "failures"),
-    [(Failed("A: b"), 2), (Rejected("HTTP 404"), 2), (Delayed(0.01, "c"), 0), (Handled(), 0)],
+    [
+        (Failed("A: b"), 2),
+        (Rejected("HTTP 404"), 2),
+        (Mismatched("field 'id' is missing"), 2),
+        (Delayed(0.01, "c"), 0),
+        (Handled(), 0),
+    ],
 )
 def test_what_counts(tmp_path: Path, verdict: Verdict, failures: int) -> None:
     """Of two deliveries at least; a delay that is asked for is neither failure nor success."""

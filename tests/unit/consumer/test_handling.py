@@ -12,6 +12,7 @@ from typing import Any
 import pulsar
 import pytest
 from pulsar_consumer.client import Hopeless
+from pulsar_consumer.decoded import Mismatch
 from pulsar_consumer.handling import HandlingLoop
 from pulsar_consumer.health import Health
 from pulsar_consumer.metrics import Metrics
@@ -159,6 +160,25 @@ def test_broker_that_fails_ends_the_loop_and_nothing_is_acknowledged(make: Make)
     with pytest.raises(pulsar.Timeout):
         loop.receive(subscription, stop=subscription.stop, health=Health())
     assert subscription.acknowledged == []
+
+
+class Read(Message):
+    """Of the client that was given a schema, which this payload fits or not."""
+
+    def value(self) -> Any:
+        if self.payload == b"rubbish":
+            raise Mismatch("field 'id' is missing")
+        return {"read": self.payload}
+
+
+def test_with_a_schema_the_handler_gets_what_was_read_and_the_dead_letters_the_rest(make: Make) -> None:
+    code, client = "def handle(message): return str(message.value())", Client()
+    topics = {"PULSAR_OUTPUT_TOPIC": "done", "PULSAR_DEAD_LETTER_TOPIC": "dead"}
+    loop = make(code, PULSAR_SCHEMA_TYPE="Avro", **topics)
+    loop.connect(client)
+    received(loop, [Read(b"a"), Read(b"rubbish", entry=1)], stop_after=2)
+    assert client.producers["done"].sent == [b"{'read': b'a'}"]
+    assert client.producers["dead"].sent == [b"rubbish"]
 
 
 def test_where_others_read_dead_letters_no_subscription_keeps_them(make: Make) -> None:

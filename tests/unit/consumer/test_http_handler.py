@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
+from pulsar_consumer.decoded import Decoded
 from pulsar_consumer.handler import Delayed, Failed, Handled, HandlerUnavailable, Rejected
 from pulsar_consumer.http_handler import HttpHandler, headers_of, verdict_of
 from pulsar_consumer.settings import Http
@@ -107,6 +108,24 @@ def test_message_is_a_cloud_event_in_binary_mode(service: Service, handler: Http
     assert json.loads(unquote(found["ce-pulsarproperties"])) == {"Order-Id": "ü", "id": "mine"}
     assert headers["Content-Type"] == "text/x"
     assert headers["traceparent"] == "00-1-2-01"
+
+
+@pytest.mark.parametrize(
+    ("is_json", "sent"), [(True, b'{ "id": 7 }'), (False, '{"id":7,"name":"Zoë"}'.encode())]
+)
+def test_with_a_schema_the_body_is_json_and_the_event_says_which(
+    service: Service, handler: HttpHandler, is_json: bool, sent: bytes
+) -> None:
+    message = Message(
+        b'{ "id": 7 }', topic="persistent://a/b/t-partition-2", sent={"content-type": "avro/binary"}
+    )
+    value = {"id": 7, "name": "Zoë"}
+    assert handler(Decoded(message, value, version=300, is_json=is_json)) == Handled(None)
+    [(_, headers, body)] = service.asked
+    assert body == sent
+    assert headers["Content-Type"] == "application/json"
+    assert headers["ce-dataschema"] == "persistent://a/b/t?schemaVersion=300"
+    assert headers["ce-source"] == "persistent://a/b/t-partition-2"
 
 
 def test_headers_are_printable_ascii_whatever_a_message_has() -> None:

@@ -18,7 +18,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from pulsar_consumer.__main__ import receive
 from pulsar_consumer.failing import Failing
-from pulsar_consumer.handler import Delayed, Failed, Handled, Rejected, Verdict
+from pulsar_consumer.handler import Delayed, Failed, Handled, Mismatched, Rejected, Verdict
 from pulsar_consumer.handling import lanes
 from pulsar_consumer.health import Health
 from pulsar_consumer.metrics import Served
@@ -66,9 +66,9 @@ def handle(
 def test_every_series_is_there_before_anything_has_happened(served: Served) -> None:
     """A counter that begins with its first event has no increase that an alert could see."""
     found = read(served)
-    for result in ("handled", "failed", "rejected", "delayed"):
+    for result in ("handled", "failed", "rejected", "delayed", "mismatched"):
         assert found[f"kindling_consumer_handler_seconds_count {result}"] == 0
-    for reason in ("Rejected", "MaxDeliveries"):
+    for reason in ("Rejected", "MaxDeliveries", "SchemaMismatch"):
         assert found[f"kindling_consumer_dead_letters_total {reason}"] == 0
     for name in ("messages_total", "outputs_total", "messages_held", "handler_slowest_seconds"):
         assert found[f"kindling_consumer_{name}"] == 0
@@ -82,6 +82,7 @@ def test_each_end_of_a_call_is_counted_once(served: Served, tmp_path: Path) -> N
         1: [Failed("once"), Handled()],
         2: [Rejected("never")],
         3: [Delayed(0.01, "later"), Failed("a"), Failed("b"), Failed("c")],
+        4: [Mismatched("field 'id' is missing")],
     }
     record = Record()
     work = handle(
@@ -100,13 +101,14 @@ def test_each_end_of_a_call_is_counted_once(served: Served, tmp_path: Path) -> N
     found = read(served)
     counted = {
         result: found[f"kindling_consumer_handler_seconds_count {result}"]
-        for result in ("handled", "failed", "rejected", "delayed")
+        for result in ("handled", "failed", "rejected", "delayed", "mismatched")
     }
-    assert counted == {"handled": 2, "failed": 4, "rejected": 1, "delayed": 1}
-    assert found["kindling_consumer_messages_total"] == 4
+    assert counted == {"handled": 2, "failed": 4, "rejected": 1, "delayed": 1, "mismatched": 1}
+    assert found["kindling_consumer_messages_total"] == 5
     assert found["kindling_consumer_outputs_total"] == 1
     assert found["kindling_consumer_dead_letters_total Rejected"] == 1
     assert found["kindling_consumer_dead_letters_total MaxDeliveries"] == 1
+    assert found["kindling_consumer_dead_letters_total SchemaMismatch"] == 1
 
 
 def test_what_hangs_is_seen_while_it_hangs(served: Served, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pulsar
 import pytest
+from pulsar_consumer.decoded import Decoded
 from pulsar_consumer.function_context import FunctionContext
 from pulsar_consumer.handler import Delayed, Failed, Handled, HandlerUnavailable, Rejected, one_line
 from pulsar_consumer.metrics import Metrics
@@ -203,6 +204,18 @@ def test_class_of_pulsars_own(
     monkeypatch.setenv("GREETING", "good day")
     handler = make(FUNCTION.format(body=body))
     assert handler(Message(payload, key="k", sent={"a": "b"})) == verdict
+
+
+READ = Decoded(Message(b"7"), {"id": 7}, version=0, is_json=True)
+
+
+def test_with_a_schema_a_function_gets_what_was_read(make: Make) -> None:
+    assert make(FUNCTION.format(body="return str(input['id'])"))(READ) == Handled(b"7")
+
+
+def test_with_a_schema_a_message_has_what_was_read_and_all_that_it_had(make: Make) -> None:
+    code = "def handle(message): return f'{message.value()} {message.data()} {message.topic_name()}'"
+    assert make(code)(READ) == Handled(b"{'id': 7} b'7' persistent://public/default/t")
 
 
 def test_function_publishes_before_it_returns(make: Make, record: Record) -> None:

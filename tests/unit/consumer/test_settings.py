@@ -9,7 +9,17 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pulsar_consumer.settings import BadSetting, Broker, Consumer, Handling, Http, OAuth2, Producer, Python
+from pulsar_consumer.schema import Schema
+from pulsar_consumer.settings import (
+    BadSetting,
+    Broker,
+    Consumer,
+    Handling,
+    Http,
+    OAuth2,
+    Producer,
+    Python,
+)
 from pulsar_consumer.topics import Topics
 
 LEAST = {
@@ -180,6 +190,19 @@ def test_wrong_count_is_named(count: str) -> None:
 
 def test_without_a_handler_messages_are_printed() -> None:
     assert Consumer.load({**LEAST, "PULSAR_OUTPUT_TOPIC": "t"}).handling is None
+
+
+def test_schema_is_read_and_what_cannot_be_is_refused_by_name() -> None:
+    assert Schema.load({"PULSAR_SCHEMA_DEFINITION": "{"}) is None
+    assert Schema.load({"PULSAR_SCHEMA_TYPE": "Avro"}) == Schema(type="Avro")
+    both = {"PULSAR_SCHEMA_TYPE": "JSON", "PULSAR_SCHEMA_DEFINITION": '{"type": "record"}'}
+    assert Schema.load(both) == Schema(type="JSON", definition={"type": "record"})
+    with pytest.raises(BadSetting, match="PULSAR_SCHEMA_TYPE='avro': set it to one of Avro, JSON"):
+        Schema.load({"PULSAR_SCHEMA_TYPE": "avro"})
+    with pytest.raises(BadSetting, match=r"spec\.schema\.definition: it is not JSON: Expecting value"):
+        Schema.load({**both, "PULSAR_SCHEMA_DEFINITION": "record"})
+    with pytest.raises(BadSetting, match=r"spec\.schema\.definition: it is null"):
+        Schema.load({**both, "PULSAR_SCHEMA_DEFINITION": "null"})
 
 
 def test_handler_is_read_with_its_defaults() -> None:

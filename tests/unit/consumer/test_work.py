@@ -13,9 +13,10 @@ from typing import Any
 import pulsar
 import pytest
 from pulsar_consumer.failing import Failing
-from pulsar_consumer.handler import Delayed, Failed, Handled, Rejected, Verdict
+from pulsar_consumer.handler import Delayed, Failed, Handled, Mismatched, Rejected, Verdict
 from pulsar_consumer.handling import lanes
 from pulsar_consumer.metrics import Metrics
+from pulsar_consumer.schema import Schema
 from pulsar_consumer.settings import Handling, Python
 from pulsar_consumer.work import LEAST_HELD, Work
 
@@ -159,6 +160,34 @@ def test_rejected_message_is_a_dead_letter_at_once_and_a_tombstone_stays_one(
     assert payload is None
     assert arguments["properties"]["DEAD_LETTER_REASON"] == "Rejected"
     assert arguments["properties"]["DEAD_LETTER_DELIVERIES"] == "1"
+
+
+def test_dead_letter_that_does_not_fit_its_schema_says_so_and_has_its_version(
+    record: Record, start: Start
+) -> None:
+    schema = Schema(type="JSON")
+    work = start(lambda m: Mismatched("field 'id' is missing"), dead_letter_topic="dead", schema=schema)
+    work.take(Message(b"{}", version=200))
+    within(5, lambda: len(record.acknowledged()) == 1)
+    work.take(Message(b"none"))
+    within(5, lambda: len(record.acknowledged()) == 2)
+    [(_, first), (_, second)] = record.sent("dead")
+    assert first["properties"]["DEAD_LETTER_REASON"] == "SchemaMismatch"
+    assert first["properties"]["DEAD_LETTER_ERROR"] == "SchemaMismatch: field 'id' is missing"
+    assert first["properties"]["DEAD_LETTER_SCHEMA_VERSION"] == "200"
+    assert "DEAD_LETTER_SCHEMA_VERSION" not in second["properties"]
+
+
+def test_what_does_not_fit_is_retried_where_no_topic_is_named(record: Record, start: Start) -> None:
+    calls: list[Any] = []
+
+    def handler(message: Any) -> Verdict:
+        calls.append(message)
+        return Mismatched("field 'id' is missing")
+
+    start(handler, schema=Schema(type="JSON")).take(Message())
+    within(5, lambda: len(calls) > 3)
+    assert record.events == []
 
 
 def test_nothing_is_given_up_where_no_topic_is_named(record: Record, start: Start) -> None:

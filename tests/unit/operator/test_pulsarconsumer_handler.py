@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from kindling.kinds.conditions import find_condition
 from kindling.kinds.pulsarconsumer import PulsarConsumer, handler
 from kindling.kube.resources import CONFIG_MAP, Object, Ref
 from pulsar_consumer import python_handler
+from pulsar_consumer.schema import Schema
 from pulsar_consumer.settings import Consumer, Http, Python
 
 from tests.unit.operator.pulsarconsumers import KIND, LONG_AGO, consumer, observed, pod, rolled_out
@@ -135,6 +137,27 @@ def test_dead_letters_that_others_read_are_not_kept() -> None:
     found = Consumer.load(variables_of(cr, config_map(FILES))).handling
     assert found is not None
     assert not found.keep_dead_letters
+
+
+def test_without_a_schema_the_children_are_as_they_were() -> None:
+    """Or every consumer would be replaced by an upgrade."""
+    for of in ({"handler": PYTHON}, {"handler": {"http": {"url": "http://a"}}}, {}):
+        known = observed(config_map())
+        assert KIND.desired(consumer(**of, schema=None), known) == KIND.desired(consumer(**of), known)
+        assert not any(
+            name.startswith("PULSAR_SCHEMA") for name in variables_of(consumer(**of), config_map())
+        )
+
+
+@pytest.mark.parametrize("definition", [None, {"type": "record", "name": "$(A)$$", "fields": []}])
+def test_consumers_read_the_schema_as_it_was_written(definition: Object | None) -> None:
+    """Kubernetes puts variables' values in place of $(NAME), which a definition may have."""
+    given = {"type": "Avro"} if definition is None else {"type": "Avro", "definition": json.dumps(definition)}
+    cr = consumer(handler=PYTHON, schema=given)
+    variables = {name: value.replace("$$", "$") for name, value in variables_of(cr, config_map()).items()}
+    found = Consumer.load(variables).handling
+    assert found is not None
+    assert found.schema == Schema(type="Avro", definition=definition)
 
 
 def test_broken_code_is_reported_and_the_old_consumers_go_on() -> None:

@@ -12,7 +12,7 @@ import threading
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pulsar
 
@@ -68,7 +68,7 @@ def consume(
     while not stop.is_set():
         health.turn()
         try:
-            used = shown(settings.broker)
+            used, schema = shown(settings.broker), _schema(settings)
             with closing(connect(settings.broker)) as client:
                 if handling is not None:
                     handling.connect(client)
@@ -80,7 +80,10 @@ def consume(
                     receiver_queue_size=settings.topics.prefetch(
                         PREFETCH if handling is None else handling.prefetch
                     ),
+                    **({} if schema is None else {"schema": schema}),
                 )
+                if schema is not None:
+                    schema.check(settings.topics.names)
                 health.watch(consumer.is_connected)
                 reported.clear()
                 outdated = partial(_is_outdated, consumer, settings.broker, used)
@@ -100,6 +103,18 @@ def consume(
                 continue
             log.warning("not connected, trying again: %s", error)
             stop.wait(PAUSE_SECONDS)
+
+
+def _schema(settings: Consumer) -> Any:
+    """What reads the payloads, one for each client; None where they are handed over as they are.
+
+    :raises BadSetting: when its definition is none.
+    """
+    if settings.handling is None or settings.handling.schema is None:
+        return None
+    from pulsar_consumer.registry import RegistrySchema
+
+    return RegistrySchema(settings.handling.schema)
 
 
 def _retry_reported(error: Hopeless, *, stop: threading.Event, health: Health, reported: Reported) -> None:

@@ -46,6 +46,10 @@ REASONS: dict[type[Exception], tuple[str, str]] = {
     pulsar.TopicNotFound: ("TopicNotFound", "the broker has no such topic, tenant or namespace"),
     pulsar.InvalidTopicName: ("InvalidTopic", "this is no name of a topic"),
     pulsar.InvalidUrl: ("InvalidAddress", "this is no address of a broker"),
+    pulsar.IncompatibleSchema: (
+        "IncompatibleSchema",
+        "the broker does not find it compatible with the schema of the topic",
+    ),
     pulsar.ConsumerBusy: ("SubscriptionBusy", "others hold the subscription, or with another type"),
 }
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import pulsar
+from pulsar.schema import Schema
 
 from pulsar_consumer.client import REASONS, Hopeless, connect, explain, log, run_to_the_end
 from pulsar_consumer.handler import id_of
@@ -28,7 +29,7 @@ from pulsar_consumer.work import arguments_of
 SUBSCRIPTION = "kindling-dead-letters"
 OWN = (
     "REAL_TOPIC", "REAL_SUBSCRIPTION", "ORIGIN_MESSAGE_ID", "DEAD_LETTER_REASON", "DEAD_LETTER_ERROR",
-    "DEAD_LETTER_DELIVERIES",
+    "DEAD_LETTER_DELIVERIES", "DEAD_LETTER_SCHEMA_VERSION",
 )  # fmt: skip
 """The properties that made a dead letter of it; it is sent back without them."""
 SENT_BACK = "SENT_BACK_FROM"
@@ -113,14 +114,15 @@ def run(asked: Asked, out: BinaryIO) -> None:
     found = sent = 0
     try:
         with closing(connect(asked.broker)) as client, closing(subscribed(client, asked.topic)) as consumer:
-            producers: dict[str, Any] = {}
+            producers: dict[tuple[str, str], Any] = {}
             for message, name in _own(consumer, asked):
                 if found == asked.most:
                     break
                 found += 1
                 if asked.send_back:
-                    producer = producers.get(name) or client.create_producer(name)
-                    producers[name] = producer
+                    version = (message.properties() or {}).get("DEAD_LETTER_SCHEMA_VERSION", "")
+                    if (producer := producers.get((name, version))) is None:
+                        producer = producers[name, version] = _producer(client, name, version)
                     # Taken by the broker before it is acknowledged: killed between, it is there twice.
                     content, arguments = _as_it_was(message)
                     producer.send(content, **arguments)
@@ -181,6 +183,29 @@ def _all(consumer: Any) -> Iterator[Any]:
 
 def _position(id: Any) -> tuple[int, int, int]:
     return id.ledger_id(), id.entry_id(), id.batch_index()
+
+
+class _AsPublished(Schema):  # type: ignore[misc]
+    """The schema that a message was published with, for a payload that is encoded by it already."""
+
+    def __init__(self, found: Any) -> None:
+        self._schema_info = found
+
+    def encode(self, obj: Any) -> Any:
+        return obj
+
+    def decode(self, data: Any) -> Any:
+        return data
+
+
+def _producer(client: Any, topic: str, version: str) -> Any:
+    """Of messages with that version of the topic's schema, so that all who read the topic can decode them."""
+    if version:
+        # The broker may not have that version any more, and a property may be anything.
+        with suppress(pulsar.TopicNotFound, TypeError, ValueError):
+            found = client._client.get_schema_info(topic, int(version))
+            return client.create_producer(topic, schema=_AsPublished(found))
+    return client.create_producer(topic)
 
 
 def _as_it_was(message: Any) -> tuple[Any, ...]:

@@ -13,7 +13,8 @@ from typing import Any, TypeAlias
 LONGEST_ERROR = 500
 LONGEST_DELAY_SECONDS = 86_400.0
 _SHORTEST_SECRET = 6
-REJECTED, MAX_DELIVERIES = DEAD_LETTER_REASONS = "Rejected", "MaxDeliveries"
+REJECTED, MAX_DELIVERIES, SCHEMA_MISMATCH = "Rejected", "MaxDeliveries", "SchemaMismatch"
+DEAD_LETTER_REASONS = REJECTED, MAX_DELIVERIES, SCHEMA_MISMATCH
 """Why a message is a dead letter."""
 
 
@@ -62,7 +63,18 @@ class Rejected:
     error: str
 
 
-Verdict: TypeAlias = Handled | Failed | Delayed | Rejected
+@dataclass(frozen=True)
+class Mismatched:
+    """The payload does not fit its schema, so the handler was not called."""
+
+    why: str
+
+    @property
+    def error(self) -> str:
+        return f"{SCHEMA_MISMATCH}: {self.why}"
+
+
+Verdict: TypeAlias = Handled | Failed | Delayed | Rejected | Mismatched
 
 
 Handler = Callable[[Any], Verdict]

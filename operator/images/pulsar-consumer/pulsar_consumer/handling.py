@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from pulsar_consumer import dead_letters
+from pulsar_consumer.decoded import Decoding
 from pulsar_consumer.failing import Failing
 from pulsar_consumer.handler import Handler
 from pulsar_consumer.health import Health
@@ -33,6 +34,9 @@ class HandlingLoop:
         self._settings, self._handling, self._outbox = settings, handling, Outbox()
         self._metrics = metrics
         self._handler = self._load()
+        self._called = self._handler
+        if (schema := handling.schema) is not None:
+            self._called = Decoding(self._handler, is_json=schema.type == "JSON")
         self._failing = Failing(handling.marker)
         self.prefetch = max(LEAST_HELD, handling.concurrency)
 
@@ -58,7 +62,7 @@ class HandlingLoop:
         """
         work = Work(
             self._handling,
-            self._handler,
+            self._called,
             consumer,
             subscription=self._settings.subscription,
             send=self._outbox.send,

@@ -21,6 +21,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from pulsar_consumer.decoded import Decoded
 from pulsar_consumer.handler import Delayed, Failed, Handled, HandlerUnavailable, Rejected, Verdict, id_of
 from pulsar_consumer.settings import Http
 from pulsar_consumer.unix_socket import Socket, SocketConnection
@@ -49,6 +50,8 @@ def headers_of(message: Any) -> dict[str, str]:
     """
     properties = dict(message.properties() or {})
     content_type = properties.pop("content-type", "") or "application/octet-stream"
+    if isinstance(message, Decoded):
+        content_type = "application/json"
     moment = message.event_timestamp() or message.publish_timestamp()
     attributes = {
         "specversion": "1.0",
@@ -59,6 +62,8 @@ def headers_of(message: Any) -> dict[str, str]:
     }
     if key := message.partition_key():
         attributes["subject"] = key
+    if isinstance(message, Decoded):
+        attributes["dataschema"] = message.schema_uri
     rest: dict[str, str] = {}
     for name, value in sorted(properties.items()):
         fits = _EXTENSION.fullmatch(name) and name not in _TAKEN
@@ -155,7 +160,8 @@ class HttpHandler:
         connection = getattr(self._local, "connection", None) or self._connect()
         self._local.connection = None
         try:
-            connection.request("POST", self._path, body=message.data(), headers=headers_of(message))
+            sent = message.json() if isinstance(message, Decoded) else message.data()
+            connection.request("POST", self._path, body=sent, headers=headers_of(message))
             answer = connection.getresponse()
             body = answer.read(LARGEST_BODY + 1)
             if len(body) > LARGEST_BODY:

@@ -8,13 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pulsar_consumer.handler import DEAD_LETTER_REASONS, Delayed, Failed, Handled, Rejected, Verdict
+from pulsar_consumer.handler import (
+    DEAD_LETTER_REASONS,
+    Delayed,
+    Failed,
+    Handled,
+    Mismatched,
+    Rejected,
+    Verdict,
+)
 
 RESULTS: dict[type[Verdict], str] = {
     Handled: "handled",
     Failed: "failed",
     Rejected: "rejected",
     Delayed: "delayed",
+    Mismatched: "mismatched",
 }
 BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 """Seconds; a handler may take up to an hour."""

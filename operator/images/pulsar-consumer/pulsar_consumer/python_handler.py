@@ -20,6 +20,7 @@ from typing import Any
 
 from pulsar.functions.serde import IdentitySerDe
 
+from pulsar_consumer.decoded import Decoded
 from pulsar_consumer.function_context import FunctionContext, Record
 from pulsar_consumer.handler import (
     Delayed,
@@ -165,7 +166,10 @@ class PythonHandler:
     def _function(
         found: type, topics: list[str], output_topic: str, publish: Send, record: Record
     ) -> Callable[[Any], Any]:
-        """A class of Pulsar's `Function`: what it gets is text or a number, as Pulsar's own runtime does."""
+        """A class of Pulsar's `Function`: what it gets is text or a number, as Pulsar's own runtime does.
+
+        With a schema it gets what was read by that.
+        """
         if not callable(getattr(found, "process", None)):
             raise HandlerUnavailable(f"class {found.__name__!r} has no method process(input, context)")
         try:
@@ -179,7 +183,9 @@ class PythonHandler:
             context = FunctionContext(
                 message, topics=topics, output_topic=output_topic, publish=publish, record=record
             )
-            return function.process(serde.deserialize(message.data()), context)
+            decoded = isinstance(message, Decoded)
+            given = message.value() if decoded else serde.deserialize(message.data())
+            return function.process(given, context)
 
         return call
 

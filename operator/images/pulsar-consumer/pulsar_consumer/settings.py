@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pulsar_consumer.errors import BadSetting as BadSetting
+from pulsar_consumer.schema import Schema
 from pulsar_consumer.topics import Topics
 
 ENCRYPTED = "pulsar+ssl://"
@@ -128,6 +129,7 @@ class Handling:
     backoff_max_seconds: float
     marker: Path
     """A file of the Pod's own: there while the handler fails on every message."""
+    schema: Schema | None = None
 
     def backoff_seconds(self, failures: int) -> float:
         """How long to wait after so many failures, one at least."""
@@ -178,6 +180,7 @@ class Handling:
             backoff_factor=float(_number(env, "PULSAR_RETRY_FACTOR", default=2, greatest=10)),
             backoff_max_seconds=float(_number(env, "PULSAR_RETRY_MAX_SECONDS", default=60, greatest=86_400)),
             marker=Path(env.get("PULSAR_HANDLER_MARKER") or "/tmp/handler-failing"),
+            schema=Schema.load(env),
         )
 
 

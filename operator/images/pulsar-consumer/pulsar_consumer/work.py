@@ -19,14 +19,17 @@ from typing import Any, Protocol
 
 import pulsar
 
+from pulsar_consumer.decoded import version_of
 from pulsar_consumer.failing import Failing
 from pulsar_consumer.handler import (
     MAX_DELIVERIES,
     REJECTED,
+    SCHEMA_MISMATCH,
     Delayed,
     Failed,
     Handled,
     Handler,
+    Mismatched,
     Rejected,
     Verdict,
     id_of,
@@ -37,6 +40,9 @@ from pulsar_consumer.settings import Handling
 
 LEAST_HELD = 10
 """Messages that are taken at the least; each may have 5 MB."""
+
+AT_ONCE = {Rejected: REJECTED, Mismatched: SCHEMA_MISMATCH}
+"""What makes a message a dead letter at once, and the reason that it gets."""
 
 log = logging.getLogger("pulsar_consumer")
 
@@ -171,13 +177,13 @@ class Work:
             if isinstance(verdict, Handled):
                 self._failing.success()
                 return
-        if isinstance(verdict, Failed | Rejected):
+        if isinstance(verdict, Failed | Rejected | Mismatched):
             item.failures += 1
             self._failing.failure(id_of(item.message), verdict.error)
         id, again = id_of(item.message), ""
-        given_up = isinstance(verdict, Rejected) or item.failures >= self._handling.max_deliveries
+        given_up = type(verdict) in AT_ONCE or item.failures >= self._handling.max_deliveries
         if given_up and self._handling.dead_letter_topic and not isinstance(verdict, Delayed):
-            why = REJECTED if isinstance(verdict, Rejected) else MAX_DELIVERIES
+            why = AT_ONCE.get(type(verdict), MAX_DELIVERIES)
             self._bury(item, why, verdict.error)
             self._metrics.dead_letter(why)
             self._acknowledge(item.message)
@@ -228,6 +234,8 @@ class Work:
             "DEAD_LETTER_ERROR": error,
             "DEAD_LETTER_DELIVERIES": str(item.deliveries),
         }
+        if self._handling.schema is not None and (version := version_of(message)) >= 0:
+            properties["DEAD_LETTER_SCHEMA_VERSION"] = str(version)
         content = None if message.has_null_value() else message.data()
         self._send(self._handling.dead_letter_topic, content, arguments_of(message, properties))
 

@@ -192,6 +192,13 @@ SUBSCRIPTION_BUSY = _reason(
     "other consumers hold the subscription, exclusively or with another type",
     "stop them, or use another subscription or type",
 )
+INCOMPATIBLE_SCHEMA = _reason(
+    "IncompatibleSchema",
+    _CONSUMER,
+    "the topic's schema is not of `spec.schema.type`, or the broker does not find "
+    "`spec.schema.definition` compatible with it",
+    "fix `spec.schema`, or change what the namespace allows",
+)
 UNSUBSCRIBING = _reason(
     "Unsubscribing",
     _CONSUMER,

@@ -106,7 +106,7 @@ def variables(cr: Object, observed: Observed) -> dict[str, str]:
         return {}
     given = python or http or container
     retry, dead_letter = spec.get("retry") or {}, spec.get("deadLetter") or {}
-    backoff = retry.get("backoff") or {}
+    backoff, schema = retry.get("backoff") or {}, spec.get("schema") or {}
     asked = {
         "PULSAR_HANDLER_TIMEOUT_SECONDS": given.get("timeoutSeconds"),
         "PULSAR_HANDLER_CONCURRENCY": given.get("concurrency"),
@@ -117,6 +117,8 @@ def variables(cr: Object, observed: Observed) -> dict[str, str]:
         "PULSAR_RETRY_INITIAL_SECONDS": backoff.get("initialSeconds"),
         "PULSAR_RETRY_FACTOR": backoff.get("factor"),
         "PULSAR_RETRY_MAX_SECONDS": backoff.get("maxSeconds"),
+        "PULSAR_SCHEMA_TYPE": schema.get("type"),
+        "PULSAR_SCHEMA_DEFINITION": schema.get("definition"),
     }
     return {**found, **{name: str(value) for name, value in asked.items() if value is not None}}
 

@@ -42,6 +42,9 @@ NEXT_STEPS = {
     reasons.INVALID_ADDRESS: "Fix spec.serverAddress: pulsar://HOST:PORT, with a name or IPv4 address.",
     reasons.SUBSCRIPTION_BUSY: "Stop the other consumers of the subscription, who hold it alone or with "
     "another type, or fix spec.subscriptionName or spec.subscriptionType.",
+    reasons.INCOMPATIBLE_SCHEMA: "See what schema the broker has for the topic (`pulsar-admin schemas get "
+    "TOPIC`): fix spec.schema, or have the namespace allow the change. Topics of spec.output and "
+    "spec.deadLetter must take messages without a schema.",
     reasons.INVALID_SETTING: "Fix the setting that the consumer names.",
     reasons.HANDLER_FAILING: "Fix the handler, or what it uses: the consumer's log has each failure.",
     reasons.HANDLER_UNAVAILABLE: "Fix what spec.handler names: the code in the ConfigMap, the service at "
