@@ -86,7 +86,8 @@ class Command:
     and the private key in `signing_key` signs them.
     `selftest` tries the resources of `files`, or `only` one of them, and changes each to its spec in `to`;
     it kills the operator at so many `writes` of each, None being all, and leaves its logs in `keep`.
-    `handler` runs FILE[:NAME] on `topic` with `subscription`, at `server` if that is not the stack's broker.
+    `handler` runs FILE[:NAME] on `topic` with `subscription`, at `server` if that is not the stack's broker;
+    it reads payloads by the topic's schemas if `schema` is their type.
     `argv` is what was typed.
     """
 
@@ -114,6 +115,7 @@ class Command:
     subscription: str = ""
     server: str = ""
     earliest: bool = False
+    schema: str = ""
     files: tuple[str, ...] = ()
     to: str = ""
     only: str = ""
@@ -197,6 +199,7 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument(
         "--earliest", action="store_true", help="a new subscription begins with the oldest message"
     )
+    sub.add_argument("--schema", default="", choices=("Avro", "JSON"), help="type, as spec.schema has it")
     sub.add_argument(
         "--server", default="", metavar="ADDRESS", help="pulsar://HOST:PORT; default: the stack's"
     )

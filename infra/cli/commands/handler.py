@@ -90,6 +90,7 @@ def environment(command: Command, file: Path, function: str, *, server: str, scr
         "PULSAR_SUBSCRIPTION_NAME": command.subscription,
         "PULSAR_SUBSCRIPTION_TYPE": "Shared",
         "PULSAR_INITIAL_POSITION": "Earliest" if command.earliest else "Latest",
+        **({"PULSAR_SCHEMA_TYPE": command.schema} if command.schema else {}),
         "PULSAR_HANDLER_PYTHON": f"{file.stem}:{function}",
         # A copy of the files that is there is taken as it is: this one is the folder itself.
         "PULSAR_HANDLER_COPIES": str(file.parent.parent),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from pulsar_consumer.python_handler import load, stage
+from pulsar_consumer.schema import Schema
 from pulsar_consumer.settings import Consumer, Python
 
 from infra.cli.arguments import parse
@@ -42,12 +43,21 @@ def test_the_runner_has_the_files_where_they_are(file: Path, tmp_path: Path) -> 
     assert settings.handling is not None
     handler = settings.handling.handler
     assert isinstance(handler, Python)
+    assert settings.handling.schema is None
     assert stage(handler) == file.parent
     try:
         assert load(stage(handler), handler.name)(None) == b"7"
     finally:
         for name in ("laptop_orders", "laptop_prices"):
             sys.modules.pop(name, None)
+
+
+def test_payloads_are_read_by_the_schema_if_asked_to(file: Path, tmp_path: Path) -> None:
+    command = parse(["handler", str(file), "--topic", "orders", "--schema", "Avro"])
+    given = environment(command, file, "handle", server="pulsar://127.0.0.1:7", scratch=tmp_path)
+    handling = Consumer.load(given).handling
+    assert handling is not None
+    assert handling.schema == Schema(type="Avro")
 
 
 @pytest.mark.parametrize(
