@@ -172,12 +172,12 @@ class Read(Message):
 
 
 def test_with_a_schema_the_handler_gets_what_was_read_and_the_dead_letters_the_rest(make: Make) -> None:
-    code, client = "def handle(message): return str(message.value())", Client()
+    code, client = "def handle(message): return f'{message.value()} {message.schema_uri}'", Client()
     topics = {"PULSAR_OUTPUT_TOPIC": "done", "PULSAR_DEAD_LETTER_TOPIC": "dead"}
     loop = make(code, PULSAR_SCHEMA_TYPE="Avro", **topics)
     loop.connect(client)
-    received(loop, [Read(b"a"), Read(b"rubbish", entry=1)], stop_after=2)
-    assert client.producers["done"].sent == [b"{'read': b'a'}"]
+    received(loop, [Read(b"a", version=0), Read(b"rubbish", entry=1)], stop_after=2)
+    assert client.producers["done"].sent == [b"{'read': b'a'} persistent://public/default/t?schemaVersion=0"]
     assert client.producers["dead"].sent == [b"rubbish"]
 
 

@@ -170,13 +170,15 @@ def test_handler_gets_the_message_and_its_value_and_is_not_called_without() -> N
 
 
 def test_message_without_a_value_has_none_and_needs_no_schema() -> None:
+    """A service gets it as it came, too: `null` would be a value."""
     values: list[Any] = []
 
     def handle(message: Any) -> Verdict:
+        assert not isinstance(message, Decoded)
         values.append(message.value())
         return Handled()
 
-    handler = Decoding(handle, is_json=True)
+    handler = Decoding(handle, is_json=False)
     assert handler(Raw(b"", -1, null=True, schema=schema_of(Client([]), "JSON"))) == Handled()
     assert values == [None]
 

@@ -178,6 +178,14 @@ def test_dead_letter_that_does_not_fit_its_schema_says_so_and_has_its_version(
     assert "DEAD_LETTER_SCHEMA_VERSION" not in second["properties"]
 
 
+def test_without_a_schema_a_dead_letter_has_no_version(record: Record, start: Start) -> None:
+    """It is what it was before there were schemas, whatever its producer published with."""
+    start(lambda m: Rejected("no"), dead_letter_topic="dead").take(Message(version=3))
+    within(5, lambda: len(record.acknowledged()) == 1)
+    [(_, arguments)] = record.sent("dead")
+    assert "DEAD_LETTER_SCHEMA_VERSION" not in arguments["properties"]
+
+
 def test_what_does_not_fit_is_retried_where_no_topic_is_named(record: Record, start: Start) -> None:
     calls: list[Any] = []
 
