@@ -38,6 +38,7 @@ SECOND = (
     "test_pulsarconsumer_backlog.py",
     "test_pulsarconsumer_container.py",
     "test_pulsarconsumer_handlers.py",
+    "test_pulsarconsumer_schemas.py",
     "test_pulsarconsumer_secured.py",
     "test_pulsarconsumer_topics.py",
     "test_rotation.py",
