@@ -7,7 +7,7 @@ from secrets import token_hex
 
 from kindling.kube.resources import Ref
 
-from selftest.manifests import BadInput, Document, Resource
+from selftest.manifests import BadInput, Document, Resource, served_type
 from selftest.scenarios import change, create, type_of
 from tests.apiserver.support.cluster import Cluster
 
@@ -23,9 +23,10 @@ def check(
         for document in (*resource.content, *(to.content if to else ())):
             _ask(cluster, document, type_of(document).path(namespace=namespace), findings, seen)
         for kind, document in resource.beside:
-            _ask(cluster, document, kind.type.path(namespace=namespace), findings, seen)
+            _ask(cluster, document, served_type(kind, document).path(namespace=namespace), findings, seen)
         for one in (resource, *((to,) if to else ())):
-            _ask(cluster, one.document, one.kind.type.path(namespace=namespace), findings, seen)
+            place = served_type(one.kind, one.document).path(namespace=namespace)
+            _ask(cluster, one.document, place, findings, seen)
         if to is not None and not findings:
             _ask_change(cluster, namespace, resource, to, findings)
     cluster.api.delete(f"/api/v1/namespaces/{namespace}")

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 from kindling.kinds.base import Kind
+from kindling.kube.resources import ResourceType
 
 from selftest.references import Named, companions, named
 from tests.apiserver.support.apiclient import Json
@@ -125,9 +126,14 @@ def read(paths: Sequence[str]) -> Manifests:
 
 def kind_of(document: Document) -> Kind | None:
     for kind in KINDS_BY_NAME.values():
-        if (kind.type.api_version, kind.type.kind) == (document.body["apiVersion"], document.kind):
+        if (kind.type.group, kind.type.kind) == (document.group, document.kind):
             return kind
     return None
+
+
+def served_type(kind: Kind, document: Document) -> ResourceType:
+    """The kind's type in the document's own version: the API server takes it under that path alone."""
+    return replace(kind.type, version=document.body["apiVersion"].rpartition("/")[2])
 
 
 def _is_foreign(found: Any) -> bool:
@@ -136,9 +142,10 @@ def _is_foreign(found: Any) -> bool:
         isinstance(found.get(key), str) for key in ("apiVersion", "kind")
     ):
         return False
-    version, kind = found["apiVersion"], found["kind"]
-    ours = {(one.type.api_version, one.type.kind) for one in KINDS_BY_NAME.values()}
-    return (version, kind) not in {*ours, *(("v1", name) for name in CONTENT)}
+    group, _, version = found["apiVersion"].rpartition("/")
+    ours = {(one.type.group, one.type.kind) for one in KINDS_BY_NAME.values()}
+    content = version == "v1" and not group and found["kind"] in CONTENT
+    return not content and (group, found["kind"]) not in ours
 
 
 def _has_content(document: Document) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from kindling.kinds.base import Kind
 from kindling.kube.resources import CONFIG_MAP, SECRET, Ref, ResourceType
 
-from selftest.manifests import Document, Resource
+from selftest.manifests import Document, Resource, served_type
 from tests.apiserver.support.apiclient import Json
 from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster, path
 from tests.convergence.scenario import Act, Scenario, delete
@@ -63,6 +63,7 @@ def change(cluster: Cluster, ref: Ref, resource: Resource, to: Resource, *, dry_
         else:
             cluster.api.request("PUT", place, body=item.body).accepted()
     query = {"dryRun": "All"} if dry_run else None
+    ref = Ref(served_type(to.kind, to.document), ref.namespace, ref.name)
     for _ in range(TRIES):
         before = cluster.get(ref)
         assert before is not None, f"{resource} is gone"
@@ -87,7 +88,7 @@ def _prepare(cluster: Cluster, namespace: str, resource: Resource) -> None:
 
 
 def create(cluster: Cluster, namespace: str, kind: Kind, document: Document) -> None:
-    cluster.api.create(kind.type.path(namespace=namespace), document.body).accepted()
+    cluster.api.create(served_type(kind, document).path(namespace=namespace), document.body).accepted()
 
 
 def _create_content(cluster: Cluster, namespace: str, document: Document) -> None:

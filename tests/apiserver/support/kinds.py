@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,8 @@ class Kind:
     """A CRD as its file has it."""
 
     manifest: Json
+    served: str = ""
+    """The name of a version; empty for the newest, which the operator watches and which stands first."""
 
     @property
     def id(self) -> str:
@@ -32,9 +34,8 @@ class Kind:
 
     @property
     def version(self) -> Json:
-        """The newest, which the operator watches: it stands first."""
         versions: list[Json] = self.manifest["spec"]["versions"]
-        return versions[0]
+        return next(each for each in versions if self.served in ("", each["name"]))
 
     @property
     def schema(self) -> Json:
@@ -128,15 +129,15 @@ MINIMAL_SPECS: Mapping[str, Json] = {
 
 
 def kind_of(sample: Json) -> Kind:
-    """The kind whose resource a sample is."""
-    group = sample["apiVersion"].partition("/")[0]
+    """The kind whose resource a sample is, in the sample's version."""
+    group, _, version = sample["apiVersion"].partition("/")
     found = [
         kind
         for kind in KINDS.values()
         if (kind.manifest["spec"]["group"], kind.manifest["spec"]["names"]["kind"]) == (group, sample["kind"])
     ]
     assert len(found) == 1, f"{sample['apiVersion']} {sample['kind']} is served by {len(found)} CRDs"
-    return found[0]
+    return replace(found[0], served=version)
 
 
 def merged(base: Json, patch: Json) -> Json:

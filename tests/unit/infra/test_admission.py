@@ -63,7 +63,7 @@ def test_each_kind_that_needs_one_has_a_policy_for_all_its_groups() -> None:
     assert found == {
         "kindling-backup": [("database.technotuesday.io", "v1", "backups")],
         "kindling-restore": [("database.technotuesday.io", "v1", "restores")],
-        "kindling-memcached": [("cache.example.com", "v1alpha1", "memcacheds")],
+        "kindling-memcached": [("cache.example.com", "v1beta1", "v1alpha1", "memcacheds")],
         "kindling-postgresql": [
             ("database.db.example.com", "v1", "postgresqls"),
             ("database.technotuesday.io", "v1", "postgresqls"),

@@ -96,7 +96,7 @@ def test_pip_installs_it_and_its_metadata_are_right(made: dict[str, bytes], inst
     about = email.message_from_string((info / "METADATA").read_text())
     assert (about["Name"], about["Version"], about["Requires-Dist"]) == ("kindling-client", VERSION, None)
     found = {path.stem for path in (installed / "kindling_client").glob("*.py")}
-    assert found == {*MODULES.values(), "__init__", "client", "meta"}
+    assert found == {*MODULES.values(), "memcached_v1beta1", "__init__", "client", "meta"}
     assert (installed / "kindling_client/py.typed").exists()
 
 
@@ -224,7 +224,11 @@ def test_modules_are_named_apart() -> None:
         {**version, "name": "v1", "storage": False},
         {**version, "name": "v0", "served": False, "storage": False},
     ]
-    assert list(python_models.modules([second])) == ["memcached", "memcached_v1"]
+    assert list(python_models.modules([second])) == [
+        "memcached_v1beta1",
+        "memcached",
+        "memcached_v1",
+    ]
 
 
 @pytest.mark.parametrize(
