@@ -66,7 +66,8 @@ def test_what_others_changed_is_reported_field_by_field_and_put_back(stack: Host
     replace(api, CLUSTER_ROLE, {**role, "rules": [each for each in role["rules"] if each != rule]})
     deployment = edited_deployment(api)
     crd = api.get(CRD).accepted()
-    column = crd["spec"]["versions"][0]["additionalPrinterColumns"].pop(1)["name"]
+    version = crd["spec"]["versions"][0]
+    column = version["additionalPrinterColumns"].pop(1)["name"]
     replace(api, CRD, crd)
     api.delete(SERVICE).accepted()
     label = "pod-security.kubernetes.io/enforce"
@@ -84,7 +85,7 @@ def test_what_others_changed_is_reported_field_by_field_and_put_back(stack: Host
         f'{path}.resources.limits.memory: "1Gi", recorded "256Mi"',
     } <= set(below(reported, "Deployment kindling-system/kindling-operator"))
     (line,) = below(reported, "CustomResourceDefinition memcacheds.cache.example.com")
-    assert line.startswith(f"spec.versions[v1alpha1].additionalPrinterColumns[{column}]: gone")
+    assert line.startswith(f"spec.versions[{version['name']}].additionalPrinterColumns[{column}]: gone")
     assert "  Service kindling-system/kindling-operator: gone\n" in reported
     assert f'    metadata.labels.{label}: gone, recorded "restricted"\n' in reported
 

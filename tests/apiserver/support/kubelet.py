@@ -81,7 +81,8 @@ class _Node:
     def stop(self) -> None:
         self._stopping = True
         if self._watch is not None and self._watch.sock is not None:
-            self._watch.sock.shutdown(socket.SHUT_RDWR)
+            with contextlib.suppress(OSError):  # it may end by itself just now
+                self._watch.sock.shutdown(socket.SHUT_RDWR)
 
     def _events(self, version: str) -> Iterator[Json]:
         address = urlsplit(self._plane.url)

@@ -70,7 +70,7 @@ class Machine:
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
         )
 
     def start(self, *words: str) -> subprocess.Popen[str]:
