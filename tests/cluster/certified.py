@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import base64
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tests.cluster import client_pod
 from tests.cluster.stack import Environment
 
 FOLDER = "/etc/roles"
@@ -26,11 +26,9 @@ def values(environment: Environment, name: str, role: str) -> dict[str, str]:
 @contextmanager
 def client(environment: Environment, name: str, *roles: str) -> Iterator[str]:
     """Of the Postgresql `name`, with each role's Secret in a folder; the first one's host and database."""
-    pod = f"certified-{os.urandom(3).hex()}"
     secrets = {role: secret_of(name, role) for role in roles}
     container = {
         **environment.operand(name, secret=secrets[roles[0]]),
-        "name": "client",
         "command": ["sleep", "infinity"],
         "volumeMounts": [
             {"name": secret, "mountPath": f"{FOLDER}/{role}", "readOnly": True}
@@ -38,20 +36,14 @@ def client(environment: Environment, name: str, *roles: str) -> Iterator[str]:
         ],
     }
     spec = {
-        "containers": [container],
         "securityContext": {"fsGroup": GROUP},
         "volumes": [
             {"name": secret, "secret": {"secretName": secret, "defaultMode": 0o440}}
             for secret in secrets.values()
         ],
-        "terminationGracePeriodSeconds": 0,
     }
-    environment.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": pod}, "spec": spec})
-    try:
-        environment.wait_ready(f"pod/{pod}")
+    with client_pod.running(environment, "certified", container, spec=spec) as pod:
         yield pod
-    finally:
-        environment.kubectl("delete", f"pod/{pod}", "--wait=false")
 
 
 def asks(

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from tests.cluster import client_pod
 from tests.cluster.stack import Environment, within
 from tests.cluster.test_claims import hold
 
@@ -90,15 +91,9 @@ def database(environment: Environment) -> Iterator[str]:
 @contextmanager
 def client(environment: Environment, name: str, *command: str) -> Iterator[str]:
     """A Pod with libpq's programs, and in its environment what the binding says now."""
-    pod = f"client-{os.urandom(3).hex()}"
-    container = {**environment.operand(name), "name": "client", "command": list(command)}
-    spec = {"containers": [container], "terminationGracePeriodSeconds": 0}
-    environment.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": pod}, "spec": spec})
-    try:
-        environment.wait_ready(f"pod/{pod}")
+    container = {**environment.operand(name), "command": list(command)}
+    with client_pod.running(environment, "client", container, delete=("--ignore-not-found",)) as pod:
         yield pod
-    finally:
-        environment.kubectl("delete", f"pod/{pod}", "--ignore-not-found")
 
 
 def credentials(environment: Environment, name: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import pytest
 from kindling.kinds import certificates
 from kindling.kinds.certificates import Pair
 
-from tests.cluster import certified
+from tests.cluster import certified, client_pod
 from tests.cluster.stack import STACK, Environment, within
 from tests.cluster.test_claims import hold
 
@@ -57,7 +57,6 @@ def database(environment: Environment, name: str, **spec: Any) -> Iterator[str]:
 @contextmanager
 def client(environment: Environment, name: str) -> Iterator[str]:
     """A Pod with libpq's programs and what the binding says, `ca.crt` as a file."""
-    pod = f"tls-{os.urandom(3).hex()}"
     operand = environment.operand(name)
     variables = [
         *operand["env"],
@@ -67,22 +66,13 @@ def client(environment: Environment, name: str) -> Iterator[str]:
     container = {
         **operand,
         "env": variables,
-        "name": "client",
         "command": ["sleep", "infinity"],
         "volumeMounts": [{"name": "binding", "mountPath": os.path.dirname(CA), "readOnly": True}],
     }
     binding = {"secretName": f"{name}-binding", "items": [{"key": "ca.crt", "path": "ca.crt"}]}
-    spec = {
-        "containers": [container],
-        "volumes": [{"name": "binding", "secret": binding}],
-        "terminationGracePeriodSeconds": 0,
-    }
-    environment.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": pod}, "spec": spec})
-    try:
-        environment.wait_ready(f"pod/{pod}")
+    spec = {"volumes": [{"name": "binding", "secret": binding}]}
+    with client_pod.running(environment, "tls", container, spec=spec) as pod:
         yield pod
-    finally:
-        environment.kubectl("delete", f"pod/{pod}", "--wait=false")
 
 
 def status_of(environment: Environment, name: str) -> dict[str, Any]:

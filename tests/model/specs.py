@@ -16,11 +16,13 @@ from tests.unit.operator import placement
 from tests.unit.schema.drawing import drawn_from
 from tests.unit.schema.worlds import schema_of
 
+LEAST = {"replicas": 0, "size": 1}
+
 
 def _few(spec: Object) -> Object:
     """With few replicas, which all behave alike."""
-    few = {name: spec[name] % 4 for name in ("replicas", "size") if isinstance(spec.get(name), int)}
-    return {**spec, **few, **({"size": 1} if few.get("size") == 0 else {})}
+    few = {name: max(least, spec[name] % 4) for name, least in LEAST.items() if name in spec}
+    return {**spec, **few}
 
 
 BY_THE_ADMIN_API = ("replay", "autoscaling")

@@ -139,9 +139,9 @@ def last_applied(obj: Object) -> tuple[str, str]:
     return hash_, form
 
 
-def with_hash(obj: Object, hash_: str) -> Object:
-    """The same, with another hash in its mark."""
-    meta, (_, form) = obj["metadata"], last_applied(obj)
+def with_mark(obj: Object, hash_: str, form: str) -> Object:
+    """The same, with that mark (LAST_APPLIED_HASH)."""
+    meta = obj["metadata"]
     notes = {**(meta.get("annotations") or {}), LAST_APPLIED_HASH: f"{hash_}.{form}"}
     return {**obj, "metadata": {**meta, "annotations": notes}}
 

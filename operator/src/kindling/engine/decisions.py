@@ -13,7 +13,8 @@ from datetime import datetime
 from typing import Any
 
 from kindling.engine.changes import changes
-from kindling.engine.compare import fingerprint, last_applied, with_hash
+from kindling.engine.compare import fingerprint, last_applied, with_mark
+from kindling.engine.finalizers import is_deleted
 from kindling.engine.plan import Plan, plan
 from kindling.engine.redaction import Redactor, is_word, metadata, without
 from kindling.kinds.base import (
@@ -92,7 +93,7 @@ def decided(kind: Kind, cr: Object, observed: Observed, what: str, *, sync: Sync
     """The decision, taken once more."""
     if what == STATUS:
         return of_status(kind.status(cr, observed, sync or SyncResult(in_sync=False)))
-    if what == OUTSIDE and _is_deleted(cr):
+    if what == OUTSIDE and is_deleted(cr):
         return of_actions(kind.finish(cr, observed).actions)
     if what == OUTSIDE:
         return of_actions(kind.external_actions(cr, observed))
@@ -100,22 +101,19 @@ def decided(kind: Kind, cr: Object, observed: Observed, what: str, *, sync: Sync
     objects = dict(observed.objects)
     for child in wanted:
         if isinstance(observed, Replayed) and named(child.ref) in observed.as_applied:
-            objects[child.ref] = with_hash(objects[child.ref], fingerprint(child.body))
-    found = plan(type=kind.type, cr=cr, desired=wanted, observed=objects, prune=not _is_deleted(cr))
+            known = objects[child.ref]
+            objects[child.ref] = with_mark(known, fingerprint(child.body), last_applied(known)[1])
+    found = plan(type=kind.type, cr=cr, desired=wanted, observed=objects, prune=not is_deleted(cr))
     return of_plan(found, objects)
 
 
 def _children(kind: Kind, cr: Object, observed: Observed) -> Sequence[Child]:
-    return kind.finish(cr, observed).children if _is_deleted(cr) else kind.desired(cr, observed)
-
-
-def _is_deleted(cr: Object) -> bool:
-    return "deletionTimestamp" in cr["metadata"]
+    return kind.finish(cr, observed).children if is_deleted(cr) else kind.desired(cr, observed)
 
 
 def _rendered(kind: Kind, cr: Object, observed: Observed) -> list[Object]:
     """The children as they are to be now, but for Secrets; none of a resource that is refused."""
-    if not _is_deleted(cr) and kind.validate(cr, observed) is not None:
+    if not is_deleted(cr) and kind.validate(cr, observed) is not None:
         return []
     return [child.body for child in _children(kind, cr, observed) if child.type != SECRET]
 

@@ -8,11 +8,11 @@ from typing import TypeAlias
 
 from kindling.engine.compare import (
     ALL,
-    LAST_APPLIED_HASH,
     field_set_hash,
     fingerprint,
     last_applied,
     satisfies,
+    with_mark,
 )
 from kindling.kinds import reasons
 from kindling.kinds.base import Child, Problem
@@ -155,14 +155,14 @@ def _action(child: Child, known: Object | None) -> Action | None:
         return Apply(child.type, {"metadata": {**meta, "uid": known["metadata"]["uid"]}}, new=False)
     hash_ = fingerprint(child.body)
     if known is None:
-        return Apply(child.type, _with_hash(child.body, f"{hash_}.{field_set_hash(child.body)}"), new=True)
+        return Apply(child.type, with_mark(child.body, hash_, field_set_hash(child.body)), new=True)
     last, form = last_applied(known)
     if last == hash_ and satisfies(child.body, known):
         return None
     removes_fields = form not in (ALL, field_set_hash(child.body))
     return Apply(
         child.type,
-        _with_hash(child.body, f"{hash_}.{ALL if removes_fields else form}"),
+        with_mark(child.body, hash_, ALL if removes_fields else form),
         new=False,
         # The hash has nothing of a Secret's values, so it does not show who changed them.
         drift=last == hash_ and child.type != SECRET,
@@ -172,14 +172,6 @@ def _action(child: Child, known: Object | None) -> Action | None:
 
 def _for_this_version(known: Object, patch: Object) -> Object:
     return {"metadata": {"resourceVersion": known["metadata"]["resourceVersion"]}, **patch}
-
-
-def _with_hash(body: Object, hash_: str) -> Object:
-    meta = body["metadata"]
-    return {
-        **body,
-        "metadata": {**meta, "annotations": {**meta.get("annotations", {}), LAST_APPLIED_HASH: hash_}},
-    }
 
 
 def _ownership_problem(

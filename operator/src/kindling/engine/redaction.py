@@ -31,16 +31,12 @@ _NO_TEXT = b"\xff"
 _VALUES = frozenset({"env", "headers", "httpHeaders"})
 
 
-Variable = tuple[str, str]
-"""Name and value."""
-
-
 @dataclass(frozen=True)
 class Taken:
-    """What was taken out of a resource, with the words for it: texts, and variables."""
+    """What was taken out of a resource, with the words for it: texts, and variables by name and value."""
 
     texts: dict[str, str] = field(default_factory=dict)
-    variables: dict[Variable, str] = field(default_factory=dict)
+    variables: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.texts or self.variables)
