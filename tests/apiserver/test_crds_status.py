@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -285,9 +286,13 @@ def test_scale_gets_and_sets_the_size_of_memcached(api: Api, existing: Callable[
     assert scale["status"] == {"replicas": 1, "selector": "app.kubernetes.io/instance=cache"}
 
 
-@pytest.mark.parametrize("replicas", [4, 0])
-def test_scale_keeps_to_the_bounds_of_size(api: Api, existing: Callable[[Kind], str], replicas: int) -> None:
-    path = existing(MEMCACHED)
+@pytest.mark.parametrize(
+    ("version", "replicas"), [("v1alpha1", 4), ("v1alpha1", 0), ("v1beta1", 101), ("v1beta1", 0)]
+)
+def test_scale_keeps_to_the_bounds_of_size(
+    api: Api, existing: Callable[[Kind], str], version: str, replicas: int
+) -> None:
+    path = existing(replace(MEMCACHED, served=version))
     api.merge(path, {"spec": {"size": 2}}).accepted()
     answer = api.merge(f"{path}/scale", {"spec": {"replicas": replicas}})
     assert answer.status == 422
