@@ -418,6 +418,7 @@ class Pod:
         store: Mapping[str, Any] | None = None,
         secret: Mapping[str, str] | None = None,
         volume: str = "",
+        progress_port: int = 0,
         seconds: float = RUN_SECONDS,
     ) -> Ended:
         """One run of a Job; `config` and `store` change what is right, `secret` the files themselves."""
@@ -433,7 +434,7 @@ class Pod:
         message.touch()
         message.chmod(0o666)
         words = ["run", "--rm", "--name", f"{self.name}-{name}", "--network=host", "--read-only"]
-        words += ["--tmpfs", "/tmp:mode=1777"]
+        words += ["--tmpfs", "/tmp:mode=1777", "--env", f"KINDLING_PROGRESS_PORT={progress_port}"]
         words += [
             "--volume",
             f"{self.name}-{name}:/etc/kindling/backup:ro",

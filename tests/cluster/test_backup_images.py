@@ -5,13 +5,18 @@ One database for the file: what a test breaks it fixes, and what it adds stays.
 
 from __future__ import annotations
 
+import json
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
+from postgres_backup import wal
 
 from tests.cluster.backup_images import (
     BUCKET,
@@ -25,6 +30,7 @@ from tests.cluster.backup_images import (
     new_pod,
     s3,
 )
+from tests.ports import free_port
 
 FULL = {"type": "full", "uid": "11111111-2222-3333-4444-555555555555", "target": "ns/db"}
 READ_ONLY = {"accessKeyId": READER, "secretAccessKey": READER_SECRET}
@@ -150,6 +156,33 @@ def test_targets_that_cannot_be_reached_leave_no_data_directory(pod: Pod, first:
         assert (done.status, done.reason) == (1, reason), done.log
         assert said in done.said["message"]
         assert "pgdata" not in pod.listing("refused")
+
+
+def test_a_run_says_how_far_it_is(pod: Pod, first: Ended) -> None:
+    port, over = free_port(), threading.Event()
+    said: list[dict[str, Any]] = []
+
+    def ask() -> None:
+        while not over.wait(0.02):
+            with suppress(OSError, ValueError), urlopen(f"http://127.0.0.1:{port}/progress") as answer:
+                said.append(json.load(answer))
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        done = pod.run("restore", {"target": None}, volume="watched", progress_port=port)
+    finally:
+        over.set()
+        thread.join()
+    assert done.reason == "Succeeded", done.log
+    phases = {each["phase"]: each for each in said if each}
+    assert list(phases) == ["download", "replay"], said
+    assert phases["download"]["of"] == done.said["bytes"]
+    segments = phases["replay"]["of"] / wal.SEGMENT_BYTES
+    assert segments == int(segments) >= 1
+    for each in phases.values():
+        assert 0 <= each["bytes"] <= each["of"]
+        assert 0 <= each["seconds"] <= done.said["seconds"]["total"] + 1
 
 
 @pytest.mark.thorough

@@ -127,6 +127,11 @@ def _failure(field: str) -> Claim:
     return claim
 
 
+def _no_progress(reported: Reported) -> None:
+    """Only of a run that is at it; tests/cluster/test_backup_images.py compares it with a run's volume."""
+    assert "progress" not in reported.status
+
+
 CLAIMS = KindClaims(
     gather=gather,
     claims={
@@ -147,6 +152,11 @@ CLAIMS = KindClaims(
         },
         **{f"status.{field}": _undo(field) for field in ("undoStartedAt", "undoStoppedAt")},
         **{f"status.failure.{field}": _failure(field) for field in ("reason", "message", "attempt", "at")},
+        **{
+            f"status.progress.{name}": _no_progress
+            for name in ("step", "bytes", "totalBytes", "percent", "secondsLeft")
+        },
+        "column Percent": _no_progress,
         "column Backup": cell("BACKUP", "spec", "source", "backupRef", "name"),
         "column Database": cell("DATABASE", "spec", "databaseRef", "name"),
         "column Phase": cell("PHASE", "status", "phase"),

@@ -31,6 +31,7 @@ OF_OTHERS = {
     ("kinds/restore/decisions.py", "Restored"): "the phase of a restore",
     ("kinds/restore/decisions.py", "Restoring"): "the phase of a restore",
     ("kinds/restore/decisions.py", "Undone"): "the phase of a restore",
+    ("kinds/restore/progress.py", "Running"): "the phase of a Pod",
     ("kinds/postgresql/pending.py", "RestartPending"): "the type of a condition",
     ("kinds/postgresql/status.py", "Paused"): "the type of a condition",
     ("kinds/postgresql/updates.py", "Manual"): "a value of spec.updates",

@@ -9,10 +9,12 @@ import time
 from types import FrameType
 from typing import Any
 
-from postgres_backup import actions, outcome, programs
+from postgres_backup import actions, outcome, programs, progress_page
 from postgres_backup.request import Request
 
 TERMINATION_LOG = "/dev/termination-log"
+SERVED = ("restore",)
+"""The actions whose progress is in a status."""
 
 
 def _stop(number: int, _frame: FrameType | None) -> None:
@@ -34,6 +36,8 @@ def main(args: list[str]) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _stop)
     facts: dict[str, Any]
+    if action in SERVED:
+        progress_page.serve()
     try:
         facts = actions.ACTIONS[action](Request.load())
         reason, text = outcome.SUCCEEDED, facts.pop("message")

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from postgres_backup.outcome import INTERRUPTED, Failed, printable
 
@@ -86,9 +86,30 @@ def end(process: subprocess.Popen[bytes], *, grace: float = GRACE_SECONDS) -> No
             continue
 
 
+@dataclass
+class _Latest:
+    phase: str = ""
+    since: float = 0.0
+    facts: Mapping[str, object] = field(default_factory=dict)
+
+
+_latest = _Latest()
+
+
 def progress(phase: str, **facts: object) -> None:
-    """One line of JSON on standard output."""
+    """One line of JSON on standard output, and the answer of `latest` until the next one."""
+    global _latest
+    since = _latest.since if phase == _latest.phase else time.monotonic()
+    _latest = _Latest(phase, since, facts)
     print(json.dumps({"phase": phase, **facts}), flush=True)
+
+
+def latest() -> dict[str, object]:
+    """What `progress` was called with last, and the `seconds` since its phase began; empty before that."""
+    now = _latest
+    if not now.phase:
+        return {}
+    return {"phase": now.phase, **now.facts, "seconds": round(time.monotonic() - now.since, 1)}
 
 
 def note(text: str, *, secrets: Sequence[str]) -> None:

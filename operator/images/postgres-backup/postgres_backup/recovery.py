@@ -155,6 +155,7 @@ def _short(engine: Engine, log: str, recovered: Recovered, *, database: str) -> 
 def _telling(directory: Path, *, of: int) -> Iterator[None]:
     """Meanwhile report how much is downloaded."""
     over = threading.Event()
+    programs.progress("download", bytes=0, of=of)
 
     def report() -> None:
         while not over.wait(_REPORT_SECONDS):

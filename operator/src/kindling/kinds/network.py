@@ -39,12 +39,30 @@ def policy(
     return Child(type=NETWORK_POLICY, body={"metadata": child_metadata(type, cr, name=name), "spec": spec})
 
 
+def from_operator(type: ResourceType, cr: Object, *, name: str, port: int, operator_namespace: str) -> Child:
+    """The NetworkPolicy `name`: to that port, the operator's Pods alone may connect. Egress is
+    unrestricted.
+    """
+    ingress = [{"from": [_operator(operator_namespace)], "ports": [{"port": port, "protocol": "TCP"}]}]
+    spec: Object = {
+        "podSelector": {"matchLabels": selector_of(type, cr)},
+        "policyTypes": ["Ingress"],
+        "ingress": ingress,
+        "egress": [],
+    }
+    return Child(type=NETWORK_POLICY, body={"metadata": child_metadata(type, cr, name=name), "spec": spec})
+
+
+def _operator(namespace: str) -> Object:
+    return {
+        "namespaceSelector": {"matchLabels": {NAMESPACE_LABEL: namespace}},
+        "podSelector": {"matchLabels": OPERATOR_LABELS},
+    }
+
+
 def _peers(cr: Object, *, operator_namespace: str) -> list[Object]:
     return [
         {"podSelector": {}},
-        {
-            "namespaceSelector": {"matchLabels": {NAMESPACE_LABEL: operator_namespace}},
-            "podSelector": {"matchLabels": OPERATOR_LABELS},
-        },
+        _operator(operator_namespace),
         *((cr.get("spec") or {}).get("allowedFrom") or ()),
     ]

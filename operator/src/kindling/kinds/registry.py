@@ -63,7 +63,11 @@ def _backup(options: Options) -> Kind:
 
 
 def _restore(options: Options) -> Kind:
-    return Restore(image=options.images["postgres-backup"], pull_secrets=options.pull_secrets)
+    return Restore(
+        image=options.images["postgres-backup"],
+        pull_secrets=options.pull_secrets,
+        operator_namespace=options.operator_namespace,
+    )
 
 
 # Made when it is to be served: the image of one that is not need not be there.

@@ -25,6 +25,7 @@ from kindling.kinds.base import (
     Finish,
     Kind,
     Observed,
+    Probe,
     Problem,
     RequeueAfter,
     Result,
@@ -35,11 +36,10 @@ from kindling.kinds.base import (
 )
 from kindling.kinds.conditions import standard_conditions
 from kindling.kinds.metadata import MADE_BY, child_metadata, secret_data
-from kindling.kinds.network import policy
 from kindling.kinds.postgresql import in_place as databases_in_place
 from kindling.kinds.postgresql import spec as databases
 from kindling.kinds.postgresql import version, volume
-from kindling.kinds.restore import decisions, in_place, situation, spec, start_deadline, words
+from kindling.kinds.restore import decisions, in_place, progress, situation, spec, start_deadline, words
 from kindling.kinds.restore.decisions import (
     COMPLETED,
     GAVE_UP,
@@ -67,7 +67,9 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 class Restore(Kind):
-    """`image` is that of the run; with `pull_secrets` nodes pull it."""
+    """`image` is that of the run; with `pull_secrets` nodes pull it. The operator, which asks a run how far
+    it is, runs in `operator_namespace`.
+    """
 
     type = ResourceType(GROUP, "v1", "Restore", "restores")
     children = (SECRET, NETWORK_POLICY, CONFIG_MAP, VOLUME_CLAIM, JOB, POD, *DATABASE_TYPES)
@@ -75,8 +77,15 @@ class Restore(Kind):
     durable = decisions.DURABLE
     finalizer = in_place.FINALIZER
 
-    def __init__(self, *, image: str, pull_secrets: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        *,
+        image: str,
+        pull_secrets: Sequence[str] = (),
+        operator_namespace: str = "kindling-system",
+    ) -> None:
         self._image, self._pull_secrets = image, pull_secrets
+        self._operator_namespace = operator_namespace
 
     def watched_objects(self, cr: Object) -> Sequence[WatchedObject]:
         read, namespace = spec.read(cr), cr["metadata"]["namespace"]
@@ -128,9 +137,16 @@ class Restore(Kind):
         ]
         return Finish(done=False, report=report, children=children)
 
+    def probes(self, cr: Object, observed: Observed) -> Mapping[str, Probe]:
+        return progress.probes(cr, observed)
+
     def desired(self, cr: Object, observed: Observed) -> list[Child]:
         read, phase = spec.read(cr), decisions.phase_of(cr)
-        children = [policy(self.type, cr, name=spec.own_name(cr), allow_egress=True)]
+        children = [
+            progress.policy(
+                self.type, cr, name=spec.own_name(cr), operator_namespace=self._operator_namespace
+            )
+        ]
         if phase is None:
             return children
         if read.in_place:
@@ -176,6 +192,8 @@ class Restore(Kind):
             generation=generation,
         )
         status = {"observedGeneration": generation, "conditions": conditions}
+        if (at := progress.report(cr, observed)) is not None:
+            status["progress"] = at
         return StatusReport(status=status, result=_result(cr, observed, sync, phase))
 
     def _files(self, cr: Object, observed: Observed) -> list[Child]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from kindling.kinds import pods, reasons
 from kindling.kinds.backup import results
 from kindling.kinds.base import Observed, Problem, SyncResult
-from kindling.kinds.restore import decisions, in_place, situation, start_deadline
+from kindling.kinds.restore import decisions, in_place, progress, situation, start_deadline
 from kindling.kinds.restore.decisions import COMPLETED, GAVE_UP, RESTORED, RESTORING, UNDOING, UNDONE
 from kindling.kube.resources import Object
 
@@ -114,5 +114,8 @@ def _progress(cr: Object, observed: Observed, found: situation.Situation) -> str
         return (
             f"The Pod of run {job_name} is gone, and its result is not known; in a minute another run begins."
         )
+    restoring = f"The data is being restored into volume {name}-data"
+    if (at := progress.report(cr, observed)) is not None:
+        return f"{restoring}: {progress.words(at)}."
     where = f"`kubectl logs job/{job_name} -n {cr['metadata']['namespace']}`"
-    return f"The data is being restored into volume {name}-data; {where} says how far it is."
+    return f"{restoring}; {where} says how far it is."
