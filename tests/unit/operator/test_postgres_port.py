@@ -71,32 +71,41 @@ def test_roles_passwords_and_every_half_done_state(server: Files) -> None:
         assert sql(server, OWNER, user=user, password=password, database=user) == user
     assert as_superuser(server, "SELECT rolsuper FROM pg_roles WHERE rolname = 'postgres'") is False
 
-    # A changed password, and the old one no longer.
-    assert sync(login(server, password="second")).ok
+    # From here on it is known. A changed password, and the old one no longer.
+    known = {"identifier": sync(login(server)).facts["system_identifier"]}
+    assert sync(login(server, password="second", **known)).ok
     with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
         sql(server, "SELECT 1", user="ada", password="lovelace-1815", database="ada")
 
     # Cut off between role and database; a database of another's; a role that may not log in.
     as_superuser(server, "DROP DATABASE ada")
-    assert sync(login(server)).ok
+    assert sync(login(server, **known)).ok
     as_superuser(server, "ALTER DATABASE ada OWNER TO kindling")
-    assert sync(login(server)).ok
+    assert sync(login(server, **known)).ok
     assert sql(server, OWNER, user="ada", password="lovelace-1815", database="ada") == "ada"
     as_superuser(server, "ALTER ROLE ada NOLOGIN VALID UNTIL '2000-01-01'")
-    assert sync(login(server)).ok
+    assert sync(login(server, **known)).ok
 
     # With the login good already, the superuser is not needed at all.
     assert sync(login(server, superuser_password=None)).ok
+    assert sync(login(server, superuser_password="wrong")).ok
 
     # A volume made under another superuser's password says so.
-    answer = sync(login(server, password="third", superuser_password="wrong"))
-    assert (answer.ok, answer.reason) == (False, "SuperuserLoginFailed")
-    assert "third" not in answer.message
+    for more in ({}, known):
+        answer = sync(login(server, password="third", superuser_password="wrong", **more))
+        assert (answer.ok, answer.reason) == (False, "SuperuserLoginFailed")
+        assert "third" not in answer.message
 
     log = (server.root / "server.log").read_text()
     for word in (SUPERUSER_PASSWORD, "lovelace", "Password123", "second", "third", "SCRAM-SHA-256$"):
         assert word not in log
     assert "CREATE ROLE" not in log
+
+
+def test_a_new_server_has_no_failed_login_in_its_log(server: Files) -> None:
+    """The log is the first thing that its owner reads."""
+    assert sync(login(server)).ok
+    assert "FATAL" not in (server.root / "server.log").read_text()
 
 
 def test_other_data_is_left_as_it_is(server: Files) -> None:

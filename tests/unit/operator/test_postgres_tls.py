@@ -249,8 +249,8 @@ def test_tls_is_required_by_a_reload(files: Files, monkeypatch: pytest.MonkeyPat
         assert sync(login(files)).facts["rules"] is False
         assert carry_out(request(files, made), files, monkeypatch).facts["done"]
         assert sync(login(files)).facts["rules"] is True
-        # Whoever tries is not in the log as one with a wrong password, but for the first login of all.
-        assert (files.root / "server.log").read_text().count("password authentication failed") == 1
+        # Whoever tries is not in the log as one with a wrong password.
+        assert "password authentication failed" not in (files.root / "server.log").read_text()
 
 
 def test_bad_files_keep_the_certificate_that_is_served(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -69,7 +69,8 @@ class _OtherData(Exception):
 
 
 def sync(address: Address, login: Login, *, provision_first: bool = False) -> ExternalResult:
-    """Log in as the user; where that fails, make role and database as they should be and log in again.
+    """Log in as the user; where that fails, make role and database as they should be and log in again. Where
+    nothing is known of the data, or with `provision_first`, these are made first.
 
     Then bring the parameters. Where the login says not to provision, it is only looked at.
     Never raises for what a server may answer: it comes back as an Answer, whose facts are `login`
@@ -199,27 +200,48 @@ def _logged_in(
     address: Address, login: Login, facts: dict[str, Any], *, provision_first: bool
 ) -> ExternalResult | None:
     """None once the user gets in, and then `facts` say so."""
-    if (login.provision and provision_first) or not _can_log_in(address, login, facts):
-        if not login.provision:
-            return ExternalResult(
-                ok=False,
-                reason=reasons.LOGIN_FAILED,
-                message=f"The server does not let {login.user!r} in, and {login.paused_by} keeps that from "
-                f"being fixed: {resumed(login.paused_by)}.",
-            )
-        with _superuser(address, login) as connection:
-            _compare(connection, login, facts)
-            is_new = _provision(connection, login)
-        if is_new:
-            _run_init_sql(address, login)
-        if not _can_log_in(address, login, facts):
-            return ExternalResult(
-                ok=False,
-                reason=reasons.LOGIN_FAILED,
-                message=f"The server does not let {login.user!r} in though its role was just set: "
-                f"check what else changes roles or pg_hba.conf on {login.host}.",
-            )
-    return None
+    made = login.provision and (
+        _made(address, login, facts) if provision_first else _made_new(address, login, facts)
+    )
+    if _can_log_in(address, login, facts):
+        return None
+    if not login.provision:
+        return ExternalResult(
+            ok=False,
+            reason=reasons.LOGIN_FAILED,
+            message=f"The server does not let {login.user!r} in, and {login.paused_by} keeps that from "
+            f"being fixed: {resumed(login.paused_by)}.",
+        )
+    if not made and _made(address, login, facts) and _can_log_in(address, login, facts):
+        return None
+    return ExternalResult(
+        ok=False,
+        reason=reasons.LOGIN_FAILED,
+        message=f"The server does not let {login.user!r} in though its role was just set: "
+        f"check what else changes roles or pg_hba.conf on {login.host}.",
+    )
+
+
+def _made_new(address: Address, login: Login, facts: dict[str, Any]) -> bool:
+    """The same for a server whose data nobody has seen yet. Most likely it is new and has no such role: the
+    user's login would be a FATAL error, the first thing in its log. False where the superuser is rejected:
+    of data from elsewhere, the user's password may be right.
+    """
+    if login.identifier is not None:
+        return False
+    with suppress(_SuperuserRejected):
+        return _made(address, login, facts)
+    return False
+
+
+def _made(address: Address, login: Login, facts: dict[str, Any]) -> bool:
+    """True once role and database are as they should be; what is wrong is raised."""
+    with _superuser(address, login) as connection:
+        _compare(connection, login, facts)
+        is_new = _provision(connection, login)
+    if is_new:
+        _run_init_sql(address, login)
+    return True
 
 
 def _can_log_in(address: Address, login: Login, facts: dict[str, Any]) -> bool:
