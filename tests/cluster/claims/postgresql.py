@@ -210,6 +210,17 @@ def _role_certificate(reported: Reported) -> None:
             assert _as_certified(reported, item, query) == expected
 
 
+def _role_certificate_metric(reported: Reported) -> None:
+    """The first end of those in the Secrets."""
+    name, roles = reported.resource["metadata"]["name"], reported.resource["spec"].get("roles", [])
+    texts = [
+        values(reported.environment, name, role["name"])["tls.crt"] for role in roles if _is_certified(role)
+    ]
+    ends = [x509.load_pem_x509_certificate(text.encode()).not_valid_after_utc.timestamp() for text in texts]
+    found = reported.metrics.get("kindling_postgresql_role_certificate_expiration_timestamp_seconds")
+    assert found == min(ends, default=None)
+
+
 def _extensions(reported: Reported) -> None:
     query = "select json_object_agg(extname, extversion) from pg_extension"
     for item in reported.resource["spec"].get("databases", []):
@@ -482,6 +493,7 @@ CLAIMS = KindClaims(
     gather=gather,
     metrics={
         "kindling_postgresql_certificate_expiration_timestamp_seconds": _end_metric,
+        "kindling_postgresql_role_certificate_expiration_timestamp_seconds": _role_certificate_metric,
         "kindling_postgresql_credentials_rotated_timestamp_seconds": _rotation_metrics,
         "kindling_postgresql_credentials_previous_valid_until_timestamp_seconds": _rotation_metrics,
         **{f"kindling_postgresql_volume_{name}": _volume_metrics for name in _OF_A_VOLUME},

@@ -150,6 +150,11 @@ _DATABASES = (
             ),
             (
                 "max by (namespace, name) "
+                f"(kindling_postgresql_role_certificate_expiration_timestamp_seconds{CHOSEN}) - time()",
+                f"{NAME}, roles",
+            ),
+            (
+                "max by (namespace, name) "
                 f"(kindling_memcached_certificate_expiration_timestamp_seconds{CHOSEN}) - time()",
                 NAME,
             ),

@@ -177,6 +177,15 @@ CASES = [
         62,
         OF_CACHE,
     ),
+    Case(
+        "KindlingCertificateEnds",
+        (
+            certificate("7776000x70"),
+            f"kindling_postgresql_role_certificate_expiration_timestamp_seconds{{{DATABASE}}} 604800x70",
+        ),
+        62,
+        OF_KIND,
+    ),
     Case("KindlingCertificateEnds", (certificate("604800x30 7776000x40"),), 62, None),
     Case("KindlingCertificateEnds", (certificate("610000x70"),), 62, None),
     Case("KindlingVolumeFills", (disk("full_timestamp_seconds", "86400x30"),), 17, OF_DATABASE),

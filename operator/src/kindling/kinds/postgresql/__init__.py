@@ -107,6 +107,13 @@ class Postgresql(Kind):
             status_time("tls", "notAfter"),
         ),
         ResourceMetric(
+            "kindling_postgresql_role_certificate_expiration_timestamp_seconds",
+            "when the first certificate ends of those by which roles log in "
+            "(`roles[].clientCertificate.notAfter`); no series without one",
+            "nearer than a quarter of `KINDLING_CERTIFICATE_SECONDS`: the certificate is not renewed",
+            client_certificates.first_end,
+        ),
+        ResourceMetric(
             "kindling_postgresql_credentials_rotated_timestamp_seconds",
             "when the last rotation of the login began (`credentials.rotatedAt`); no series before the first",
             "older than the schedule's interval: a rotation waits for sessions of the login before",

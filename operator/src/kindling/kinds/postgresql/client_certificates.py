@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from kindling.kinds import certificates, reasons
 from kindling.kinds.base import Observed, Problem
 from kindling.kinds.certificates import Certificate, Pair
+from kindling.kinds.metrics import unix_time
 from kindling.kinds.postgresql import tls
 from kindling.kinds.server_tls import AUTHORITY_FILE, CERTIFICATE, KEY, Material
 from kindling.kube.resources import Object
@@ -111,3 +112,10 @@ def seconds_left(present: Mapping[str, str], observed: Observed) -> list[float]:
     """In how many seconds the successor of the certificate in a role's Secret is due."""
     found = certificates.read(present.get(CERTIFICATE) or "")
     return [max((found.renewal - observed.now).total_seconds(), 1.0)] if found is not None else []
+
+
+def first_end(cr: Object) -> float | None:
+    """When the first of the roles' certificates ends, by the status, as seconds since 1970."""
+    roles = (cr.get("status") or {}).get("roles") or ()
+    ends = [unix_time((role.get(FIELD) or {}).get("notAfter")) for role in roles]
+    return min((end for end in ends if end is not None), default=None)
