@@ -30,7 +30,13 @@ def from_store(**more: object) -> Json:
 
 
 BAD: list[tuple[Kind, Json, list[str]]] = [
-    (BACKUP, {"targetURL": "gs://bucket/x"}, ["spec.targetURL 'gs://bucket/x'", "use s3://BUCKET/PREFIX"]),
+    (BACKUP, {"targetURL": "ftp://bucket/x"}, ["spec.targetURL 'ftp://bucket/x'", "use s3://BUCKET/PREFIX"]),
+    (BACKUP, {"targetURL": "pvc://claim/x"}, ["'pvc://claim/x'", "gs://BUCKET/PREFIX", "azblob://CONTAINER"]),
+    (BACKUP, {"targetURL": "azblob://Backups/x"}, ["spec.targetURL", "azblob://Backups/x"]),
+    (BACKUP, {"targetURL": "azblob://a_b"}, ["spec.targetURL", "azblob://a_b"]),
+    (BACKUP, {"targetURL": "gs://b"}, ["spec.targetURL", "gs://b"]),
+    (BACKUP, {"targetURL": "gs://bucket", "region": "eu"}, ["spec.region 'eu'", "leave it out"]),
+    (BACKUP, {"targetURL": "azblob://backups", "region": "eu"}, ["spec.region 'eu'", "leave it out"]),
     (BACKUP, {"targetURL": "s3://b"}, ["spec.targetURL", "s3://b"]),
     (BACKUP, {"targetURL": "s3://bucket/../x"}, ["spec.targetURL"]),
     (BACKUP, {"endpointURL": "store:7070"}, ["spec.endpointURL", '"store:7070"']),
@@ -75,7 +81,13 @@ BAD: list[tuple[Kind, Json, list[str]]] = [
     (RESTORE, from_store() | {"into": "InPlace"}, ["spec.into InPlace needs a Backup"]),
     (RESTORE, from_store(credentialsSecretRef=None), ["spec.source.credentialsSecretRef is needed"]),
     (RESTORE, from_store(targetURL="s3://bucket/prefix/shop/db"), ["shop/db'", "system identifier"]),
-    (RESTORE, from_store(targetURL="gs://bucket/x/7300000000000000001"), ["gs://", "not supported"]),
+    (RESTORE, from_store(targetURL="ftp://bucket/x/7300000000000000001"), ["ftp://", "not supported"]),
+    (RESTORE, from_store(targetURL="gs://bucket/x"), ["'gs://bucket/x'", "system identifier"]),
+    (
+        RESTORE,
+        from_store(targetURL="azblob://backups/x/7300000000000000001", region="eu"),
+        ["spec.source.region 'eu'", "leave it out"],
+    ),
     (RESTORE, from_store(endpointURL="store:7070"), ["spec.source.endpointURL", '"store:7070"']),
     (
         RESTORE,
@@ -101,6 +113,10 @@ GOOD: list[tuple[Kind, Json]] = [
     (RESTORE, {"recoveryTarget": {"targetTLI": 1}}),
     (RESTORE, {"postgresql": {"passwordSecretRef": {"name": "p"}, "storage": {"size": "2Gi"}}}),
     (RESTORE, from_store()),
+    (RESTORE, from_store(targetURL="gs://b_u.cket/x/shop/db/7300000000000000001")),
+    (RESTORE, from_store(targetURL="azblob://a-b/x/shop/db/7300000000000000001", endpointURL="https://a:1")),
+    (BACKUP, {"targetURL": "gs://bucket_1/a/b/", "endpointURL": "https://store.example"}),
+    (BACKUP, {"targetURL": "azblob://backups", "endpointURL": "http://azurite:10000"}),
     (
         RESTORE,
         from_store(

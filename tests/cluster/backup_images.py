@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import psycopg
 from kindling.kinds.postgresql.archiver import INIT
@@ -130,6 +130,29 @@ class Gateway:
             self._process.send_signal(signal.SIGCONT)
 
 
+class Store(Protocol):
+    """What a Pod and its runs are told of a store."""
+
+    @property
+    def ca(self) -> Path: ...
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must be in no log and no message."""
+
+    def options(self) -> dict[str, str]:
+        """pgBackRest's, of this store alone."""
+
+    def files(self) -> dict[str, str]:
+        """What the options refer to, beside `ca.crt`."""
+
+    def store(self, path: str, **changes: Any) -> dict[str, Any]:
+        """What store.json says."""
+
+    def segment(self, path: str, name: str) -> Path | None:
+        """The file of a segment of the log; None where it is not in the store, or the store has no files."""
+
+
 @dataclass(frozen=True)
 class S3:
     """`folder` has the bucket's objects as files."""
@@ -138,6 +161,26 @@ class S3:
     folder: Path
     ca: Path
     gateway: Gateway
+    secrets: tuple[str, ...] = (SECRET, READER_SECRET)
+
+    def options(self) -> dict[str, str]:
+        return {
+            "repo1-type": "s3",
+            "repo1-s3-bucket": BUCKET,
+            "repo1-s3-endpoint": "localhost",
+            "repo1-storage-port": str(self.port),
+            "repo1-s3-region": "us-east-1",
+            "repo1-s3-uri-style": "path",
+            "repo1-s3-key": ACCESS,
+            "repo1-s3-key-secret": SECRET,
+        }
+
+    def files(self) -> dict[str, str]:
+        return {}
+
+    def segment(self, path: str, name: str) -> Path | None:
+        found = list(self.folder.glob(f"{path[1:]}/archive/main/*/*/{name}-*"))
+        return found[0] if found else None
 
     def store(self, path: str, **changes: Any) -> dict[str, Any]:
         """What store.json says."""
@@ -153,7 +196,7 @@ class S3:
         }
 
 
-def new_pod(store: S3, scratch: Path) -> Pod:
+def new_pod(store: Store, scratch: Path) -> Pod:
     """One of this store, of which nothing is made yet."""
     engine = ContainerEngine.detect()
     name = f"kindling-backup-{secrets.token_hex(4)}"
@@ -240,7 +283,7 @@ class Pod:
     engine: ContainerEngine
     postgres: str
     runner: str
-    store: S3
+    store: Store
     scratch: Path
     name: str = field(default_factory=lambda: f"kindling-backup-{secrets.token_hex(4)}")
     port: int = field(default_factory=free_port)
@@ -254,16 +297,9 @@ class Pod:
         """pgbackrest.conf: with `host` for a run, which has the database elsewhere, else for the Pod."""
         tls = "/etc/kindling/backup/tls"
         values = {
-            "repo1-type": "s3",
+            **self.store.options(),
             "repo1-path": path or self.path,
-            "repo1-s3-bucket": BUCKET,
-            "repo1-s3-endpoint": "localhost",
-            "repo1-storage-port": str(self.store.port),
             "repo1-storage-ca-file": "/etc/kindling/backup/ca.crt",
-            "repo1-s3-region": "us-east-1",
-            "repo1-s3-uri-style": "path",
-            "repo1-s3-key": ACCESS,
-            "repo1-s3-key-secret": SECRET,
             "repo1-cipher-type": "aes-256-cbc",
             "repo1-cipher-pass": PASSPHRASE,
             "repo1-bundle": "y",
@@ -321,7 +357,8 @@ class Pod:
 
     def secrets_of(self, config: str) -> dict[str, str]:
         pair = {name: (self.scratch / name).read_text() for name in ("tls.crt", "tls.key")}
-        return {"pgbackrest.conf": config, "ca.crt": self.store.ca.read_text(), **pair}
+        files = self.store.files()
+        return {"pgbackrest.conf": config, "ca.crt": self.store.ca.read_text(), **files, **pair}
 
     def _mounts(self, *names: str) -> list[str]:
         places = {"data": DATA, "sockets": SOCKETS, "tmp": "/tmp", "archive": "/etc/kindling/backup"}
@@ -406,8 +443,7 @@ class Pod:
 
     def segment(self, name: str) -> Path | None:
         """A segment's file in the store."""
-        found = list(self.store.folder.glob(f"{self.path[1:]}/archive/main/*/*/{name}-*"))
-        return found[0] if found else None
+        return self.store.segment(self.path, name)
 
     def run(
         self,
@@ -453,7 +489,7 @@ class Pod:
         log = done.stdout + done.stderr
         said = message.read_text()
         assert said, log
-        for canary in (SECRET, PASSPHRASE, READER_SECRET):
+        for canary in (PASSPHRASE, *self.store.secrets):
             assert canary not in said + log
         assert len(said) <= 4096
         print(said)

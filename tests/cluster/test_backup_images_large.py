@@ -90,7 +90,7 @@ def ended(pod: Pod, action: str, request: dict[str, Any], **how: Any) -> Callabl
 
 
 @pytest.mark.thorough
-def test_a_large_database_is_backed_up_restored_and_proven(pod: Pod) -> None:
+def test_a_large_database_is_backed_up_restored_and_proven(pod: Pod, store: S3) -> None:
     size = int(pod.sql("SELECT pg_database_size('postgres')"))
     rows = pod.sql("SELECT count(*) FROM rows")
     plain = seconds(lambda: copied(pod))
@@ -104,7 +104,7 @@ def test_a_large_database_is_backed_up_restored_and_proven(pod: Pod) -> None:
         assert pod.sql("SELECT count(*) FROM rows", port=port) == rows + 1
     pod.engine.run("volume", "rm", "--force", f"{pod.name}-large")
     took["proof"] = seconds(ended(pod, "verify", {"amcheck": "Heap"}))
-    stored = sum(path.stat().st_size for path in pod.store.folder.rglob("*") if path.is_file())
+    stored = sum(path.stat().st_size for path in store.folder.rglob("*") if path.is_file())
     print(f"{size / GB:.1f} GB on the volume, {stored / GB:.1f} GB stored")
     for name, each in took.items():
         print(f"{name}: {each:.0f} s, {each / size * GB:.1f} s/GB, {each / plain:.1f} of a plain copy")

@@ -15,7 +15,7 @@ from typing import Any
 
 from kindling.kinds.backup.repository import STORE
 from kindling.kinds.backup.runs import CONTAINER, RUN_LABEL
-from kindling.kinds.backup.spec import ACCESS_KEY, SECRET_KEY
+from kindling.kinds.backup.stores import ACCESS_KEY, SECRET_KEY
 from kindling.kube.resources import POD, SECRET
 from postgres_backup import outcome
 

@@ -357,7 +357,8 @@ def test_keys_that_were_wrong_are_exchanged_for_the_next_attempt() -> None:
     [
         ({"source": {}}, "either backupRef or targetURL"),
         ({**FROM_STORE, "source": {"targetURL": "s3://bucket/db"}}, "does not end with a system identifier"),
-        ({**FROM_STORE, "source": {"targetURL": "gs://bucket/7"}}, "spec.source.targetURL 'gs://bucket/7'"),
+        ({**FROM_STORE, "source": {"targetURL": "ftp://bucket/7"}}, "spec.source.targetURL 'ftp://bucket/7'"),
+        ({**FROM_STORE, "source": {"targetURL": "gs://bucket/db"}}, "gs://BUCKET/PREFIX/NAMESPACE/DATABASE"),
         (
             {**FROM_STORE, "source": {"targetURL": URL, "credentialsSecretRef": {"name": "before-restore"}}},
             "spec.source.credentialsSecretRef.name 'before-restore'",

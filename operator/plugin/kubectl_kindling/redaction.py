@@ -18,7 +18,7 @@ from kubectl_kindling.kubectl import Object
 
 MARK = "REDACTED"
 TELLING = re.compile(
-    r"passw|passphrase|secret|token|credential|apikey|privatekey|accesskey|authorization", re.I
+    r"passw|passphrase|secret|token|credential|apikey|privatekey|accesskey|accountkey|authorization", re.I
 )
 REFERENCES = re.compile(r"(ref|refs|name|names|namespace|policy|type|mode|path|seconds|time|version)$", re.I)
 """Ends of names that say where something is, or how much of it: `passwordSecretRef`, `secretName`."""
@@ -26,7 +26,7 @@ DROPPED_METADATA = frozenset({"managedFields"})
 DROPPED_ANNOTATIONS = re.compile(r"last-applied|/original|/previous|kapp\.k14s\.io/")
 _LOGIN = re.compile(r"(?<=://)[^/\s@\"']+(?=@)")
 _KEY_VALUE = re.compile(
-    r"(?i)\b([a-z0-9_.-]*(?:password|passwd|passphrase|secret|token|apikey|access[_-]?key)[\"']?\s*[=:]\s*)"
+    r"(?i)\b([a-z0-9_.-]*(?:password|passwd|passphrase|secret|token|apikey|(?:access|account)[_-]?key)[\"']?\s*[=:]\s*)"
     r"(\"[^\"]*\"|'[^']*'|[^\s,;&\"']+)"
 )
 _BEARER = re.compile(r"(?i)\b(bearer)\s+[a-z0-9+/=._~-]{8,}")

@@ -7,7 +7,7 @@ import json
 import pytest
 from postgres_backup import actions, checks, judging, outcome, wal
 from postgres_backup.outcome import Failed
-from postgres_backup.request import Request, Store
+from postgres_backup.request import Request, S3Store
 from postgres_backup.targets import Target
 
 from tests.unit.backup.sets import NOON, backup_set, later, repository
@@ -97,9 +97,12 @@ def test_requests_and_stores_that_cannot_be_used_are_refused_by_name() -> None:
     asked = Request.read({"settings": {"max_connections": 200, "archive_command": "x"}})
     assert asked.settings == {"max_connections": "200"}
     assert Request.read({"type": "full", "target": "ns/db"}).target is None
-    for url in ({"url": "gs://bucket"}, {}):
+    for url in ({"url": "ftp://bucket"}, {"url": "gs:///x"}, {}):
         with pytest.raises(Failed):
-            Store.read({"path": "/x", "accessKeyId": "a", "secretAccessKey": "s", **url})
-    store = Store.read({"url": "s3://b/p", "path": "/p/x", "accessKeyId": "a", "secretAccessKey": "canary"})
+            S3Store.read({"path": "/x", "accessKeyId": "a", "secretAccessKey": "s", **url})
+    for scheme in ("gs", "azblob"):
+        assert S3Store.read({"url": f"{scheme}://b/p", "path": "/p/x"}) is None
+    store = S3Store.read({"url": "s3://b/p", "path": "/p/x", "accessKeyId": "a", "secretAccessKey": "canary"})
+    assert store is not None
     assert (store.bucket, store.path, store.ca) == ("b", "p/x", None)
     assert "canary" not in repr(store)

@@ -48,6 +48,26 @@ HOST = "db.ns.svc"
         (63, "terminated on signal [SIGTERM]", words.BACKUP, "Interrupted"),
         (31, "invalid option '--what'", words.BACKUP, "InvalidRequest"),
         (25, "assertion", words.BACKUP, "EngineFailed"),
+        # Azure, to a HEAD too.
+        (39, "HTTP request failed with 403 (x): x-ms-error-code: AuthorizationFailure", words.STORE,
+         "AccessDenied"),
+        (39, "HTTP request failed with 404 (x): <Error> <Code>ContainerNotFound</Code>", words.STORE,
+         "BucketNotFound"),
+        (39, "HTTP request failed with 404 (x): x-ms-error-code: ResourceNotFound", words.STORE,
+         "BucketNotFound"),
+        # Google.
+        (39, "unable to get authentication token: [invalid_grant] Invalid JWT Signature.", words.STORE,
+         "AccessDenied"),
+        (39, "unable to get authentication token: [odd] Odd.", words.BACKUP, "AccessDenied"),
+        (95, "unable to read PEM: [503841036] unsupported", words.STORE, "AccessDenied"),
+        (39, "HTTP request failed with 404 (Not Found): GET /storage/v1/b/nothere/o?prefix=x", words.STORE,
+         "BucketNotFound"),
+        (39, "HTTP request failed with 401 (Unauthorized): GET /storage/v1/b/b/o", words.STORE,
+         "AccessDenied"),
+        (39, "HTTP request failed with 429 (Slow): GET /storage/v1/b/b/o", words.STORE, "StoreUnreachable"),
+        # What answers speaks no TLS, or nothing at all.
+        (42, "unexpected eof while reading line", words.STORE, "StoreUnreachable"),
+        (95, "TLS error [1:167772427] wrong version number", words.STORE, "StoreUnreachable"),
     ],
 )  # fmt: skip
 def test_errors_of_pgbackrest(status: int, said: str, about: str, reason: str) -> None:
@@ -56,7 +76,9 @@ def test_errors_of_pgbackrest(status: int, said: str, about: str, reason: str) -
     assert message.isascii()
 
 
-@given(st.integers(-20, 130), st.text(), st.sampled_from([words.CATALOG, words.BACKUP, words.DATA]))
+@given(
+    st.integers(-20, 130), st.text(), st.sampled_from([words.STORE, words.CATALOG, words.BACKUP, words.DATA])
+)
 def test_whatever_it_says_none_of_it_comes_through(status: int, said: str, about: str) -> None:
     canary = "canary\x00\xff" + said
     reason, message = words.reason(status, canary, about=about)

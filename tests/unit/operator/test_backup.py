@@ -145,7 +145,7 @@ def test_of_two_backups_of_one_database_the_second_is_refused() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"targetURL": "gs://bucket/prefix"}, "spec.targetURL 'gs://bucket/prefix'"),
+        ({"targetURL": "ftp://bucket/prefix"}, "spec.targetURL 'ftp://bucket/prefix'"),
         ({"targetURL": "s3://bucket/../etc"}, "spec.targetURL"),
         ({"endpointURL": "https://host:99999"}, "spec.endpointURL"),
         ({"schedule": "0 3 30 2 *"}, "spec.schedule"),

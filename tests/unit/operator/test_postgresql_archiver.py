@@ -99,6 +99,8 @@ def test_the_network_is_open_for_the_runs_and_the_store_alone() -> None:
         made_by_a_backup(annotations={}),
         made_by_a_backup(annotations={archiver.STORE_PORT: "0"}),
         made_by_a_backup(annotations={archiver.STORE_PORT: "443; rm"}),
+        made_by_a_backup(annotations={archiver.STORE_PORT: "443,"}),
+        made_by_a_backup(annotations={archiver.STORE_PORT: "443,99999"}),
         made_by_a_backup(deletionTimestamp="2026-01-01T00:00:00Z"),
     ],
 )
@@ -116,6 +118,13 @@ def with_archiver(policy: Object) -> Observed:
     known[pod] = {**known[pod], "status": {**known[pod]["status"], "containerStatuses": statuses}}
     known[at] = {"metadata": {"namespace": "ns", "name": "db"}, **policy}
     return observed(known)
+
+
+def test_a_store_of_two_ports_is_reached_until_the_archiver_is_gone() -> None:
+    two = made_by_a_backup(annotations={archiver.STORE_PORT: "7070,443"})
+    was = child(NETWORK_POLICY, replace(observed(running()), watched=two)).body["spec"]
+    assert [port["port"] for rule in was["egress"] for port in rule["ports"]] == [53, 53, 7070, 443]
+    assert child(NETWORK_POLICY, with_archiver({"spec": was})).body["spec"] == was
 
 
 def test_the_network_is_open_until_the_archiver_is_gone() -> None:

@@ -151,6 +151,7 @@ def secrets_for(
     Labelled as children, since some are; on a user's own the labels do nothing.
     """
     usual = {"password", "token", "accessKeyId", "secretAccessKey", "passphrase", "tls.crt", "tls.key"}
+    usual |= {"accountName", "accountKey", "serviceAccountKey"}
     keys = sorted({*usual, *_named_keys(cr["spec"])})
     encoded = value.map(lambda text: base64.b64encode(text.encode()).decode())
     full: st.SearchStrategy[Object] = st.fixed_dictionaries(

@@ -16,7 +16,7 @@ from postgres_backup.engine import BackupSet, Engine, Repository
 from postgres_backup.files import PGDATA, RESULT, sync, write
 from postgres_backup.outcome import CHECKSUM_FAILED, ENGINE_FAILED, INVALID_REQUEST, Failed, rfc3339
 from postgres_backup.pgbackrest import PgBackRest
-from postgres_backup.request import CONFIG, SUPERUSER, SUPERUSER_PASSWORD, EngineConfig, Request, Store
+from postgres_backup.request import CONFIG, SUPERUSER, SUPERUSER_PASSWORD, EngineConfig, Request, S3Store
 from postgres_backup.server import Server
 
 END_OF_WAL = "the end of its WAL"
@@ -41,8 +41,8 @@ def backup(request: Request) -> dict[str, Any]:
     retention delete.
     """
     deadline = programs.Deadline(request.seconds)
-    store.preflight(Store.load(), write=True)
     engine: Engine = PgBackRest(deadline)
+    store.preflight(S3Store.load(), engine, write=True)
     programs.progress("backup")
     engine.prepare()
     if request.prepares:
@@ -94,8 +94,8 @@ def backup_facts(made: BackupSet, repository: Repository) -> dict[str, Any]:
 def verify(request: Request) -> dict[str, Any]:
     """Restore the newest backup and all WAL since, compare how far it came, and check what there is."""
     deadline, begun = programs.Deadline(request.seconds), time.monotonic()
-    store.preflight(Store.load(), write=False)
     engine: Engine = PgBackRest(deadline)
+    store.preflight(S3Store.load(), engine, write=False)
     server = Server(recovery.PARTIAL, deadline)
     done: list[str] = []
     try:
@@ -146,8 +146,8 @@ def restore(request: Request) -> dict[str, Any]:
 def _recovered(request: Request) -> dict[str, Any]:
     """Recover into `PARTIAL`, stop the server, and return what is said of it."""
     deadline, begun = programs.Deadline(request.seconds), time.monotonic()
-    store.preflight(Store.load(), write=False)
     engine: Engine = PgBackRest(deadline)
+    store.preflight(S3Store.load(), engine, write=False)
     server = Server(recovery.PARTIAL, deadline)
     try:
         recovered = recovery.recover(
@@ -173,12 +173,12 @@ def _recovered(request: Request) -> dict[str, Any]:
 
 def delete(request: Request) -> dict[str, Any]:
     """Delete all that is stored of the database. Run again, it deletes what is left."""
-    deadline, place = programs.Deadline(request.seconds), Store.load()
-    store.preflight(place, write=True)
+    deadline, place = programs.Deadline(request.seconds), S3Store.load()
     engine: Engine = PgBackRest(deadline)
+    store.preflight(place, engine, write=True)
     programs.progress("delete")
     engine.delete()
-    if left := store.some_keys(place):
+    if left := store.some_keys(place, engine):
         raise Failed(
             ENGINE_FAILED,
             f"something is left in the store ({left[0]}): see whether something writes there, and whether "

@@ -1,4 +1,4 @@
-"""What an object store's errors mean: by S3's codes, and without an answer by what botocore calls them."""
+"""What an object store's errors mean: by its own codes, and without an answer by what botocore calls them."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ _RIGHTS = (
 )
 _REGION = "the bucket is in another region: set region to it"
 _FULL = "the store is full: give it space, or let retention keep less"
+_ACCOUNT = "check accountName, and accountKey or sasToken, in the Secret of credentialsSecretRef"
+_CONTAINER = "create the container, or fix targetURL"
 _BUCKET = "create the bucket, or fix targetURL"
 _AGAIN = "the next run tries again; check that endpointURL is right and the store answers"
 
@@ -50,6 +52,35 @@ MEANINGS = {
     "SlowDown": (STORE_UNREACHABLE, f"the store is overloaded: {_AGAIN}"),
     "ServiceUnavailable": (STORE_UNREACHABLE, f"the store is overloaded: {_AGAIN}"),
     "InternalError": (STORE_UNREACHABLE, f"the store fails: {_AGAIN}"),
+    # Azure's.
+    "AuthenticationFailed": (ACCESS_DENIED, f"the store refuses the credentials: {_ACCOUNT}"),
+    "AuthorizationFailure": (ACCESS_DENIED, f"the store refuses the credentials: {_ACCOUNT}"),
+    "InvalidAuthenticationInfo": (ACCESS_DENIED, f"the store refuses the credentials: {_ACCOUNT}"),
+    "KeyBasedAuthenticationNotPermitted": (
+        ACCESS_DENIED,
+        "the account permits no keys: allow shared key access, or use sasToken",
+    ),
+    "AuthorizationPermissionMismatch": (ACCESS_DENIED, f"the store refuses access: {_RIGHTS}"),
+    "AuthorizationResourceTypeMismatch": (ACCESS_DENIED, f"the store refuses access: {_RIGHTS}"),
+    "AuthorizationServiceMismatch": (ACCESS_DENIED, f"the store refuses access: {_RIGHTS}"),
+    "InsufficientAccountPermissions": (ACCESS_DENIED, f"the store refuses access: {_RIGHTS}"),
+    "AccountIsDisabled": (ACCESS_DENIED, "the store has locked the account: see its provider"),
+    "ContainerNotFound": (BUCKET_NOT_FOUND, f"the store has no such container: {_CONTAINER}"),
+    "ContainerBeingDeleted": (BUCKET_NOT_FOUND, f"the container is being deleted: {_CONTAINER}"),
+    "ResourceNotFound": (
+        BUCKET_NOT_FOUND,
+        f"the store has no such account or container: check accountName, and {_CONTAINER}",
+    ),
+    "InvalidResourceName": (BUCKET_NOT_FOUND, f"no container can have this name: {_CONTAINER}"),
+    "ServerBusy": (STORE_UNREACHABLE, f"the store is overloaded: {_AGAIN}"),
+    "OperationTimedOut": (STORE_UNREACHABLE, f"the store is overloaded: {_AGAIN}"),
+    # Google's, of the server of tokens.
+    "invalid_grant": (
+        ACCESS_DENIED,
+        "the key of the service account is refused: check serviceAccountKey in the Secret of "
+        "credentialsSecretRef, and the node's clock",
+    ),
+    "429": (STORE_UNREACHABLE, f"the store is overloaded: {_AGAIN}"),
     # botocore's.
     "SSLError": (
         UNTRUSTED_CERTIFICATE,

@@ -44,6 +44,12 @@ class Repository:
 class Engine(Protocol):
     """Each raises `Failed` with a reason of the closed list, and calls its programs with a time limit."""
 
+    def reach(self) -> None:
+        """List the place: whether the store is there, and lets us read."""
+
+    def left(self) -> Sequence[str]:
+        """The files that are in the place, from it on; empty if there are none."""
+
     def prepare(self) -> None:
         """Make the place ready for a first backup; does nothing where it is."""
 

@@ -23,6 +23,20 @@ class PgBackRest:
         self._deadline, self._config = deadline, config
         self._known = EngineConfig.load(config)
 
+    def reach(self) -> None:
+        self._run("repo-ls", stanza=False, about=words.STORE, seconds=CATALOG_SECONDS)
+
+    def left(self) -> Sequence[str]:
+        out = self._run(
+            "repo-ls",
+            "--recurse",
+            "--output=json",
+            stanza=False,
+            about=words.STORE,
+            seconds=CATALOG_SECONDS,
+        )
+        return words.files(out)
+
     def prepare(self) -> None:
         self._run("stanza-create", about=words.BACKUP, catalog=True)
 

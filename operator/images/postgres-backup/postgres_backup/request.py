@@ -22,6 +22,8 @@ REQUEST = Path("/etc/kindling/request/request.json")
 SUPERUSER_PASSWORD = Path("/etc/kindling/superuser/password")
 """Only where a restore is to set it: the new Postgresql has a Secret of its own."""
 
+S3 = "s3"
+SCHEMES = (S3, "gs", "azblob")
 SUPERUSER = "kindling"
 AMCHECK = ("Off", "Indexes", "Heap")
 SECONDS = 6 * 3600
@@ -96,7 +98,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Store:
+class S3Store:
     """Where the backups are. `endpoint` empty is the real cloud's; `path` is the key of the repository."""
 
     bucket: str
@@ -108,14 +110,19 @@ class Store:
     ca: str | None
 
     @staticmethod
-    def read(given: Mapping[str, Any], *, ca: Path = CA) -> Store:
+    def read(given: Mapping[str, Any], *, ca: Path = CA) -> S3Store | None:
+        """None for a store that does not speak S3: the engine's configuration has all of it."""
         try:
             url = urlsplit(given["url"])
-            if url.scheme != "s3" or not url.netloc:
+            if url.scheme not in SCHEMES or not url.netloc:
                 raise Failed(
-                    INVALID_REQUEST, "targetURL is none that can be used: write it as s3://BUCKET/PREFIX"
+                    INVALID_REQUEST,
+                    "targetURL is none that can be used: write it as s3://BUCKET/PREFIX, gs://BUCKET/PREFIX "
+                    "or azblob://CONTAINER/PREFIX",
                 )
-            return Store(
+            if url.scheme != S3:
+                return None
+            return S3Store(
                 bucket=url.netloc,
                 path=str(given["path"]).strip("/"),
                 endpoint=given.get("endpoint") or "",
@@ -128,8 +135,8 @@ class Store:
             raise Failed(INVALID_REQUEST, f"store.json lacks {error}: the operator makes it again") from None
 
     @staticmethod
-    def load(file: Path = STORE) -> Store:
-        return Store.read(_json(file))
+    def load(file: Path = STORE) -> S3Store | None:
+        return S3Store.read(_json(file))
 
 
 @dataclass(frozen=True)
@@ -147,7 +154,7 @@ class EngineConfig:
         except (OSError, ConfigError) as error:
             raise Failed(INVALID_REQUEST, _unreadable(file, error)) from None
         found = {name: value for section in parser.sections() for name, value in parser.items(section)}
-        secret = ("repo1-cipher-pass", "repo1-s3-key", "repo1-s3-key-secret")
+        secret = ("repo1-cipher-pass", "repo1-s3-key", "repo1-s3-key-secret", "repo1-azure-key")
         return EngineConfig(
             found.get("pg1-host", ""), tuple(found[name] for name in secret if found.get(name))
         )

@@ -1,9 +1,12 @@
-"""The object store, asked before the engine is: a refusal there has one code, and comes within seconds."""
+"""The object store, asked before the engine works there: a refusal has one code, and comes within seconds.
+
+A store that speaks S3 is asked by botocore, whose errors have S3's codes; any other by the engine itself.
+"""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import botocore.session
@@ -11,19 +14,26 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from postgres_backup import codes
+from postgres_backup.engine import Engine
 from postgres_backup.outcome import INVALID_REQUEST, Failed
-from postgres_backup.request import Store
+from postgres_backup.request import S3Store
 
 CONNECT_SECONDS = 5
 READ_SECONDS = 10
 PROBE = "kindling.preflight"
 
 
-def preflight(store: Store, *, write: bool) -> None:
+def preflight(store: S3Store | None, engine: Engine, *, write: bool) -> None:
     """List below the prefix with a signed request; to `write`, put and delete a small object too.
+
+    The engine has nothing that writes one object: of its stores, the first thing written says whether that is
+    allowed.
 
     :raises Failed: by what the store answers.
     """
+    if store is None:
+        engine.reach()
+        return
     key = f"{store.path}/{PROBE}"
     with _answers():
         client = _client(store)
@@ -33,11 +43,13 @@ def preflight(store: Store, *, write: bool) -> None:
             client.delete_object(Bucket=store.bucket, Key=key)
 
 
-def some_keys(store: Store) -> list[str]:
+def some_keys(store: S3Store | None, engine: Engine) -> Sequence[str]:
     """A few keys below the prefix, from it on; empty if there are none.
 
     :raises Failed: by what the store answers.
     """
+    if store is None:
+        return engine.left()
     prefix = f"{store.path}/"
     with _answers():
         found = _client(store).list_objects_v2(Bucket=store.bucket, Prefix=prefix, MaxKeys=3)
@@ -72,7 +84,7 @@ def _of(error: BotoCoreError) -> tuple[str, str]:
     )
 
 
-def _client(store: Store):  # type: ignore[no-untyped-def]  # it is made when it is asked for
+def _client(store: S3Store):  # type: ignore[no-untyped-def]  # it is made when it is asked for
     # Nothing of the machine's own configuration counts: neither its files nor the cloud's metadata service.
     session = botocore.session.Session(session_vars={"config_file": (None, None, "/dev/null", None)})
     with warnings.catch_warnings():

@@ -13,6 +13,7 @@ from typing import Any
 from postgres_backup import codes, wal
 from postgres_backup.engine import BackupSet, Repository
 from postgres_backup.outcome import (
+    ACCESS_DENIED,
     ALREADY_RUNNING,
     ARCHIVING_BEHIND,
     BACKUP_NOT_FOUND,
@@ -29,12 +30,14 @@ from postgres_backup.outcome import (
     WRONG_PASSPHRASE,
 )
 
-# What a call was about: the files that say what is stored, the making of a backup, or stored data.
-CATALOG, BACKUP, DATA = "catalog", "backup", "data"
+# What a call was about: the store, the files that say what is stored, the making of a backup, stored data.
+STORE, CATALOG, BACKUP, DATA = "store", "catalog", "backup", "data"
 
-_CODE = re.compile(r"<Code>([A-Za-z0-9.]{1,64})</Code>")
+_CODE = re.compile(r"(?:<Code>|x-ms-error-code: )([A-Za-z0-9.]{1,64})")
+_TOKEN = re.compile(r"unable to get authentication token: \[(\w{1,64})\]")
 _HTTP = re.compile(r"HTTP request failed with (\d{3})")
 _ERROR = re.compile(r"ERROR: \[(\d{3})\]: ?(.*)")
+_GCS = "/storage/v1/b/"
 _NAME = re.compile(r"\b([A-Z]\w+Error)\b")
 _SEGMENT = re.compile(r"(?:^|/)([0-9A-F]{24})-[0-9a-f]{40}(?:\.[a-z0-9]+)?$")
 _CONNECT = (
@@ -78,9 +81,19 @@ def reason(status: int, said: str, *, about: str, database: str = "") -> tuple[s
     low = said.lower()
     if found := _CODE.findall(said):
         return codes.meaning(found[0])
+    if token := _TOKEN.search(said):
+        return codes.meaning(token[1], status=401)
     if (status_said := _HTTP.search(said)) and not status_said[1].startswith("404"):
         # To a HEAD the answer has no code.
         return codes.meaning(status_said[1], status=int(status_said[1]))
+    if status_said and _GCS in said:
+        # There it is of a list: an object that is missing is no error.
+        return codes.meaning("NoSuchBucket")
+    if "unable to read pem" in low:
+        return (
+            ACCESS_DENIED,
+            "private_key in serviceAccountKey is no key: put the cloud's own JSON file there",
+        )
     if "no space left on device" in low:
         return VOLUME_FULL, "the volume is full: give the run a larger one"
     if "invalid page checksum" in low:
@@ -111,6 +124,8 @@ def reason(status: int, said: str, *, about: str, database: str = "") -> tuple[s
 
 
 def _by_status(status: int, about: str) -> tuple[str, str]:
+    if about == STORE and status in (39, 41, 42, 95):  # no answer, or none of such a store
+        return _UNREACHABLE
     if status in (29, 95, 100):  # FormatError, CryptoError, JsonFormatError
         return _DAMAGED if about == DATA else _PASSPHRASE
     if status == 26:  # ChecksumError
@@ -213,6 +228,12 @@ def _set(given: dict[str, Any]) -> BackupSet:
         stored_bytes=int(given["info"]["repository"]["delta"]),
         page_errors=bool(given.get("error")),
     )
+
+
+def files(output: str) -> Sequence[str]:
+    """The files in a listing by `repo-ls --output=json`."""
+    listed = json.loads(output) if output.strip() else {}
+    return sorted(path for path, said in listed.items() if said.get("type") == "file")
 
 
 def segments(output: str, *, since: str) -> Sequence[str]:

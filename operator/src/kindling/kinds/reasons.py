@@ -542,7 +542,8 @@ BACKUP_CONFLICT = _reason(
 INVALID_SECRET = _reason(
     "InvalidSecret",
     _BACKUP,
-    "what stands in a Secret that the spec names is not one line of text, or no certificate",
+    "what stands in a Secret that the spec names is not one line of text, no certificate, or no key of that "
+    "store",
     "write it as the message says",
 )
 STORE_UNREACHABLE = _reason(
@@ -558,7 +559,7 @@ ACCESS_DENIED = _reason(
     "put valid keys into the Secret of `spec.credentialsSecretRef`; the run is repeated",
 )
 BUCKET_NOT_FOUND = _reason(
-    "BucketNotFound", _BACKUP, "the bucket does not exist", "create it, or fix `spec.targetURL`"
+    "BucketNotFound", _BACKUP, "the bucket or container does not exist", "create it, or fix `spec.targetURL`"
 )
 WRONG_PASSPHRASE = _reason(
     "WrongPassphrase",

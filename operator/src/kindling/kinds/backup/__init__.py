@@ -2,9 +2,9 @@
 tried.
 
 `spec` reads the resource, `situation` what it meets: database, Secrets, the server's word (`archive`).
-`repository` has the files for pgBackRest, `keys` the pair that runs and server know each other by, `runs` the
-Jobs and CronJobs, `results` what became of them. `decisions` are kept on record, `status` reports, and
-`metrics` has it for Prometheus.
+`stores` reads where backups go, `repository` and `store_options` have the files for pgBackRest, `keys` the
+pair that runs and server know each other by, `runs` the Jobs and CronJobs, `results` what became of them.
+`decisions` are kept on record, `status` reports, and `metrics` has it for Prometheus.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from kindling.kinds.backup import (
     situation,
     spec,
     status,
+    store_options,
 )
 from kindling.kinds.backup.metrics import METRICS
 from kindling.kinds.backup.runs import BACKUP, VERIFY
@@ -163,7 +164,8 @@ class Backup(Kind):
             metadata = child_metadata(self.type, cr, name=name)
             if name == names.archive and "deletionTimestamp" not in cr["metadata"]:
                 # Without it, the database does not archive.
-                metadata["annotations"] = {archiver.STORE_PORT: str(found.spec.store.port)}
+                ports = store_options.ports(found.spec.store)
+                metadata["annotations"] = {archiver.STORE_PORT: ",".join(map(str, ports))}
             body = {"metadata": metadata, "type": "Opaque", "data": secret_data(files)}
             made.append(Child(type=SECRET, body=body, blocked=not pair))
         return made

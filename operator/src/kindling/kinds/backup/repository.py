@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 from kindling.kinds import reasons
 from kindling.kinds.backup import spec as specs
-from kindling.kinds.backup.spec import ACCESS_KEY, SECRET_KEY, Access, Spec
+from kindling.kinds.backup import store_options
+from kindling.kinds.backup.spec import Access, Spec
+from kindling.kinds.backup.stores import ACCESS_KEY, S3, SECRET_KEY, SERVICE_ACCOUNT_KEY
 from kindling.kinds.base import Observed, Problem
 from kindling.kinds.postgresql import archiver
 from kindling.kinds.postgresql.initdb import PGDATA
@@ -26,7 +28,10 @@ LONGEST_SECRET = 65536
 
 @dataclass(frozen=True, kw_only=True)
 class Repository:
-    """A repository with what opens it. `path` is absolute in the bucket; the Secrets' values are hidden."""
+    """A repository with what opens it. `path` is absolute in the bucket; the Secrets' values are hidden.
+
+    Those of `values` are by the key that the Secret has.
+    """
 
     access: Access
     path: str
@@ -44,33 +49,55 @@ def path(spec: Spec, *, namespace: str, identifier: str) -> str:
 def problem(access: Access, observed: Observed, *, namespace: str) -> Problem | None:
     """Which Secret or key is missing, or cannot be a line of a file; never what it holds."""
     for named in specs.references(access):
-        field = f"{named.field}.name {named.name!r}"
+        field, wanted = f"{named.field}.name {named.name!r}", repr(named.key)
+        wanted += f" or {named.instead!r}" if named.instead else ""
         if Ref(SECRET, namespace, named.name) not in observed.objects:
             return Problem(
                 reason=reasons.SECRET_NOT_FOUND,
                 message=f"{field}: no such Secret exists in namespace {namespace}; create it with the key "
-                f"{named.key!r} (`kubectl create secret generic {named.name} --from-literal={named.key}=… "
+                f"{wanted} (`kubectl create secret generic {named.name} {_given(named.key)} "
                 f"-n {namespace}`).",
             )
-        value = observed.secret(namespace=namespace, name=named.name).get(named.key)
-        if not value:
+        found = _found(named, observed, namespace=namespace)
+        if not found:
             return Problem(
                 reason=reasons.SECRET_NOT_FOUND,
-                message=f"{field}: that Secret has no text under the key {named.key!r}; put it there.",
+                message=f"{field}: that Secret has no text under the key {wanted}; put it there.",
             )
-        if len(value) > LONGEST_SECRET or (named != access.ca and not _is_line(value)):
+        if len(found) > 1:
             return Problem(
                 reason=reasons.INVALID_SECRET,
-                message=f"{field}: what stands under {named.key!r} (not shown) is not one line of text; a "
-                "file's last line break counts too. Write it without one.",
+                message=f"{field}: that Secret has both {named.key!r} and {named.instead!r}; keep "
+                "one of them.",
             )
-        if named == access.ca and "-----BEGIN CERTIFICATE-----" not in value:
+        ((key, value),) = found.items()
+        if unusable := _unusable(named, key, value, access):
             return Problem(
-                reason=reasons.INVALID_SECRET,
-                message=f"{field}: what stands under {named.key!r} is no certificate in PEM; put the "
-                "authority's certificate there.",
+                reason=reasons.INVALID_SECRET, message=f"{field}: what stands under {key!r} {unusable}"
             )
     return None
+
+
+def _given(key: str) -> str:
+    return f"--from-file={key}=FILE" if key == SERVICE_ACCOUNT_KEY else f"--from-literal={key}=…"
+
+
+def _found(named: specs.Reference, observed: Observed, *, namespace: str) -> dict[str, str]:
+    """The value by its key, and of two that exclude each other both, if both are there."""
+    data = observed.secret(namespace=namespace, name=named.name)
+    return {key: value for key in (named.key, named.instead) if key and (value := data.get(key))}
+
+
+def _unusable(named: specs.Reference, key: str, value: str, access: Access) -> str | None:
+    """How the message goes on."""
+    if named == access.ca:
+        if len(value) <= LONGEST_SECRET and "-----BEGIN CERTIFICATE-----" in value:
+            return None
+        return "is no certificate in PEM; put the authority's certificate there."
+    said = store_options.unusable("" if named == access.passphrase else key, value)
+    if said is None and len(value) > LONGEST_SECRET:
+        said = f"longer than {LONGEST_SECRET} characters: write a shorter one."
+    return f"(not shown) is {said}" if said else None
 
 
 def read(access: Access, observed: Observed, *, namespace: str, path: str) -> Repository | None:
@@ -78,8 +105,9 @@ def read(access: Access, observed: Observed, *, namespace: str, path: str) -> Re
     if problem(access, observed, namespace=namespace) is not None:
         return None
     values = {
-        named: observed.secret(namespace=namespace, name=named.name)[named.key]
+        (named._replace(key=key, instead=None) if named.instead else named): value
         for named in specs.references(access)
+        for key, value in _found(named, observed, namespace=namespace).items()
     }
     return Repository(access=access, path=path, values=values)
 
@@ -111,7 +139,7 @@ def backup_files(
         STORE: _store(repository, read_only=False),
         CERTIFICATE: pair[CERTIFICATE],
         KEY: pair[KEY],
-        **_authority(repository),
+        **_opening(repository),
     }
 
 
@@ -121,7 +149,7 @@ def reading_files(repository: Repository) -> dict[str, str]:
     return {
         CONFIG: _conf(options, {"pg1-path": PGDATA}),
         STORE: _store(repository, read_only=True),
-        **_authority(repository),
+        **_opening(repository),
     }
 
 
@@ -144,7 +172,7 @@ def archive_files(repository: Repository, *, pair: Mapping[str, str]) -> dict[st
         CONFIG: _conf(options, _server()),
         CERTIFICATE: pair[CERTIFICATE],
         KEY: pair[KEY],
-        **_authority(repository),
+        **_opening(repository),
     }
 
 
@@ -170,17 +198,10 @@ def _server() -> dict[str, str]:
 
 
 def _repository(repository: Repository, *, files: str) -> dict[str, str]:
-    access, store = repository.access, repository.access.store
+    access = repository.access
     found = {
-        "repo1-type": "s3",
+        **store_options.options(access.store, _credentials(repository), files=files),
         "repo1-path": repository.path,
-        "repo1-s3-bucket": store.bucket,
-        "repo1-s3-endpoint": store.host if store.tls else f"http://{store.host}",
-        "repo1-s3-region": store.region,
-        "repo1-s3-uri-style": "path" if store.endpoint else "host",
-        "repo1-s3-key": _credential(repository, ACCESS_KEY),
-        "repo1-s3-key-secret": _credential(repository, SECRET_KEY),
-        "repo1-storage-port": str(store.port),
         "repo1-bundle": "y",
         "repo1-block": "y",
     }
@@ -193,14 +214,18 @@ def _repository(repository: Repository, *, files: str) -> dict[str, str]:
 
 
 def _store(repository: Repository, *, read_only: bool) -> str:
-    store = repository.access.store
+    """Of S3 with its keys: a run asks such a store itself, and any other by pgBackRest."""
+    store, keys = repository.access.store, _credentials(repository)
+    signed = {
+        "region": store.region,
+        "accessKeyId": keys.get(ACCESS_KEY),
+        "secretAccessKey": keys.get(SECRET_KEY),
+    }
     return json.dumps(
         {
             "url": store.url,
             "endpoint": store.endpoint,
-            "region": store.region,
-            "accessKeyId": _credential(repository, ACCESS_KEY),
-            "secretAccessKey": _credential(repository, SECRET_KEY),
+            **(signed if store.scheme == S3 else {}),
             "ca": repository.access.ca is not None,
             "path": repository.path,
             "readOnly": read_only,
@@ -208,18 +233,17 @@ def _store(repository: Repository, *, read_only: bool) -> str:
     )
 
 
-def _credential(repository: Repository, key: str) -> str:
-    (found,) = (
-        value
-        for named, value in repository.values.items()
-        if named.field == f"{repository.access.field}.credentialsSecretRef" and named.key == key
-    )
-    return found
+def _credentials(repository: Repository) -> dict[str, str]:
+    """The store's, by the keys of their Secret."""
+    field = f"{repository.access.field}.credentialsSecretRef"
+    return {named.key: value for named, value in repository.values.items() if named.field == field}
 
 
-def _authority(repository: Repository) -> dict[str, str]:
-    ca = repository.access.ca
-    return {} if ca is None else {AUTHORITY: repository.values[ca]}
+def _opening(repository: Repository) -> dict[str, str]:
+    """The files that the options of the repository refer to."""
+    ca, store = repository.access.ca, repository.access.store
+    found = store_options.files_of(store, _credentials(repository))
+    return found if ca is None else {**found, AUTHORITY: repository.values[ca]}
 
 
 def _conf(options: Mapping[str, str], stanza: Mapping[str, str]) -> str:
@@ -228,8 +252,3 @@ def _conf(options: Mapping[str, str], stanza: Mapping[str, str]) -> str:
         f"[{name}]\n" + "".join(f"{option}={value}\n" for option, value in sorted(values.items()))
         for name, values in sections
     )
-
-
-def _is_line(value: str) -> bool:
-    """Whether pgBackRest reads it as it is written: it takes spaces at the ends away."""
-    return value.isprintable() and value == value.strip()

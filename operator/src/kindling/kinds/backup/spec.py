@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
-from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
 from kindling.kinds import reasons, window
+from kindling.kinds.backup import stores
+from kindling.kinds.backup.stores import Store
 from kindling.kinds.base import Problem
 from kindling.kube.resources import Object, ResourceType
 
@@ -27,33 +28,17 @@ FULL, INCREMENTAL = "full", "incremental"
 NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 DURATION = re.compile(r"([1-9][0-9]{0,3})([mhdw])")
 _SECONDS = {"m": 60, "h": 3600, "d": 86400, "w": 604800}
-DEFAULT_REGION = "us-east-1"
 DEFAULT_MAX_AGE = 35 * 86400
 DEFAULT_FULLS = 2
-_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://")
-_TARGET = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])((?:/[A-Za-z0-9!_.*()-]+)*)/?")
-_ENDPOINT = re.compile(r"https?://[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?")
 
 
 class Reference(NamedTuple):
-    """A key of a Secret, and the field that names it."""
+    """A key of a Secret, and the field that names it; `instead`: another key, which may be in its place."""
 
     field: str
     name: str
     key: str
-
-
-class Store(NamedTuple):
-    """Where backups go; `host` without a scheme."""
-
-    url: str
-    bucket: str
-    prefix: str
-    endpoint: str | None
-    host: str
-    port: int
-    tls: bool
-    region: str
+    instead: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,10 +81,6 @@ class Spec(Access):
     verify: Verify | None
 
 
-ACCESS_KEY, SECRET_KEY = "accessKeyId", "secretAccessKey"
-"""The keys of the Secret that spec.credentialsSecretRef names."""
-
-
 def database_type(group: str) -> ResourceType:
     return ResourceType(group, "v1", "Postgresql", "postgresqls")
 
@@ -135,7 +116,7 @@ def access(given: Object, *, field: str) -> Access:
     encryption = given.get("encryption") or {}
     return Access(
         field=field,
-        store=_store(given),
+        store=stores.read(given),
         credentials=str((given.get("credentialsSecretRef") or {}).get("name") or ""),
         ca=_reference(f"{field}.caSecretRef", given.get("caSecretRef"), key="ca.crt"),
         passphrase=_reference(
@@ -155,32 +136,8 @@ def validate(cr: Object) -> Problem | None:
             f"metadata.name {name!r} must be at most 40 of a-z, 0-9 and '-', starting with a letter: its "
             "runs bear it. Create the resource under another name."
         )
-    message = message or wrong_store(spec, field="spec") or _own_secret(cr) or _wrong_times(spec)
+    message = message or stores.wrong(spec, field="spec") or _own_secret(cr) or _wrong_times(spec)
     return Problem(reason=reasons.INVALID_SPEC, message=message) if message else None
-
-
-def wrong_store(given: Object, *, field: str) -> str | None:
-    """What is wrong with the store's URL or address."""
-    url, endpoint = str(given.get("targetURL") or ""), given.get("endpointURL")
-    scheme = _SCHEME.match(url)
-    if scheme is None or scheme[1] != "s3":
-        return (
-            f"{field}.targetURL {url!r} is not of a store that is supported: use s3://BUCKET/PREFIX; other "
-            f"stores that speak S3 have their address in {field}.endpointURL."
-        )
-    if _TARGET.fullmatch(url) is None or "/." in url:
-        return (
-            f"{field}.targetURL {url!r} is no bucket with a prefix: use s3://BUCKET/PREFIX, with letters, "
-            "digits and hyphens."
-        )
-    if endpoint is not None and (
-        _ENDPOINT.fullmatch(str(endpoint)) is None or not 0 < _store(given).port < 65536
-    ):
-        return (
-            f"{field}.endpointURL {endpoint!r} is no address of a store: use https://HOST or "
-            "https://HOST:PORT."
-        )
-    return None
 
 
 class OwnSecrets(NamedTuple):
@@ -240,36 +197,14 @@ def next_time(schedule: str, zone: str, now: datetime) -> datetime | None:
 def references(given: Access) -> list[Reference]:
     """The keys of Secrets that must be there."""
     field = f"{given.field}.credentialsSecretRef"
-    found = [Reference(field, given.credentials, key) for key in (ACCESS_KEY, SECRET_KEY)]
+    keys = stores.KEYS.get(given.store.scheme, stores.KEYS[stores.S3])
+    found = [Reference(field, given.credentials, *each) for each in keys]
     return found + [each for each in (given.ca, given.passphrase) if each is not None]
 
 
 def _reference(field: str, given: Object | None, *, key: str) -> Reference | None:
     name = (given or {}).get("name")
     return Reference(field, str(name), str((given or {}).get("key") or key)) if name else None
-
-
-def _store(spec: Object) -> Store:
-    url, endpoint = str(spec.get("targetURL") or ""), spec.get("endpointURL")
-    region = str(spec.get("region") or DEFAULT_REGION)
-    found = _TARGET.fullmatch(url)
-    bucket, prefix = (found[1], found[2]) if found else ("", "")
-    try:
-        parts = urlsplit(str(endpoint or f"https://s3.{region}.amazonaws.com"))
-        host, port = parts.hostname or "", parts.port
-    except ValueError:
-        parts, host, port = urlsplit("https:"), "", 65536
-    tls = parts.scheme != "http"
-    return Store(
-        url=url.rstrip("/"),
-        bucket=bucket,
-        prefix=prefix.rstrip("/"),
-        endpoint=str(endpoint) if endpoint else None,
-        host=host,
-        port=port or (443 if tls else 80),
-        tls=tls,
-        region=region,
-    )
 
 
 def _verify(given: Object) -> Verify:

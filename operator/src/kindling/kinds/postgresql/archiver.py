@@ -21,7 +21,7 @@ BACKUP = "backup.database.technotuesday.io"
 """The kind whose resources make the Secret."""
 
 STORE_PORT = "kindling.dev/store-port"
-"""Annotation of the Secret: the port of the store, which the server is let out to."""
+"""Annotation of the Secret: the port of the store, which the server is let out to; several with commas."""
 
 NAME = "archiver"
 FILES = "/etc/kindling/archive"
@@ -47,10 +47,10 @@ all sessions, and recover.
 
 
 class Archiver(NamedTuple):
-    """The Backup that archives this server, and the port of its store."""
+    """The Backup that archives this server, and the ports of its store."""
 
     backup: str
-    store_port: int
+    store_ports: tuple[int, ...]
 
 
 def secret_name(cr: Object) -> str:
@@ -62,12 +62,14 @@ def find(cr: Object, observed: Observed) -> Archiver | None:
     found = observed.watched.get(Ref(SECRET, cr["metadata"]["namespace"], secret_name(cr)))
     meta = (found or {}).get("metadata") or {}
     labels = meta.get("labels") or {}
-    port = str((meta.get("annotations") or {}).get(STORE_PORT) or "")
+    ports = str((meta.get("annotations") or {}).get(STORE_PORT) or "").split(",")
     if labels.get(KIND_LABEL) != BACKUP or not labels.get(INSTANCE_LABEL) or "deletionTimestamp" in meta:
         return None
-    if not port.isdecimal() or not 0 < int(port) < 65536 or (cr.get("spec") or {}).get("image"):
+    if not all(port.isdecimal() and len(port) <= 5 and 0 < int(port) < 65536 for port in ports):
+        return None
+    if (cr.get("spec") or {}).get("image"):
         return None  # another image need not have pgBackRest
-    return Archiver(backup=labels[INSTANCE_LABEL], store_port=int(port))
+    return Archiver(backup=labels[INSTANCE_LABEL], store_ports=tuple(map(int, ports)))
 
 
 def to_admit(cr: Object, observed: Observed) -> Archiver | None:
@@ -93,7 +95,8 @@ def _admitted(spec: Object) -> Archiver | None:
         labels = runs["from"][0]["podSelector"]["matchLabels"]
         if labels[KIND_LABEL] != BACKUP:
             return None
-        return Archiver(backup=str(labels[INSTANCE_LABEL]), store_port=int(store["ports"][0]["port"]))
+        ports = tuple(int(each["port"]) for each in store["ports"])
+        return Archiver(backup=str(labels[INSTANCE_LABEL]), store_ports=ports)
     except (LookupError, TypeError, ValueError):
         return None
 
@@ -147,7 +150,7 @@ def network(child: Child, archiver: Archiver) -> Child:
     runs = {"podSelector": {"matchLabels": {INSTANCE_LABEL: archiver.backup, KIND_LABEL: BACKUP}}}
     ingress = {"from": [runs], "ports": [{"port": PORT, "protocol": "TCP"}]}
     names = {"ports": [{"port": DNS_PORT, "protocol": protocol} for protocol in ("UDP", "TCP")]}
-    store = {"ports": [{"port": archiver.store_port, "protocol": "TCP"}]}
+    store = {"ports": [{"port": port, "protocol": "TCP"} for port in archiver.store_ports]}
     spec = child.body["spec"]
     opened = {**spec, "ingress": [*spec["ingress"], ingress], "egress": [names, store]}
     return Child(type=child.type, body={**child.body, "spec": opened})

@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass
 
 from kindling.kinds import reasons
+from kindling.kinds.backup import stores
 from kindling.kinds.backup.archive import LSN
-from kindling.kinds.backup.spec import GROUP, Access, access, database_type, references, wrong_store
+from kindling.kinds.backup.spec import GROUP, Access, access, database_type, references
 from kindling.kinds.base import Problem
 from kindling.kinds.postgresql import identity
 from kindling.kinds.postgresql import spec as databases
@@ -152,12 +153,12 @@ def _wrong_source(cr: Object) -> str | None:
             if found.default_user is not None
             else None
         )
-    if wrong := wrong_store(source, field="spec.source"):
+    if wrong := stores.wrong(source, field="spec.source"):
         return wrong
     if identifier(found.repository) is None:
         return (
             f"spec.source.targetURL {source['targetURL']!r} does not end with a system identifier: use the "
-            "whole path of the backups, s3://BUCKET/PREFIX/NAMESPACE/DATABASE/IDENTIFIER."
+            f"whole path of the backups, {stores.form(source)}/NAMESPACE/DATABASE/IDENTIFIER."
         )
     for named in references(found.repository):
         if not named.name or named.name == files_secret(cr):
