@@ -217,15 +217,17 @@ class _Asked:
         )
 
     def _databases(self) -> None:
-        """Who has a Postgresql made might as well create it, and who has its data replaced might edit it."""
+        """Who has a Postgresql made might as well create it; who has its data replaced, or databases loaded
+        by its superuser, might edit it.
+        """
         self.variables["database"] = "variables.spec.databaseRef.name"
         self.variables["group"] = "variables.spec.databaseRef.?group.orValue('database.technotuesday.io')"
-        self.variables["inPlace"] = "variables.spec.?into.orValue('New') == 'InPlace'"
+        self.variables["makes"] = "variables.spec.?into.orValue('New') == 'New'"
         may = {"group": "variables.group"}
         update = cel.may("update", "postgresqls", name="variables.database", **may)
         for condition, allowed, verb, what in (
-            ("!variables.inPlace", cel.may("create", "postgresqls", **may), "create", "makes a Postgresql"),
-            ("variables.inPlace", update, "update", "replaces the data of that Postgresql"),
+            ("variables.makes", cel.may("create", "postgresqls", **may), "create", "makes a Postgresql"),
+            ("!variables.makes", update, "update", "replaces or adds data of that Postgresql"),
         ):
             self._ask(
                 f"!({condition}) || {allowed}",

@@ -9,6 +9,9 @@ from kindling.kinds.base import Kind
 
 from tests.apiserver.support.apiclient import Json
 
+INTO_WHAT_IS_THERE = ("InPlace", "Databases")
+"""Values of spec.into of a Restore that makes no Postgresql."""
+
 SECRET, CONFIG_MAP = "Secret", "ConfigMap"
 
 
@@ -58,8 +61,8 @@ def companions(body: Json) -> Iterator[tuple[str, str, str, str]]:
     group = str(body["apiVersion"]).rpartition("/")[0]
     spec = _part(body, "spec")
     database, backup = _part(spec, "databaseRef"), _part(_part(spec, "source"), "backupRef")
-    # A Restore makes the Postgresql that it names, but for one in place.
-    if database.get("name") and (body["kind"] == "Backup" or spec.get("into") == "InPlace"):
+    # A Restore makes the Postgresql that it names, unless it is into one that is there.
+    if database.get("name") and (body["kind"] == "Backup" or spec.get("into") in INTO_WHAT_IS_THERE):
         yield str(database.get("group") or group), "Postgresql", str(database["name"]), "spec.databaseRef"
     if backup.get("name"):
         yield group, "Backup", str(backup["name"]), "spec.source.backupRef"

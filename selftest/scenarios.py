@@ -8,6 +8,7 @@ from kindling.kinds.base import Kind
 from kindling.kube.resources import CONFIG_MAP, SECRET, Ref, ResourceType
 
 from selftest.manifests import Document, Resource, served_type
+from selftest.references import INTO_WHAT_IS_THERE
 from tests.apiserver.support.apiclient import Json
 from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster, path
 from tests.convergence.scenario import Act, Scenario, delete
@@ -99,7 +100,7 @@ def _beside(resource: Resource) -> tuple[tuple[ResourceType, str], ...]:
     """The resources to be waited for as well: those that it names, and what a Restore makes."""
     found = [(kind.type, document.name) for kind, document in resource.beside]
     spec: Json = resource.document.body.get("spec") or {}
-    if resource.document.kind == "Restore" and spec.get("into") != "InPlace":
+    if resource.document.kind == "Restore" and spec.get("into") not in INTO_WHAT_IS_THERE:
         wanted = spec.get("databaseRef") or {}
         crd = f"postgresqls.{wanted.get('group') or resource.document.group}"
         found.append((KINDS_BY_NAME[crd].type, str(wanted.get("name"))))

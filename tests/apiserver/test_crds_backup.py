@@ -29,6 +29,11 @@ def from_store(**more: object) -> Json:
     return {"source": {**source, **more}}
 
 
+def databases(*items: Json) -> Json:
+    """A spec that loads these."""
+    return {"into": "Databases", "databases": [*items]}
+
+
 BAD: list[tuple[Kind, Json, list[str]]] = [
     (BACKUP, {"targetURL": "ftp://bucket/x"}, ["spec.targetURL 'ftp://bucket/x'", "use s3://BUCKET/PREFIX"]),
     (BACKUP, {"targetURL": "pvc://claim/x"}, ["'pvc://claim/x'", "gs://BUCKET/PREFIX", "azblob://CONTAINER"]),
@@ -79,6 +84,28 @@ BAD: list[tuple[Kind, Json, list[str]]] = [
     (RESTORE, {"source": {"backupRef": None}}, ["either backupRef or targetURL"]),
     (RESTORE, {"source": {"region": "eu-central-1"}}, ["spec.source.backupRef has all", "leave out"]),
     (RESTORE, from_store() | {"into": "InPlace"}, ["spec.into InPlace needs a Backup"]),
+    (RESTORE, {"databases": [{"name": "a"}]}, ["spec.databases is for spec.into Databases", "leave it out"]),
+    (RESTORE, {"into": "Databases"}, ["spec.into Databases needs spec.databases", "name those"]),
+    (RESTORE, databases({"name": "a"}) | from_store(), ["spec.into Databases needs a Backup", "backupRef"]),
+    (RESTORE, databases(), ["spec.databases", "at least 1 items"]),
+    (RESTORE, databases(*({"name": f"a{number}"} for number in range(17))), ["spec.databases", "16 items"]),
+    (RESTORE, databases({"name": "a"}, {"name": "a", "as": "b"}), ["spec.databases", "Duplicate value"]),
+    (
+        RESTORE,
+        databases({"name": "a"}, {"name": "b", "as": "a"}),
+        ["become the same", "name of its own in as"],
+    ),
+    (RESTORE, databases({"name": "template1"}), ["spec.databases name 'template1'", "another"]),
+    (RESTORE, databases({"name": "a", "as": "pg_a"}), ["spec.databases as 'pg_a' is reserved"]),
+    (RESTORE, databases({"name": "a", "as": "1 a"}), ["spec.databases[0].as", '"1 a"']),
+    (RESTORE, databases({"name": "a", "tables": []}), ["spec.databases[0].tables", "at least 1 items"]),
+    (RESTORE, databases({"name": "a", "tables": ["orders"]}), ["spec.databases[0].tables[0]", '"orders"']),
+    (
+        RESTORE,
+        databases({"name": "a"}) | {"postgresql": {"storage": {"size": "1Gi"}}},
+        ["spec.into is Databases", "leave it out"],
+    ),
+    (RESTORE, databases({"name": "a"}) | {"undo": True}, ["spec.undo is for a restore in place"]),
     (RESTORE, from_store(credentialsSecretRef=None), ["spec.source.credentialsSecretRef is needed"]),
     (RESTORE, from_store(targetURL="s3://bucket/prefix/shop/db"), ["shop/db'", "system identifier"]),
     (RESTORE, from_store(targetURL="ftp://bucket/x/7300000000000000001"), ["ftp://", "not supported"]),
@@ -109,6 +136,7 @@ GOOD: list[tuple[Kind, Json]] = [
     (RESTORE, {"recoveryTarget": {"immediate": True}, "into": "New"}),
     (RESTORE, {"recoveryTarget": {"targetLSN": "0/3000060"}, "into": "InPlace", "undo": False}),
     (RESTORE, {"recoveryTarget": {"targetTime": "2026-11-24T06:45:00.5+01:00", "exclusive": True}}),
+    (RESTORE, databases({"name": "My shop"}, {"name": "b", "as": "My", "tables": ["public.a", "s.b.c"]})),
     (RESTORE, {"recoveryTarget": {"targetName": "before_the_mistake", "targetTLI": 2}}),
     (RESTORE, {"recoveryTarget": {"targetTLI": 1}}),
     (RESTORE, {"postgresql": {"passwordSecretRef": {"name": "p"}, "storage": {"size": "2Gi"}}}),
@@ -134,6 +162,7 @@ CHANGES: list[tuple[Kind, Json, list[str]]] = [
     (RESTORE, {"databaseRef": {"name": "other"}}, ["spec cannot change", "create another Restore"]),
     (RESTORE, {"recoveryTarget": {"immediate": True}}, ["spec cannot change"]),
     (RESTORE, {"into": "InPlace"}, ["spec cannot change"]),
+    (RESTORE, databases({"name": "a"}), ["spec cannot change"]),
     (RESTORE, {"postgresql": {}}, ["spec cannot change"]),
 ]
 
@@ -231,7 +260,7 @@ def test_the_guides_first_backup_is_taken_as_it_stands(api: Api) -> None:
     api.create(BACKUP.collection, yaml.safe_load(manifest), dry_run=True).accepted()
 
 
-@pytest.mark.parametrize("name", ["backup-full", "restore-time", "restore-store"])
+@pytest.mark.parametrize("name", ["backup-full", "restore-time", "restore-databases", "restore-store"])
 def test_the_server_keeps_the_children_as_they_are_made(api: Api, name: str) -> None:
     """What it would change would be written again and again."""
     kind = KINDS[name.partition("-")[0]]
@@ -254,8 +283,9 @@ def test_the_server_keeps_the_children_as_they_are_made(api: Api, name: str) -> 
         kept = api.create(path, body, dry_run=True).accepted()
         assert satisfies(body, kept), child.ref
         types.add(child.type)
-    assert types >= ({CRON_JOB, JOB} if name == "backup-full" else {JOB, VOLUME_CLAIM, NETWORK_POLICY})
-    assert (SECRET in types) == (name != "restore-time"), "the Backup's own opens its store"
+    assert types >= ({CRON_JOB, JOB} if name == "backup-full" else {JOB, NETWORK_POLICY})
+    assert (VOLUME_CLAIM in types) == (name in ("restore-time", "restore-store"))
+    assert (SECRET in types) == (name in ("backup-full", "restore-store")), "the Backup's own opens its store"
 
 
 def replace_namespace(ref: Ref) -> Ref:

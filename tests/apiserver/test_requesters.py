@@ -476,7 +476,11 @@ RESTORES: PolicyRule = {
 
 @pytest.mark.parametrize(
     ("into", "verb", "what"),
-    [("New", "create", "makes a Postgresql"), ("InPlace", "update", "replaces the data of that Postgresql")],
+    [
+        ("New", "create", "makes a Postgresql"),
+        ("InPlace", "update", "replaces or adds data of that Postgresql"),
+        ("Databases", "update", "replaces or adds data of that Postgresql"),
+    ],
 )
 @pytest.mark.parametrize("group", ["database.technotuesday.io", "database.db.example.com"])
 def test_a_restore_is_for_those_who_may_do_it_to_the_database(
@@ -486,6 +490,7 @@ def test_a_restore_is_for_those_who_may_do_it_to_the_database(
         "source": {"backupRef": {"name": "nightly"}},
         "databaseRef": {"name": "db", "group": group},
         "into": into,
+        **({"databases": [{"name": "shop"}]} if into == "Databases" else {}),
     }
     right: PolicyRule = {"apiGroups": [group], "resources": [DATABASES], "verbs": [verb]}
     if verb == "update":

@@ -37,6 +37,7 @@ DATA, SOCKETS = "/var/lib/postgresql/data", "/var/run/postgresql"
 PGDATA = f"{DATA}/pgdata"
 BUCKET, ACCESS, SECRET = "backups", "canary-access", "canary-secret-key"
 PASSPHRASE = "canary-passphrase"
+SUPERUSER_PASSWORD = "canary:super\\user"
 READER, READER_SECRET = "reader", "canary-reader-key"
 RUN_SECONDS = 120
 INCREMENTAL = {"type": "incremental", "uid": "11111111-2222-3333-4444-555555555555", "target": "ns/db"}
@@ -375,8 +376,8 @@ class Pod:
             "run", "--rm", *self._mounts("data", "tmp"), self.postgres, *initdb, "--encoding=UTF8"
         )
 
-    def start(self, *, archive: bool = True) -> None:
-        """The server, with the archiver beside it."""
+    def start(self, *, archive: bool = True, more: Mapping[str, str] | None = None) -> None:
+        """The server, with the archiver beside it, and with `more` parameters."""
         mounts = [*self._mounts("data", "sockets", "tmp", "archive"), "--network=host", "--read-only"]
         push = "pgbackrest --config=/etc/kindling/backup/pgbackrest.conf --stanza=main archive-push %p"
         settings = {
@@ -386,6 +387,7 @@ class Pod:
             "archive_timeout": "60",
             "archive_command": push,
             "unix_socket_directories": SOCKETS,
+            **(more or {}),
         }
         words = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         named = ["run", "--detach", "--name"]
@@ -425,10 +427,15 @@ class Pod:
             if image.endswith(f":{self.name}"):
                 self.engine.remove_image(image)
 
-    def sql(self, query: str, *, port: int = 0) -> Any:
+    def sql(self, query: str, *, port: int = 0, database: str = "postgres") -> Any:
         """The first value; each call is a transaction of its own."""
         with psycopg.connect(
-            host="127.0.0.1", port=port or self.port, user="kindling", dbname="postgres", autocommit=True
+            host="127.0.0.1",
+            port=port or self.port,
+            user="kindling",
+            dbname=database,
+            sslmode="disable",
+            autocommit=True,
         ) as connection:
             done = connection.execute(query.encode())
             row = done.fetchone() if done.description else None
@@ -453,11 +460,15 @@ class Pod:
         config: Mapping[str, str] | None = None,
         store: Mapping[str, Any] | None = None,
         secret: Mapping[str, str] | None = None,
+        target: Mapping[str, str] | None = None,
         volume: str = "",
         progress_port: int = 0,
         seconds: float = RUN_SECONDS,
     ) -> Ended:
-        """One run of a Job; `config` and `store` change what is right, `secret` the files themselves."""
+        """One run of a Job; `config` and `store` change what is right, `secret` the files themselves.
+
+        `target` are those that open the server which databases are loaded into.
+        """
         name = f"run-{secrets.token_hex(4)}"
         files = self.secrets_of(self.config(host=True, **(config or {})))
         files["store.json"] = json.dumps(self.store.store(self.path, **(store or {})))
@@ -479,6 +490,9 @@ class Pod:
         ]
         words += ["--volume", f"{message}:/dev/termination-log"]
         words += ["--volume", f"{self.name}-{volume or name + '-data'}:{DATA}"]
+        if target is not None:
+            self.put("target", target)
+            words += ["--volume", f"{self.name}-target:/etc/kindling/target:ro"]
         done = subprocess.run(
             [self.engine.program, *words, self.runner, "python3", "-m", "postgres_backup", action],
             capture_output=True,
@@ -489,7 +503,7 @@ class Pod:
         log = done.stdout + done.stderr
         said = message.read_text()
         assert said, log
-        for canary in (PASSPHRASE, *self.store.secrets):
+        for canary in (PASSPHRASE, SUPERUSER_PASSWORD, *self.store.secrets):
             assert canary not in said + log
         assert len(said) <= 4096
         print(said)

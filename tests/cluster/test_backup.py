@@ -359,6 +359,55 @@ def test_a_database_goes_back_in_place_and_gets_its_data_again(
     by_hand(environment, "again")
 
 
+def test_a_database_that_was_dropped_is_loaded_beside_the_others(
+    environment: Environment, saved: Store
+) -> None:
+    """By the run's own login over TLS, through both policies; the server runs on meanwhile."""
+    server(environment, NAME, "default", "CREATE ROLE clerk")
+    server(environment, NAME, "default", "CREATE DATABASE shop OWNER clerk")
+    server(environment, NAME, "default", "COMMENT ON DATABASE shop IS 'its own words'")
+    moment = environment.psql(NAME, NOW)
+    time.sleep(0.05)
+    server(environment, NAME, "default", "DROP DATABASE shop")
+    archived(environment)
+    since = server(environment, NAME, "default", CHECKPOINTER)
+    restore(
+        environment,
+        "shop",
+        source={"backupRef": {"name": NAME}},
+        recoveryTarget={"targetTime": moment},
+        databaseRef={"name": NAME},
+        into="Databases",
+        databases=[{"name": "shop"}, {"name": "postgres", "as": "second", "tables": ["public.kept"]}],
+    )
+    until(environment, RESTORE, "shop", lambda status: status.get("phase") in ("Completed", "Failed"))
+    assert ready(environment, RESTORE, "shop") == ("True", "Restored")
+    described = (
+        "SELECT string_agg(concat_ws(' ', datname, pg_get_userbyid(datdba),"
+        " shobj_description(oid, 'pg_database')), ',' ORDER BY datname)"
+        " FROM pg_database WHERE datname IN ('shop', 'second') OR datname ~ '^kindling'"
+    )
+    said = server(environment, NAME, "default", described)
+    assert said.startswith("second "), said
+    assert said.endswith(",shop clerk its own words"), said
+    count = (*PSQL[:5], "second", "-Atc", COUNT)
+    assert environment.kubectl("exec", f"{NAME}-0", "-c", "postgres", "--", *count).strip() == "1000"
+    assert server(environment, NAME, "default", CHECKPOINTER) == since
+    hold(environment, RESTORE, "shop")
+    restore(
+        environment,
+        "shop-again",
+        source={"backupRef": {"name": NAME}},
+        databaseRef={"name": NAME},
+        into="Databases",
+        databases=[{"name": "shop"}],
+    )
+    until(environment, RESTORE, "shop-again", lambda status: status.get("phase") == "Failed")
+    assert ready(environment, RESTORE, "shop-again") == ("False", "TargetExists")
+    for each in ("shop", "second"):
+        server(environment, NAME, "default", f"DROP DATABASE {each}")
+
+
 def test_a_namespace_that_has_nothing_gets_the_database_from_the_store_alone(
     environment: Environment, saved: Store
 ) -> None:

@@ -57,6 +57,7 @@ _FACTS: Mapping[str, Mapping[str, Any]] = {
     "delete": {},
     "restore": {**_RECOVERED, "timeline": 2, "seconds": {"download": 1.2, "replay": 2.0, "total": 3.2}},
     "undo": {},
+    "load": {**_RECOVERED, "seconds": {"download": 1.2, "replay": 2.0, "load": 1.1, "total": 4.3}},
 }
 
 

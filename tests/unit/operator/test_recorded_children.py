@@ -101,6 +101,12 @@ SPECS: dict[str, Object] = {
         "recoveryTarget": {"targetTime": "2026-01-01T00:02:00Z"},
         "databaseRef": {"name": "db"},
     },
+    "restore-databases": {
+        "source": {"backupRef": {"name": "nightly"}},
+        "databaseRef": {"name": "db"},
+        "into": "Databases",
+        "databases": [{"name": "shop"}, {"name": "stock", "as": "stock-before", "tables": ["public.item"]}],
+    },
     "restore-store": {
         "source": {
             "targetURL": "s3://bucket/prefix/shop/db/7300000000000000001",
@@ -192,6 +198,11 @@ STATUS: dict[str, Object] = {
         }
     },
     "restore-time": {
+        "phase": "Restoring",
+        "attempt": 1,
+        "source": {"systemIdentifier": "73", "defaultUser": "ada", "size": "2Gi", "timeline": 1},
+    },
+    "restore-databases": {
         "phase": "Restoring",
         "attempt": 1,
         "source": {"systemIdentifier": "73", "defaultUser": "ada", "size": "2Gi", "timeline": 1},

@@ -1,4 +1,4 @@
-"""`python3 -m postgres_backup backup|verify|restore|undo|delete`: one run, with one termination message."""
+"""`python3 -m postgres_backup backup|verify|restore|undo|load|delete`: one run, one termination message."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from postgres_backup import actions, outcome, programs, progress_page
 from postgres_backup.request import Request
 
 TERMINATION_LOG = "/dev/termination-log"
-SERVED = ("restore",)
+SERVED = ("restore", "load")
 """The actions whose progress is in a status."""
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -14,15 +13,13 @@ from psycopg import sql
 from postgres_backup import checks, in_place, programs, recovery, store, timelines, wal
 from postgres_backup.engine import BackupSet, Engine, Repository
 from postgres_backup.files import PGDATA, RESULT, sync, write
+from postgres_backup.loading import load
 from postgres_backup.outcome import CHECKSUM_FAILED, ENGINE_FAILED, INVALID_REQUEST, Failed, rfc3339
 from postgres_backup.pgbackrest import PgBackRest
 from postgres_backup.request import CONFIG, SUPERUSER, SUPERUSER_PASSWORD, EngineConfig, Request, S3Store
-from postgres_backup.server import Server
+from postgres_backup.server import THROWAWAY, Server
 
 END_OF_WAL = "the end of its WAL"
-
-# A throwaway: what a crash would lose is made again.
-THROWAWAY = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 
 
 def full_is_due(repository: Repository | None, *, every: int | None, now: float) -> bool:
@@ -104,7 +101,7 @@ def verify(request: Request) -> dict[str, Any]:
         )
         checking = time.monotonic()
         programs.progress("check")
-        facts = _recovery_facts(recovered)
+        facts = recovery.facts(recovered)
         try:
             if request.amcheck != "Off":
                 checks.amcheck(deadline, heap=request.amcheck == "Heap")
@@ -124,7 +121,7 @@ def verify(request: Request) -> dict[str, Any]:
         **facts,
         "archivedLSN": wal.text(recovered.archived.end),
         "checks": done,
-        "seconds": _seconds(recovered, begun, check=time.monotonic() - checking),
+        "seconds": recovery.seconds(recovered, begun, check=time.monotonic() - checking),
     }
 
 
@@ -164,10 +161,10 @@ def _recovered(request: Request) -> dict[str, Any]:
         server.kill()
     return {
         "message": f"the backup {recovered.chosen.label} was restored, up to {request.target or END_OF_WAL}",
-        **_recovery_facts(recovered),
+        **recovery.facts(recovered),
         "systemIdentifier": recovered.reached.identifier,
         "timeline": recovered.reached.timeline,
-        "seconds": _seconds(recovered, begun),
+        "seconds": recovery.seconds(recovered, begun),
     }
 
 
@@ -209,19 +206,11 @@ def _set_password(server: Server) -> None:
         )
 
 
-def _recovery_facts(recovered: recovery.Recovered) -> dict[str, Any]:
-    reached = recovered.reached
-    return {
-        "label": recovered.chosen.label,
-        "reachedLSN": wal.text(reached.lsn),
-        "reachedTime": None if reached.time is None else rfc3339(reached.time),
-        "bytes": recovered.chosen.database_bytes,
-    }
-
-
-def _seconds(recovered: recovery.Recovered, begun: float, **more: float) -> Mapping[str, float]:
-    parts = {"download": recovered.download, "replay": recovered.replay, **more}
-    return {name: round(value, 1) for name, value in {**parts, "total": time.monotonic() - begun}.items()}
-
-
-ACTIONS = {"backup": backup, "verify": verify, "restore": restore, "undo": in_place.undo, "delete": delete}
+ACTIONS = {
+    "backup": backup,
+    "verify": verify,
+    "restore": restore,
+    "undo": in_place.undo,
+    "load": load,
+    "delete": delete,
+}

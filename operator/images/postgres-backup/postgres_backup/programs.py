@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -23,6 +24,8 @@ ENVIRONMENT = {
     "HOME": "/tmp",
 }
 GRACE_SECONDS = 10.0
+MOST_SAID = 1 << 20
+"""Bytes of what programs in a pipe say that are looked at."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,54 @@ def run(args: Sequence[str], *, seconds: float, env: Mapping[str, str] | None = 
         if process.poll() is None:
             end(process)
     return Done(process.returncode, out.decode(errors="replace"), error.decode(errors="replace"))
+
+
+def pipe(source: Sequence[str], sink: Sequence[str], *, seconds: float) -> tuple[Done, Done]:
+    """Call two programs, the second of which reads what the first writes; neither outlives the call.
+
+    :raises Failed: with Interrupted when they took too long.
+    """
+    began, running = time.monotonic(), list[subprocess.Popen[bytes]]()
+    reads, writes = os.pipe()
+    with tempfile.TemporaryFile() as of_source, tempfile.TemporaryFile() as of_sink:
+        try:
+            for args, reading, writing, said in (
+                (source, subprocess.DEVNULL, writes, of_source),
+                (sink, reads, subprocess.DEVNULL, of_sink),
+            ):
+                running.append(
+                    subprocess.Popen(
+                        list(args),
+                        stdin=reading,
+                        stdout=writing,
+                        stderr=said,
+                        env=ENVIRONMENT,
+                        start_new_session=True,
+                    )
+                )
+            # Each must see the end of the other.
+            os.close(reads)
+            os.close(writes)
+            reads = writes = -1
+            for process in reversed(running):
+                process.wait(timeout=max(seconds - (time.monotonic() - began), 0))
+        except subprocess.TimeoutExpired:
+            raise Failed(
+                INTERRUPTED,
+                f"{source[0]} and {sink[0]} took longer than {round(seconds)} seconds: see why they are slow",
+            ) from None
+        finally:
+            for handle in {reads, writes} - {-1}:
+                os.close(handle)
+            for process in running:
+                if process.poll() is None:
+                    end(process)
+        errors = []
+        for file in (of_source, of_sink):
+            file.seek(0)
+            errors.append(file.read(MOST_SAID).decode(errors="replace"))
+    first, second = running
+    return Done(first.returncode, "", errors[0]), Done(second.returncode, "", errors[1])
 
 
 def end(process: subprocess.Popen[bytes], *, grace: float = GRACE_SECONDS) -> None:

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from postgres_backup import judging, programs, targets, timelines, wal
 from postgres_backup.engine import BackupSet, Engine, Repository
-from postgres_backup.outcome import BACKUP_NOT_FOUND, STORE_UNREACHABLE, TARGET_NOT_REACHED, Failed
+from postgres_backup.outcome import BACKUP_NOT_FOUND, STORE_UNREACHABLE, TARGET_NOT_REACHED, Failed, rfc3339
 from postgres_backup.request import Request
 from postgres_backup.server import SCRATCH, Ended, Reached, Server
 
@@ -185,3 +186,20 @@ def _last_lines(log: str) -> str:
     words = ("FATAL", "PANIC", "ERROR")
     lines = [line for line in log.splitlines() if "the database system is " not in line]
     return " | ".join(line for line in lines[-30:] if any(word in line for word in words))
+
+
+def facts(recovered: Recovered) -> dict[str, Any]:
+    """What a run says of it."""
+    reached = recovered.reached
+    return {
+        "label": recovered.chosen.label,
+        "reachedLSN": wal.text(reached.lsn),
+        "reachedTime": None if reached.time is None else rfc3339(reached.time),
+        "bytes": recovered.chosen.database_bytes,
+    }
+
+
+def seconds(recovered: Recovered, begun: float, **more: float) -> Mapping[str, float]:
+    """How long its parts took, and all since `begun`."""
+    parts = {"download": recovered.download, "replay": recovered.replay, **more}
+    return {name: round(value, 1) for name, value in {**parts, "total": time.monotonic() - begun}.items()}

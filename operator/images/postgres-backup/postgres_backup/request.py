@@ -24,6 +24,11 @@ SUPERUSER_PASSWORD = Path("/etc/kindling/superuser/password")
 
 S3 = "s3"
 SCHEMES = (S3, "gs", "azblob")
+TARGET_FILES = Path("/etc/kindling/target")
+"""Of a run that loads databases into a Postgresql: the superuser's password, and with TLS the authority of
+the server's certificate.
+"""
+
 SUPERUSER = "kindling"
 AMCHECK = ("Off", "Indexes", "Heap")
 SECONDS = 6 * 3600
@@ -46,12 +51,31 @@ class Query:
 
 
 @dataclass(frozen=True)
+class Database:
+    """One to be loaded, as `alias`. With `tables`, pairs of schema and name, it has no others."""
+
+    name: str
+    alias: str
+    tables: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Into:
+    """The server that databases are loaded into. With `tls`, it has to prove to be this host."""
+
+    host: str
+    port: int
+    tls: bool
+
+
+@dataclass(frozen=True)
 class Request:
     """The parts that an action has no use for are empty.
 
     `prepares` alone: the place in the store is made ready, and the backup waits for its schedule.
     `timeline` is the source's own, where it is not that of the backup: after an in-place restore. `in_place`:
-    what is restored takes the place of what the volume has, and `uid` is the Restore's.
+    what is restored takes the place of what the volume has, and `uid` is the Restore's; so it is where
+    `databases` are loaded `into` a server.
     """
 
     full: bool = False
@@ -66,6 +90,8 @@ class Request:
     label: str | None = None
     timeline: int | None = None
     in_place: bool = False
+    databases: tuple[Database, ...] = ()
+    into: Into | None = None
     seconds: int = SECONDS
 
     @staticmethod
@@ -89,6 +115,10 @@ class Request:
             label=given.get("set") or None,
             timeline=_number(given, "timeline"),
             in_place=given.get("inPlace") is True,
+            databases=tuple(
+                _database(number, each) for number, each in enumerate(given.get("databases") or [])
+            ),
+            into=_into(given.get("into")),
             seconds=_number(given, "timeoutSeconds") or SECONDS,
         )
 
@@ -197,3 +227,24 @@ def _query(number: int, given: Any) -> Query:
         return Query(str(given["database"]), str(given["sql"]), None if expect is None else str(expect))
     except (KeyError, AttributeError):
         raise Failed(INVALID_REQUEST, f"queries[{number}] needs database and sql") from None
+
+
+def _database(number: int, given: Any) -> Database:
+    try:
+        name = str(given["name"])
+        tables = [str(table).partition(".") for table in given.get("tables") or []]
+    except (KeyError, AttributeError, TypeError):
+        raise Failed(INVALID_REQUEST, f"databases[{number}] needs name") from None
+    if not all(schema and table for schema, _, table in tables):
+        raise Failed(INVALID_REQUEST, f"databases[{number}].tables has one without its schema")
+    pairs = tuple((schema, table) for schema, _, table in tables)
+    return Database(name, str(given.get("as") or name), pairs)
+
+
+def _into(given: Any) -> Into | None:
+    if given is None:
+        return None
+    try:
+        return Into(str(given["host"]), int(given.get("port") or 5432), given.get("tls") is not False)
+    except (KeyError, AttributeError, TypeError, ValueError):
+        raise Failed(INVALID_REQUEST, "into needs host, and its port is a number") from None

@@ -23,6 +23,8 @@ from postgres_backup.request import SUPERUSER
 SCRATCH = Path("/tmp/kindling-restore")
 SOCKETS = SCRATCH
 STOP_SECONDS = 600
+# A throwaway: what a crash would lose is made again.
+THROWAWAY = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 _REPORT_SECONDS = 5.0
 _RECOVERING = re.compile(r"recovering ([0-9A-F]{24})")
 

@@ -518,7 +518,7 @@ DATABASE_NOT_READY = _reason(
 DATABASE_UNREACHABLE = _reason(
     "DatabaseUnreachable",
     _BACKUP,
-    "a run got no answer from the server's archiver",
+    "a run got no answer from the server, or from its archiver",
     "wait until the Postgresql is Ready; the run is repeated",
 )
 DATABASE_UNSUITABLE = _reason(
@@ -637,8 +637,27 @@ BACKUP_NOT_FOUND = _reason(
 TARGET_EXISTS = _reason(
     "TargetExists",
     _BACKUP,
-    "the Postgresql to restore into, or its volume, exists already; nothing was changed",
-    "create the Restore with another `spec.into.name`, or delete what the message names",
+    "the Postgresql to restore into, its volume, or a database of that name in it exists already; nothing "
+    "was changed",
+    "create the Restore with another name, or delete what the message names",
+)
+NOT_IN_BACKUP = _reason(
+    "NotInBackup",
+    _BACKUP,
+    "at that moment there was no such database or table; nothing was loaded",
+    "create the Restore with another moment, or fix the name in `spec.databases`",
+)
+ROLE_NOT_FOUND = _reason(
+    "RoleNotFound",
+    _BACKUP,
+    "the Postgresql does not have the roles that what is loaded belongs to; nothing was loaded",
+    "make the roles that the message names (`spec.roles`), and create another Restore",
+)
+LOAD_FAILED = _reason(
+    "LoadFailed",
+    _BACKUP,
+    "the Postgresql did not take what was loaded; nothing of it is left there",
+    "see the message and the log of its Pod, and create another Restore",
 )
 ANOTHER_RESTORE = _reason(
     "AnotherRestore",

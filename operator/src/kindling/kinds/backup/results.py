@@ -43,6 +43,10 @@ RUN_REASONS = frozenset(
         reasons.TARGET_NOT_REACHED,
         reasons.TARGET_TOO_EARLY,
         reasons.IMAGE_WITHOUT_PGBACKREST,
+        reasons.TARGET_EXISTS,
+        reasons.NOT_IN_BACKUP,
+        reasons.ROLE_NOT_FOUND,
+        reasons.LOAD_FAILED,
         reasons.RUN_FAILED,
     }
 )

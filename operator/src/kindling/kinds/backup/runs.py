@@ -20,15 +20,17 @@ from kindling.kinds.postgresql.started import SOCKETS
 from kindling.kube.resources import CONFIG_MAP, CRON_JOB, JOB, Object, Ref, ResourceType
 
 BACKUP, VERIFY, PREPARE, RESTORE, DELETE = "backup", "verify", "prepare", "restore", "delete"
-UNDO = "undo"
+UNDO, LOAD = "undo", "load"
 """What is asked for. A prepare run only makes the repository, so that the log has where to go; delete leaves
-nothing of it; undo brings back what a restore in place has replaced.
+nothing of it; undo brings back what a restore in place has replaced; load restores aside, and from there
+loads databases into a server.
 """
 
 RUN_LABEL = "kindling.dev/run"
 """Of a Job and its Pods: which of these it is."""
 
 REQUEST = "/etc/kindling/request"
+TARGET = "/etc/kindling/target"
 CONTAINER = "run"
 UID = 999
 SECONDS = 86400
@@ -155,10 +157,12 @@ def template(
     secret: str | None,
     request: str,
     data: Object | None = None,
+    target: Object | None = None,
     resources: Object = SMALL,
 ) -> Object:
     """The Pod of a run. `request` is the key in the ConfigMap `config`; `secret` has what opens the store, if
-    it needs that; `data` is the volume source for a copy of the database, where the run makes one.
+    it needs that; `data` is the volume source for a copy of the database, where the run makes one; `target`
+    that of the files which open a server that databases are loaded into.
     """
     program = BACKUP if action == PREPARE else action
     volumes: list[Object] = [
@@ -175,6 +179,9 @@ def template(
     if secret is not None:
         volumes.insert(0, {"name": "files", "secret": {"secretName": secret, "defaultMode": 0o440}})
         mounts.insert(0, {"name": "files", "mountPath": FILES, "readOnly": True})
+    if target is not None:
+        volumes.append({"name": "target", **target})
+        mounts.append({"name": "target", "mountPath": TARGET, "readOnly": True})
     if data is not None:
         volumes += [
             {"name": "data", **data},

@@ -1,11 +1,12 @@
 """Restore: the data of a Backup, or of a repository in a store, as it was at a moment, in a new Postgresql or
-in one that is there.
+in one that is there; or single databases of it, loaded into one that is there.
 
 Done once, and never again.
 
 `spec` reads the resource, `situation` what it meets, `decisions` are kept on record: first that it was begun,
-then that the data is there, then that the Postgresql is made; `in_place` has those for one that is there. The
-volume and the Postgresql belong to nobody: they stay when this resource goes. `words` has what is said.
+then that the data is there, then that the Postgresql is made, which `new` says; `in_place` has those for one
+that is there, and `loading` what single databases take. The volume and the Postgresql belong to nobody: they
+stay when this resource goes. `words` has what is said.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 from kindling.kinds import reasons
@@ -35,11 +35,20 @@ from kindling.kinds.base import (
     WatchedObject,
 )
 from kindling.kinds.conditions import standard_conditions
-from kindling.kinds.metadata import MADE_BY, child_metadata, secret_data
+from kindling.kinds.metadata import child_metadata, secret_data
 from kindling.kinds.postgresql import in_place as databases_in_place
 from kindling.kinds.postgresql import spec as databases
-from kindling.kinds.postgresql import version, volume
-from kindling.kinds.restore import decisions, in_place, progress, situation, spec, start_deadline, words
+from kindling.kinds.restore import (
+    decisions,
+    in_place,
+    loading,
+    new,
+    progress,
+    situation,
+    spec,
+    start_deadline,
+    words,
+)
 from kindling.kinds.restore.decisions import (
     COMPLETED,
     GAVE_UP,
@@ -62,8 +71,6 @@ from kindling.kube.resources import (
 )
 
 REQUEST = "restore.json"
-_EPOCH = datetime.fromtimestamp(0, UTC)
-"""No moment is a matter here."""
 
 
 class Restore(Kind):
@@ -151,13 +158,16 @@ class Restore(Kind):
             return children
         if read.in_place:
             return [*children, *self._in_place(cr, observed, read, phase)]
+        if read.loads:
+            run = self._load(cr, observed, read, ended=phase != RESTORING)
+            return [*children, self._request(cr, read, observed), run]
         children += self._files(cr, observed)
         if phase == RESTORING:
-            children += [self._request(cr, read), self._claim(cr, read), self._job(cr, read)]
+            children += [self._request(cr, read, observed), new.claim(cr, read), self._job(cr, read)]
             return children
-        children += [self._request(cr, read), self._job(cr, read, ended=True)]
+        children += [self._request(cr, read, observed), self._job(cr, read, ended=True)]
         if phase == RESTORED:
-            children.append(self._database(cr, read))
+            children.append(new.database(cr, read))
         return children
 
     def _in_place(self, cr: Object, observed: Observed, read: spec.Spec, phase: str) -> list[Child]:
@@ -168,7 +178,7 @@ class Restore(Kind):
             return children
         found = observed.watched.get(Ref(read.database_type, cr["metadata"]["namespace"], read.database))
         resources = databases.resources_of(found or {})
-        children.append(self._request(cr, read))
+        children.append(self._request(cr, read, observed))
         children.append(self._job(cr, read, ended=phase != RESTORING, resources=resources))
         if status.get("undoStartedAt"):
             name = in_place.undo_name(cr)
@@ -210,7 +220,7 @@ class Restore(Kind):
             body["data"] = secret_data(repository.reading_files(found.repository))
         return [Child(type=SECRET, body=body, frozen=running and found.repository is None)]
 
-    def _request(self, cr: Object, read: spec.Spec) -> Child:
+    def _request(self, cr: Object, read: spec.Spec, observed: Observed) -> Child:
         source = (cr.get("status") or {}).get("source") or {}
         request = {
             "target": read.target,
@@ -218,47 +228,11 @@ class Restore(Kind):
             "settings": source.get("settings") or {},
             "timeline": read.timeline or source.get("timeline"),
             **({"inPlace": True, "uid": cr["metadata"]["uid"]} if read.in_place else {}),
+            **(loading.request(cr, read, observed) if read.loads else {}),
         }
         data = {REQUEST: json.dumps(request, sort_keys=True)}
         body = {"metadata": child_metadata(self.type, cr, name=spec.own_name(cr)), "data": data}
         return Child(type=CONFIG_MAP, body=body)
-
-    def _claim(self, cr: Object, read: spec.Spec) -> Child:
-        """The volume as the Postgresql has it. With the data's identifier, nothing else is begun there."""
-        made = self._postgresql(cr, read)
-        source = (cr.get("status") or {}).get("source") or {}
-        built = volume.build(
-            read.database_type,
-            made,
-            databases.read(made, default_image=""),
-            Observed(objects={}, now=_EPOCH, entropy=b""),
-            version=version.BUNDLED,
-            identifier=str(source.get("systemIdentifier") or "") or None,
-        ).body
-        metadata = built["metadata"]
-        annotations = {**metadata["annotations"], MADE_BY: cr["metadata"]["uid"]}
-        body = {**built, "metadata": {**metadata, "annotations": annotations}}
-        body["metadata"].pop("ownerReferences", None)
-        return Child(type=VOLUME_CLAIM, body=body, create_only=True, handed_over=True)
-
-    def _database(self, cr: Object, read: spec.Spec) -> Child:
-        return Child(
-            type=read.database_type, body=self._postgresql(cr, read), create_only=True, handed_over=True
-        )
-
-    def _postgresql(self, cr: Object, read: spec.Spec) -> Object:
-        """The Postgresql: what is given, with the user of the data, and at least as much storage."""
-        source = (cr.get("status") or {}).get("source") or {}
-        given = {name: value for name, value in read.postgresql.items() if value is not None}
-        storage = {"size": str(source.get("size") or databases.DEFAULT_SIZE), **(given.get("storage") or {})}
-        return {
-            "metadata": {
-                "namespace": cr["metadata"]["namespace"],
-                "name": read.database,
-                "annotations": {MADE_BY: cr["metadata"]["uid"]},
-            },
-            "spec": {**given, "defaultUser": situation.default_user(source), "storage": storage},
-        }
 
     def _job(
         self, cr: Object, read: spec.Spec, *, ended: bool = False, resources: Object | None = None
@@ -272,8 +246,30 @@ class Restore(Kind):
             ended=ended,
         )
 
+    def _load(self, cr: Object, observed: Observed, read: spec.Spec, *, ended: bool) -> Child:
+        data, resources = loading.scratch(cr, read, observed)
+        return self._run(
+            cr,
+            read,
+            action=runs.LOAD,
+            name=decisions.job_name(cr, decisions.attempt_of(cr)),
+            resources=resources,
+            ended=ended,
+            data=data,
+            target=loading.volume(cr, read, observed),
+        )
+
     def _run(
-        self, cr: Object, read: spec.Spec, *, action: str, name: str, resources: Object, ended: bool
+        self,
+        cr: Object,
+        read: spec.Spec,
+        *,
+        action: str,
+        name: str,
+        resources: Object,
+        ended: bool,
+        data: Object | None = None,
+        target: Object | None = None,
     ) -> Child:
         template = runs.template(
             self.type,
@@ -282,9 +278,10 @@ class Restore(Kind):
             image=self._image,
             pull_secrets=self._pull_secrets,
             config=spec.own_name(cr),
-            secret=spec.files_secret(cr) if action == runs.RESTORE else None,
+            secret=None if action == runs.UNDO else spec.files_secret(cr),
             request=REQUEST,
-            data={"persistentVolumeClaim": {"claimName": f"{read.database}-data"}},
+            data=data or {"persistentVolumeClaim": {"claimName": f"{read.database}-data"}},
+            target=target,
             resources=resources,
         )
         over = read.in_place and name == in_place.run_name(cr) and start_deadline.is_over(cr)
@@ -298,6 +295,8 @@ def _situation(cr: Object, observed: Observed) -> situation.Situation:
     found = situation.read(cr, observed)
     if found.problem is None and found.spec.in_place and decisions.phase_of(cr) is None:
         return replace(found, problem=in_place.problem(cr, found, observed))
+    if found.problem is None and found.spec.loads and decisions.phase_of(cr) is None:
+        return replace(found, problem=loading.problem(found, namespace=cr["metadata"]["namespace"]))
     return found
 
 

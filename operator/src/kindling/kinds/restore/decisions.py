@@ -27,7 +27,8 @@ DURABLE = (
 # Another attempt has the same outcome.
 _FINAL = frozenset({
     reasons.TARGET_NOT_REACHED, reasons.TARGET_TOO_EARLY, reasons.REPOSITORY_OF_ANOTHER_DATABASE,
-    reasons.IMAGE_WITHOUT_PGBACKREST, reasons.WAL_GAP,
+    reasons.IMAGE_WITHOUT_PGBACKREST, reasons.WAL_GAP, reasons.TARGET_EXISTS, reasons.NOT_IN_BACKUP,
+    reasons.ROLE_NOT_FOUND, reasons.LOAD_FAILED,
 })  # fmt: skip
 RETRY_SECONDS, MOST_RETRY_SECONDS, MOST_DOUBLINGS = 30.0, 1800.0, 10
 
@@ -63,7 +64,7 @@ def decide(cr: Object, observed: Observed, situation: Situation) -> dict[str, An
         }
         begun = STOPPING if situation.spec.in_place else RESTORING
         return {"phase": begun, "attempt": 1, "source": source, "startedAt": now}
-    if phase == RESTORED and situation.made:
+    if phase == RESTORED and (situation.made or situation.spec.loads):
         return {"phase": COMPLETED}
     if phase != RESTORING:
         return {}

@@ -20,7 +20,7 @@ from kindling.kube.resources import Object, ResourceType
 MEMBER = "run"
 PORT = 8433
 PATH = "/progress"
-STEPS = {"download": "Download", "replay": "Replay"}
+STEPS = {"download": "Download", "replay": "Replay", "load": "Load"}
 """What a run calls its steps, and the status. Of any other step nothing is known but that it runs."""
 MOST = 2**53 - 1
 ESTIMATED_SECONDS = 5.0

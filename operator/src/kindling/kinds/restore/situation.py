@@ -54,12 +54,12 @@ def read(cr: Object, observed: Observed) -> Situation:
         status = (backup or {}).get("status") or {}
         data = status.get("database") or {}
         problem = _no_backup(cr, spec, backup, observed=observed)
-    if problem is None and found is not None and not made and not spec.in_place:
+    if problem is None and found is not None and not made and not (spec.in_place or spec.loads):
         problem = Problem(
             reason=reasons.TARGET_EXISTS,
             message=f"spec.databaseRef.name {spec.database!r}: a Postgresql of that name exists already; "
             "nothing was changed. Create the Restore with another name, or with spec.into InPlace, which "
-            "gives that one the data.",
+            "gives that one the data, or Databases, which adds databases to it.",
         )
     problem = problem or _out_of_reach(spec, status)
     return Situation(spec=spec, data=data, repository=opened, problem=problem, database=found, made=made)

@@ -15,6 +15,8 @@ from kindling.kinds.postgresql import spec as databases
 from kindling.kinds.times import moment
 from kindling.kube.resources import Object, ResourceType
 
+DATABASES = "Databases"
+"""Of spec.into: databases are loaded into a Postgresql that is there."""
 NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 TARGETS = {
     "targetTime": "time",
@@ -33,7 +35,9 @@ class Spec:
     `timeline` is the one to recover along, None for the server's own.
 
     The source is a Backup by its name, or a `repository` by itself, with the default user of its data. With
-    `in_place` the database is there, and with `undo` gets back what it had.
+    `in_place` the database is there, and with `undo` gets back what it had. With `loads` it is there too, and
+    `databases` of the backup are loaded into it: each its `name`, what it is loaded `as`, and `tables`, empty
+    for all.
     """
 
     backup: str
@@ -47,6 +51,8 @@ class Spec:
     timeline: int | None
     in_place: bool
     undo: bool
+    loads: bool = False
+    databases: tuple[Object, ...] = ()
 
 
 def read(cr: Object) -> Spec:
@@ -71,7 +77,14 @@ def read(cr: Object) -> Spec:
         timeline=given.get("targetTLI"),
         in_place=spec.get("into") == "InPlace",
         undo=spec.get("undo") is True,
+        loads=spec.get("into") == DATABASES,
+        databases=tuple(_database(item) for item in spec.get("databases") or ()),
     )
+
+
+def _database(item: Object) -> Object:
+    name = str(item.get("name") or "")
+    return {"name": name, "as": str(item.get("as") or name), "tables": list(item.get("tables") or ())}
 
 
 def identifier(repository: Access) -> str | None:
@@ -125,7 +138,7 @@ def validate(cr: Object) -> Problem | None:
             f"spec.postgresql.passwordSecretRef.name {wants['passwordSecretRef']['name']!r} names a Secret "
             "that is made from that Postgresql: refer to one of your own."
         )
-    message = message or _wrong_source(cr) or _wrong_in_place(cr)
+    message = message or _wrong_source(cr) or _wrong_in_place(cr) or _wrong_databases(cr)
     return Problem(reason=reasons.INVALID_SPEC, message=message) if message else None
 
 
@@ -140,6 +153,27 @@ def _wrong_in_place(cr: Object) -> str | None:
         )
     if found.in_place and spec.get("postgresql"):
         return "spec.postgresql is for a Postgresql that is made, and spec.into is InPlace: leave it out."
+    return None
+
+
+def _wrong_databases(cr: Object) -> str | None:
+    found, given = read(cr), (cr.get("spec") or {}).get("databases") is not None
+    names = [item["as"] for item in found.databases]
+    if given and not found.loads:
+        return "spec.databases is for spec.into Databases: leave it out, or set spec.into Databases."
+    if not found.loads:
+        return None
+    if not found.databases:
+        return "spec.into Databases needs spec.databases: name those that are loaded."
+    if found.repository is not None:
+        return "spec.into Databases needs a Backup: use spec.source.backupRef."
+    if found.postgresql:
+        return (
+            "spec.postgresql is for a Postgresql that is made, and spec.into is Databases, which loads into "
+            "one that is there: leave it out."
+        )
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        return f"spec.databases has several that become {twice[0]!r}: give each a name of its own in as."
     return None
 
 

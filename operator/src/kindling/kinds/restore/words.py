@@ -7,7 +7,7 @@ from dataclasses import replace
 from kindling.kinds import pods, reasons
 from kindling.kinds.backup import results
 from kindling.kinds.base import Observed, Problem, SyncResult
-from kindling.kinds.restore import decisions, in_place, progress, situation, start_deadline
+from kindling.kinds.restore import decisions, in_place, loading, progress, situation, start_deadline
 from kindling.kinds.restore.decisions import COMPLETED, GAVE_UP, RESTORED, RESTORING, UNDOING, UNDONE
 from kindling.kube.resources import Object
 
@@ -61,6 +61,8 @@ def _after_a_failure(cr: Object, found: situation.Situation) -> str:
                 f"had come to its end: then spec.undo brings that back. {again}"
             )
         return f"Nothing of Postgresql {name} was changed, and its server starts again. {again}"
+    if found.spec.loads:
+        return "It is not retried, and no database was made: delete this Restore, then create another one."
     return (
         f"It is not retried, and no Postgresql was made: delete this Restore and claim {name}-data, then "
         "create another Restore."
@@ -71,7 +73,10 @@ def _done(cr: Object, found: situation.Situation) -> str:
     status, name = cr.get("status") or {}, found.spec.database
     if decisions.phase_of(cr) == UNDONE:
         return f"Postgresql {name} has the data from before this restore again. Delete this Restore."
-    reached = status.get("reachedTime") or status.get("reachedLSN") or "the end of the log"
+    reached = status.get("reachedTime") or status.get("reachedLSN")
+    if found.spec.loads:
+        return loading.loaded(found.spec, reached=reached)
+    reached = reached or "the end of the log"
     has = f"The data as of {reached} is in Postgresql {name}"
     if found.spec.in_place:
         return (
@@ -106,6 +111,8 @@ def _progress(cr: Object, observed: Observed, found: situation.Situation) -> str
             f"The data is restored, and the server of Postgresql {name} starts. If it does not, spec.undo "
             "brings back the data from before."
         )
+    if phase == RESTORED and found.spec.loads:
+        return f"The databases are loaded into Postgresql {name}."
     if phase == RESTORED:
         return f"The data is restored, and Postgresql {name} is being made."
     job_name = decisions.job_name(cr, decisions.attempt_of(cr))
@@ -115,6 +122,8 @@ def _progress(cr: Object, observed: Observed, found: situation.Situation) -> str
             f"The Pod of run {job_name} is gone, and its result is not known; in a minute another run begins."
         )
     restoring = f"The data is being restored into volume {name}-data"
+    if found.spec.loads:
+        restoring = f"The backup is being restored aside, and then loaded into Postgresql {name}"
     if (at := progress.report(cr, observed)) is not None:
         return f"{restoring}: {progress.words(at)}."
     where = f"`kubectl logs job/{job_name} -n {cr['metadata']['namespace']}`"
