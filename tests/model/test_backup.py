@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from typing import Any
 
 import pytest
@@ -275,6 +276,11 @@ FROM_STORE: Object = {
     "postgresql": {"defaultUser": "ada"},
 }
 FILES = Ref(SECRET, "ns", "before-restore")
+ACCOUNT = {
+    "client_email": "kindling@shop.iam.gserviceaccount.com",
+    "private_key": "-----BEGIN PRIVATE KEY-----\nx\n-----END PRIVATE KEY-----\n",
+    "token_uri": "https://oauth2.googleapis.com/token",
+}
 
 
 def of_a_lost_cluster() -> tuple[World, Runs]:
@@ -308,6 +314,30 @@ def test_a_repository_is_restored_where_there_is_no_backup() -> None:
     assert clone["spec"]["defaultUser"] == "ada"
     assert claim["metadata"]["annotations"]["kindling.dev/system-identifier"] == backups.IDENTIFIER
     assert ready(world, CLONE)[0] == "True"
+    assert not world.api.objects[FILES].get("data"), "nothing opens the store once it is done"
+
+
+@pytest.mark.parametrize(
+    ("scheme", "keys", "file"),
+    [
+        ("azblob", {"accountName": "shop", "sasToken": "sig=x"}, "pgbackrest.conf"),
+        ("gs", {"serviceAccountKey": json.dumps(ACCOUNT)}, "service-account.json"),
+    ],
+)
+def test_a_repository_in_another_cloud_is_restored_with_its_keys(
+    scheme: str, keys: dict[str, str], file: str
+) -> None:
+    world, _ = of_a_lost_cluster()
+    world.api.put(SECRET, secret("store", **keys))
+    source = {**FROM_STORE["source"], "targetURL": URL.replace("s3", scheme)}
+    restored(world, **{**FROM_STORE, "source": source})
+    pass_time(world)
+    assert ready(world, BEFORE) == ("True", "Restored")
+    (config,) = configs(world)
+    assert f"repo1-path=/prefix/shop/db/{backups.IDENTIFIER}\n" in config
+    secrets = [obj for _, type, obj in world.api.events if type == SECRET]
+    (written,) = (obj for obj in secrets if file in (obj.get("data") or {}))
+    assert written["metadata"]["name"] == FILES.name
     assert not world.api.objects[FILES].get("data"), "nothing opens the store once it is done"
 
 

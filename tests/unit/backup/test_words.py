@@ -65,7 +65,11 @@ HOST = "db.ns.svc"
         (39, "HTTP request failed with 401 (Unauthorized): GET /storage/v1/b/b/o", words.STORE,
          "AccessDenied"),
         (39, "HTTP request failed with 429 (Slow): GET /storage/v1/b/b/o", words.STORE, "StoreUnreachable"),
-        # What answers speaks no TLS, or nothing at all.
+        # Nobody else is asked then, on whatever host.
+        (49, f"unable to connect to '{HOST}:8432': [111]", words.STORE, "StoreUnreachable"),
+        # What answers speaks no TLS, or it alone, or nothing at all.
+        (39, "HTTP request failed with 400 (Bad Request): GET /storage/v1/b/b/o", words.STORE,
+         "StoreUnreachable"),
         (42, "unexpected eof while reading line", words.STORE, "StoreUnreachable"),
         (95, "TLS error [1:167772427] wrong version number", words.STORE, "StoreUnreachable"),
     ],
@@ -92,6 +96,20 @@ def test_whatever_a_store_answers_is_one_reason(code: str, status: int) -> None:
     reason, message = codes.meaning(code, status=status)
     assert reason in REASONS
     assert outcome.printable(message) == message or not code.isascii()
+
+
+@pytest.mark.parametrize(
+    ("code", "keys"),
+    [
+        ("SignatureDoesNotMatch", "secretAccessKey"),
+        ("AuthenticationFailed", "accountKey or sasToken"),
+        ("invalid_grant", "serviceAccountKey"),
+    ],
+)
+def test_credentials_that_are_refused_are_named_by_their_keys(code: str, keys: str) -> None:
+    reason, message = codes.meaning(code, status=403)
+    assert reason == "AccessDenied"
+    assert keys in message
 
 
 def test_codes_that_are_not_known_go_by_the_status() -> None:

@@ -84,6 +84,8 @@ def reason(status: int, said: str, *, about: str, database: str = "") -> tuple[s
     if token := _TOKEN.search(said):
         return codes.meaning(token[1], status=401)
     if (status_said := _HTTP.search(said)) and not status_said[1].startswith("404"):
+        if about == STORE and status_said[1] == "400":
+            return _UNREACHABLE  # what listens there takes this for no request: http where it is https, say
         # To a HEAD the answer has no code.
         return codes.meaning(status_said[1], status=int(status_said[1]))
     if status_said and _GCS in said:
@@ -101,7 +103,7 @@ def reason(status: int, said: str, *, about: str, database: str = "") -> tuple[s
             "pages have a wrong checksum, and had it in the server's volume already: restore an older backup "
             "beside, and compare"
         )
-    at_database = bool(database) and database.lower() in low
+    at_database = bool(database) and about != STORE and database.lower() in low
     if any(word in low for word in _CERTIFICATE):
         if at_database:
             return _DATABASE
