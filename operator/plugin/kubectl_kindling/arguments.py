@@ -47,6 +47,7 @@ class Command:
     to: str = ""
     at: str = ""
     in_place: bool = False
+    databases: tuple[str, ...] = ()
     output_file: str = ""
     input_file: str = ""
     server_side: bool = False
@@ -63,6 +64,7 @@ def parse(args: Sequence[str]) -> Command:
     if rest and found["name"] != "psql":
         _parser().error(f"`{found['name']}` takes nothing after `--`")
     found["json"] = found.pop("output", "") == "json"
+    found["databases"] = tuple(found.pop("databases", None) or ())
     return Command(**found, options=options, rest=tuple(rest))
 
 
@@ -171,10 +173,18 @@ def _parser() -> argparse.ArgumentParser:
 
     sub = add("drill", "Try a restore of a Backup now, beside its schedule (spec.verify)")
     sub.add_argument("target", metavar="NAME")
-    sub = add("restore", "Restore a Backup into a new Postgresql, or in place", _RESTORE)
+    sub = add("restore", "Restore a Backup into a new Postgresql, or in place, or databases of it", _RESTORE)
     sub.add_argument("target", metavar="BACKUP")
     sub.add_argument("--to", default="", metavar="NAME", help="of the Postgresql that is made")
     sub.add_argument("--in-place", action="store_true", help="into the Postgresql that is backed up")
+    sub.add_argument(
+        "--database",
+        action="append",
+        default=None,
+        dest="databases",
+        metavar="NAME[=AS]",
+        help="load this one into the Postgresql that is backed up, under its name or another; repeatable",
+    )
     sub.add_argument("--at", default="", metavar="TIME", help="2026-11-24T06:45:00Z; default: the newest")
     add_yes(sub)
     sub = add("undo", "Bring back the data from before a restore in place (spec.undo)")

@@ -30,6 +30,10 @@ OPTIONS = ("--context=c", "--namespace=n", "--kubeconfig=k")
         ("backup nightly", Command("backup", "nightly")),
         ("drill nightly", Command("drill", "nightly")),
         ("restore nightly --to copy --at T", Command("restore", "nightly", to="copy", at="T")),
+        (
+            "restore nightly --database shop --database stock=old",
+            Command("restore", "nightly", databases=("shop", "stock=old")),
+        ),
         ("restore nightly --in-place --yes", Command("restore", "nightly", in_place=True, yes=True)),
         ("undo back", Command("undo", "back")),
         ("report pge/mydb --file x", Command("report", "pge/mydb", output_file="x")),

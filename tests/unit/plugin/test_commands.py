@@ -419,10 +419,32 @@ def test_a_restore_in_place_is_asked_for(kubectl: FakeKubectl, capsys: Printed) 
     assert "recoveryTarget" not in made
 
 
-@pytest.mark.parametrize("words", [[], ["--to", "copy", "--in-place"]])
+def test_databases_are_restored_beside_the_others(kubectl: FakeKubectl, capsys: Printed) -> None:
+    kubectl.has("backups.database.technotuesday.io", "nightly", one=backup())
+    kubectl.say("create", stdout=json.dumps(restore()))
+    words = ["--database", "shop", "--database", "stock=stock-before"]
+    assert cli.run(["restore", "nightly", *words]) == FINE
+    made = json.loads(kubectl.given[0])["spec"]
+    assert made == {
+        "source": {"backupRef": {"name": "nightly"}},
+        "databaseRef": backup()["spec"]["databaseRef"],
+        "into": "Databases",
+        "databases": [{"name": "shop"}, {"name": "stock", "as": "stock-before"}],
+    }
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["--to", "copy", "--in-place"],
+        ["--to", "copy", "--database", "a"],
+        ["--in-place", "--database", "a"],
+    ],
+)
 def test_a_restore_has_one_destination(kubectl: FakeKubectl, capsys: Printed, words: list[str]) -> None:
     assert cli.run(["restore", "nightly", *words]) == USAGE
-    assert "one of --to and --in-place is needed" in error(capsys)
+    assert "one of --to, --in-place and --database is needed" in error(capsys)
 
 
 def test_a_restore_in_place_is_undone_once(kubectl: FakeKubectl, capsys: Printed) -> None:

@@ -1,4 +1,4 @@
-"""`restore` and `undo`: the data of a Backup in a new Postgresql, or in place, and back again.
+"""`restore` and `undo`: the data of a Backup in a new Postgresql, or in place, and back; or databases of it.
 
 What it makes is a Restore, as a manifest would: the operator does the work, and it is there to be looked at.
 """
@@ -24,11 +24,12 @@ _DONE = ("Completed", "Restored")
 
 def restore(command: Command, kubectl: Kubectl) -> int:
     """Creates a Restore; one in place is asked for first."""
-    if bool(command.to) == command.in_place:
+    if [bool(command.to), command.in_place, bool(command.databases)].count(True) != 1:
         raise PluginError(
-            "one of --to and --in-place is needed",
+            "one of --to, --in-place and --database is needed",
             why="the data goes into a new Postgresql, or into the one that is backed up",
-            remedy="`--to NAME` makes one of that name; `--in-place` replaces what that one has.",
+            remedy="`--to NAME` makes one of that name; `--in-place` replaces what that one has; `--database "
+            "NAME` adds a database to it.",
             status=USAGE,
         )
     types = kinds.served(kubectl)
@@ -92,12 +93,14 @@ def manifest(backup: Object, command: Command, *, now: datetime) -> Object:
     database = dict((backup.get("spec") or {}).get("databaseRef") or {})
     spec: Object = {
         "source": {"backupRef": {"name": source}},
-        "databaseRef": database if command.in_place else {**database, "name": command.to},
+        "databaseRef": {**database, "name": command.to} if command.to else database,
     }
     if command.at:
         spec["recoveryTarget"] = {"targetTime": command.at}
     if command.in_place:
         spec["into"] = "InPlace"
+    if command.databases:
+        spec |= {"into": "Databases", "databases": [_database(each) for each in command.databases]}
     return {
         "apiVersion": backup["apiVersion"],
         "kind": "Restore",
@@ -107,6 +110,11 @@ def manifest(backup: Object, command: Command, *, now: datetime) -> Object:
         },
         "spec": spec,
     }
+
+
+def _database(given: str) -> Object:
+    name, other, name_after = given.partition("=")
+    return {"name": name, "as": name_after} if other else {"name": name}
 
 
 def _set_undo(kubectl: Kubectl, type: Type, resource: Object) -> None:
