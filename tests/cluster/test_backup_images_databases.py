@@ -157,15 +157,15 @@ def test_a_database_that_was_dropped_is_there_again_under_its_own_name_and_anoth
 
 
 def test_single_tables_come_with_what_they_need(pod: Pod, had: dict[str, Any]) -> None:
-    asked = {"name": "shop", "as": "some", "tables": ["sales.orders", "sales.item"]}
+    asked = {"name": "shop", "as": "few", "tables": ["sales.orders", "sales.item"]}
     done = load(pod, had, asked)
     assert (done.status, done.reason) == (0, "Succeeded"), done.log
     tables = "SELECT array_agg(relname::text ORDER BY relname) FROM pg_class WHERE relkind IN ('r', 'p', 'v')"
     tables += " AND relnamespace IN ('sales'::regnamespace, 'public'::regnamespace)"
-    assert pod.sql(tables, database="some") == ["item", "item_1", "orders"]
-    assert pod.sql("SELECT count(*) FROM orders WHERE mood = 'good'", database="some") == 500
-    assert pod.sql("SELECT has_table_privilege('reader', 'sales.orders', 'SELECT')", database="some")
-    pod.sql("DROP DATABASE some")
+    assert pod.sql(tables, database="few") == ["item", "item_1", "orders"]
+    assert pod.sql("SELECT count(*) FROM orders WHERE mood = 'good'", database="few") == 500
+    assert pod.sql("SELECT has_table_privilege('reader', 'sales.orders', 'SELECT')", database="few")
+    pod.sql("DROP DATABASE few")
     for table in ("sales.nothing", "sales.item_1"):
         refused = load(pod, had, {**asked, "tables": ["sales.orders", table]})
         assert (refused.status, refused.reason) == (1, "NotInBackup"), refused.log
