@@ -163,7 +163,7 @@ def test_edited_field_is_set_back(
 ) -> None:
     """Each of our fields changed, and each removed, with what is below it; one at a time.
 
-    A third of them, drawn for each run, where it is not asked to be thorough.
+    A sixth of them, drawn for each run, where it is not asked to be thorough.
     """
     ref = _ref(resources, kind)
     _have_applied(running_cluster, kind, ref)
@@ -171,7 +171,7 @@ def test_edited_field_is_set_back(
     fixed, lost = [], []
     for child, first in running_cluster.children(kind, ref.namespace, ref.name).items():
         applied = list(ours(first, once=_made_once(first)))
-        drawn = set(applied if thorough else random.sample(applied, -(-len(applied) // 3)))
+        drawn = set(applied if thorough else random.sample(applied, -(-len(applied) // 6)))
         for where in (each for each in applied if each in drawn):
             if where == ("f:metadata",) or where[-1] in MARKS:
                 continue
