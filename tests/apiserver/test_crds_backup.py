@@ -39,6 +39,16 @@ BAD: list[tuple[Kind, Json, list[str]]] = [
     (BACKUP, {"targetURL": "pvc://claim/x"}, ["'pvc://claim/x'", "gs://BUCKET/PREFIX", "azblob://CONTAINER"]),
     (BACKUP, {"targetURL": "azblob://Backups/x"}, ["spec.targetURL", "azblob://Backups/x"]),
     (BACKUP, {"targetURL": "azblob://a_b"}, ["spec.targetURL", "azblob://a_b"]),
+    (
+        BACKUP,
+        {"targetURL": "gs://bucket", "endpointURL": "http://store"},
+        ["spec.endpointURL 'http://store'", "in clear"],
+    ),
+    (
+        RESTORE,
+        from_store(targetURL="gs://bucket/x/7300000000000000001", endpointURL="http://store"),
+        ["spec.source.endpointURL 'http://store'", "in clear"],
+    ),
     (BACKUP, {"targetURL": "gs://b"}, ["spec.targetURL", "gs://b"]),
     (BACKUP, {"targetURL": "gs://bucket", "region": "eu"}, ["spec.region 'eu'", "leave it out"]),
     (BACKUP, {"targetURL": "azblob://backups", "region": "eu"}, ["spec.region 'eu'", "leave it out"]),

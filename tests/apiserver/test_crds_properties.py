@@ -60,7 +60,7 @@ def _is_kept_or_refused(api: Api, kind: Kind, data: st.DataObject) -> None:
             "is for type incremental alone", "needs exactly one of full and window", "would never run",
             "is the default user, made by spec.defaultUser", "made with the server and kept with it",
             "is the role itself", "more than this resource may give", "is of a store that is not supported",
-            "is for a store that speaks S3 alone",
+            "is for a store that speaks S3 alone", "would get the service account's tokens in clear",
             "must have either backupRef or targetURL", "does not end with a system identifier",
             "has all that opens the store", "is needed with targetURL", "is known from the Backup",
             "use a label of another name", "cannot be an annotation's", "or weakens the Pods' security",

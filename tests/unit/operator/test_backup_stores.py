@@ -148,6 +148,12 @@ def test_credentials_are_in_secrets_alone_and_a_run_asks_the_store_by_the_engine
         (AZURE, with_keys(accountName="canary", accountKey="canary!"), "InvalidSecret", "base64"),
         (AZURE, with_keys(accountName="canary", accountKey=f"{KEY}\n"), "InvalidSecret", "one line"),
         (AZURE, with_keys(accountName="canary", sasToken="canary"), "InvalidSecret", "sig="),
+        (
+            {**AZURE, "endpointURL": "http://azurite:10000"},
+            with_keys(accountName="canary", sasToken=SAS),
+            "InvalidSecret",
+            "in clear",
+        ),
         (GCS, with_keys(accessKeyId="a", secretAccessKey="b"), "SecretNotFound", "'serviceAccountKey'"),
         (GCS, observed({}), "SecretNotFound", "--from-file=serviceAccountKey=FILE"),
         (GCS, with_keys(serviceAccountKey="canary"), "InvalidSecret", "JSON file"),
@@ -204,6 +210,7 @@ def test_the_ports_are_said_in_the_secret() -> None:
         ({"targetURL": "gs://bucket/../x"}, "gs://BUCKET/PREFIX"),
         ({"targetURL": "pvc://claim/x"}, "s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, azblob://CONTAINER/PREFIX"),
         ({"targetURL": "gs://bucket/x", "region": "eu"}, "spec.region 'eu'"),
+        ({"targetURL": "gs://bucket/x", "endpointURL": "http://store"}, "spec.endpointURL 'http://store'"),
         ({"targetURL": "azblob://bucket/x", "region": "eu"}, "spec.region 'eu'"),
     ],
 )

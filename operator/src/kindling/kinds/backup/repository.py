@@ -10,7 +10,14 @@ from kindling.kinds import reasons
 from kindling.kinds.backup import spec as specs
 from kindling.kinds.backup import store_options
 from kindling.kinds.backup.spec import Access, Spec
-from kindling.kinds.backup.stores import ACCESS_KEY, S3, SECRET_KEY, SERVICE_ACCOUNT_KEY
+from kindling.kinds.backup.stores import (
+    ACCESS_KEY,
+    ACCOUNT_KEY,
+    S3,
+    SAS_TOKEN,
+    SECRET_KEY,
+    SERVICE_ACCOUNT_KEY,
+)
 from kindling.kinds.base import Observed, Problem
 from kindling.kinds.postgresql import archiver
 from kindling.kinds.postgresql.initdb import PGDATA
@@ -95,6 +102,11 @@ def _unusable(named: specs.Reference, key: str, value: str, access: Access) -> s
             return None
         return "is no certificate in PEM; put the authority's certificate there."
     said = store_options.unusable("" if named == access.passphrase else key, value)
+    if key == SAS_TOKEN and not access.store.tls:
+        said = (
+            f"a token that {access.field}.endpointURL {access.store.endpoint!r} would get in clear: use "
+            f"https:// there, or {ACCOUNT_KEY!r}, which is never sent."
+        )
     if said is None and len(value) > LONGEST_SECRET:
         said = f"longer than {LONGEST_SECRET} characters: write a shorter one."
     return f"(not shown) is {said}" if said else None

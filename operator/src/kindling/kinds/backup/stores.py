@@ -104,6 +104,10 @@ def wrong(given: Object, *, field: str) -> str | None:
             f"{field}.endpointURL {endpoint!r} is no address of a store: use https://HOST or "
             "https://HOST:PORT."
         )
+    if scheme == GCS and not read(given).tls:
+        return (
+            f"{field}.endpointURL {endpoint!r} would get the service account's tokens in clear: use https://."
+        )
     return None
 
 
