@@ -47,9 +47,15 @@ class Destination:
     """What a run asks of that server. Each call raises `Failed`."""
 
     def __init__(self, into: Into, *, uid: str, files: Path = TARGET_FILES) -> None:
-        self._into, self._uid = into, uid
-        with _told("be asked"):
+        self._uid = uid
+        try:
             _write_password((files / "password").read_text())
+        except OSError as error:
+            raise Failed(
+                INVALID_REQUEST,
+                f"the superuser's password cannot be read ({type(error).__name__}): the operator makes its "
+                "Secret again",
+            ) from None
         tls: dict[str, str] = {"sslmode": "disable"}
         if into.tls:
             tls = {"sslmode": "verify-full", "sslrootcert": str(files / "ca.crt")}
@@ -143,17 +149,6 @@ def _exists(names: Sequence[str]) -> Failed:
         f"{what} in the Postgresql already: nothing was changed; load under another name (as), or rename or "
         "drop what is there, then create another Restore",
     )
-
-
-@contextmanager
-def _told(what: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise Failed(
-            INVALID_REQUEST,
-            f"the Postgresql cannot {what} ({type(error).__name__}): the operator makes it again",
-        ) from None
 
 
 def _write_password(password: str) -> None:
