@@ -21,6 +21,7 @@ from kindling.kube.resources import CONFIG_MAP, SECRET, Object, Ref
 from tests.unit.operator import placement
 from tests.unit.operator.backups import DATABASE, database
 from tests.unit.operator.postgresqls import secret
+from tests.unit.operator.test_backup_proofs import pem
 from tests.unit.schema.worlds import SAMPLES, AnyImage, applied, nothing
 
 FOLDER = Path(__file__).parent / "recorded"
@@ -95,6 +96,12 @@ SPECS: dict[str, Object] = {
         "credentialsSecretRef": {"name": "ours"},
         "encryption": {"passphraseSecretRef": {"name": "ours", "key": "word"}},
         "verify": {"schedule": "0 5 * * 0", "queries": [{"database": "a", "sql": "SELECT 1", "expect": "1"}]},
+    },
+    "backup-proof": {
+        "databaseRef": {"name": "db"},
+        "targetURL": "s3://bucket/prefix",
+        "credentialsSecretRef": {"name": "ours"},
+        "verify": {"signingKeySecretRef": {"name": "ours"}},
     },
     "restore-time": {
         "source": {"backupRef": {"name": "nightly"}},
@@ -197,6 +204,10 @@ STATUS: dict[str, Object] = {
             "backup": {"number": 1, "request": "backup", "result": "Started", "at": "", "inputs": ""}
         }
     },
+    "backup-proof": {
+        "lastVerifiedTime": "2026-01-01T00:05:00Z",
+        "verified": {"backupId": "20260101-000100F", "reachedLSN": "0/3000060", "checks": ["pages"]},
+    },
     "restore-time": {
         "phase": "Restoring",
         "attempt": 1,
@@ -233,6 +244,7 @@ def made(name: str) -> str:
         "accessKeyId": "id",
         "secretAccessKey": "key",
         "word": "open",
+        "signingKey": pem(),
     }
     ours = {**secret(**values), "metadata": {"uid": "secret-uid"}}
     code = {"metadata": {"uid": "code-uid"}, "data": {"handle.py": "def handle(message): ...\n"}}

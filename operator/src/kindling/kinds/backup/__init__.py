@@ -4,7 +4,7 @@ tried.
 `spec` reads the resource, `situation` what it meets: database, Secrets, the server's word (`archive`).
 `stores` reads where backups go, `repository` and `store_options` have the files for pgBackRest, `keys` the
 pair that runs and server know each other by, `runs` the Jobs and CronJobs, `results` what became of them.
-`decisions` are kept on record, `status` reports, and `metrics` has it for Prometheus.
+`decisions` are kept on record, `status` reports, `proofs` are signed, and `metrics` has it for Prometheus.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from kindling.kinds.backup import (
     decisions,
     deletion,
     keys,
+    proofs,
     repository,
     runs,
     situation,
@@ -69,7 +70,7 @@ class Backup(Kind):
 
     def watched_objects(self, cr: Object) -> Sequence[WatchedObject]:
         read, namespace = spec.read(cr), cr["metadata"]["namespace"]
-        names = dict.fromkeys(named.name for named in spec.references(read))
+        names = dict.fromkeys(named.name for named in spec.all_references(read))
         mine = (spec.own_secrets(cr).archive, archive.superuser_secret(read.database))
         return [
             WatchedObject(read.database_type, read.database, namespace),
@@ -80,7 +81,7 @@ class Backup(Kind):
         read = spec.read(cr)
         database = archive.superuser_secret(read.database), archive.binding_secret(read.database)
         names = [*spec.own_secrets(cr), *database]
-        names += [named.name for named in spec.references(read)]
+        names += [named.name for named in spec.all_references(read)]
         return [name for name in dict.fromkeys(names) if name]
 
     def validate(self, cr: Object, observed: Observed) -> Problem | None:
@@ -105,6 +106,7 @@ class Backup(Kind):
             policy(self.type, cr, name=runs.config_name(cr), allow_egress=True),
             *self._files(cr, found, observed),
             *self._runs(cr, found, observed),
+            *proofs.children(self.type, cr, found.spec, observed),
         ]
 
     def must_finish(self, cr: Object) -> bool:

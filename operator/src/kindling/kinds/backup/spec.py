@@ -43,7 +43,7 @@ class Reference(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Verify:
-    """What a verify run checks, and when; `max_age` in seconds."""
+    """What a verify run checks, and when; `max_age` in seconds. `signing_key` signs the records of proofs."""
 
     schedule: str | None
     amcheck: str
@@ -52,6 +52,7 @@ class Verify:
     size: str | None
     storage_class: str | None
     resources: Object | None
+    signing_key: Reference | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +156,7 @@ def own_secrets(cr: Object) -> OwnSecrets:
 
 
 def _own_secret(cr: Object) -> str | None:
-    for named in references(read(cr)):
+    for named in all_references(read(cr)):
         if named.name in own_secrets(cr):
             return (
                 f"{named.field}.name {named.name!r} names a Secret that is made from this resource: refer "
@@ -202,6 +203,12 @@ def references(given: Access) -> list[Reference]:
     return found + [each for each in (given.ca, given.passphrase) if each is not None]
 
 
+def all_references(given: Spec) -> list[Reference]:
+    """With the one that no run needs."""
+    signing = given.verify.signing_key if given.verify is not None else None
+    return [*references(given), *([signing] if signing is not None else [])]
+
+
 def _reference(field: str, given: Object | None, *, key: str) -> Reference | None:
     name = (given or {}).get("name")
     return Reference(field, str(name), str((given or {}).get("key") or key)) if name else None
@@ -220,6 +227,9 @@ def _verify(given: Object) -> Verify:
         size=storage.get("size"),
         storage_class=storage.get("storageClassName"),
         resources=given.get("resources"),
+        signing_key=_reference(
+            "spec.verify.signingKeySecretRef", given.get("signingKeySecretRef"), key="signingKey"
+        ),
     )
 
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from kindling.kinds import pods, reasons
-from kindling.kinds.backup import archive, decisions, deletion, results
+from kindling.kinds.backup import archive, decisions, deletion, proofs, results
 from kindling.kinds.backup import spec as specs
 from kindling.kinds.backup.results import FAILED, RUNNING
 from kindling.kinds.backup.runs import BACKUP, DELETE, PREPARE, VERIFY
@@ -34,6 +34,7 @@ def report(cr: Object, observed: Observed, sync: SyncResult, situation: Situatio
     archiving = _archiving(known, observed, situation)
     verified = _verified(known, observed, situation)
     problem = sync.problem or situation.refusal or situation.wait or _run_problem(cr, known, observed)
+    problem = problem or proofs.problem(situation.spec, observed, namespace=situation.namespace)
     ready, broken = _ready(known, situation, problem, archiving, verified, in_sync=sync.in_sync)
     kept = known.get("lastSuccessfulBackupTime")
     conditions = standard_conditions(
