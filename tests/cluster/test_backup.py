@@ -6,6 +6,7 @@ address that this machine has in the nodes' network.
 
 from __future__ import annotations
 
+import base64
 import datetime
 import ipaddress
 import json
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from infra.bootstrap.toolchain import Toolchain
 from tests.apiserver.support.controlplane import background
@@ -26,11 +28,13 @@ from tests.cluster.claims.backup import server
 from tests.cluster.stack import STACK, Environment, within
 from tests.cluster.test_claims import hold
 from tests.ports import free_port
+from tests.unit.operator.backups import pem
 
 DATABASE = "postgresqls.database.technotuesday.io"
 BACKUP, RESTORE = "backups.database.technotuesday.io", "restores.database.technotuesday.io"
 USER, KEY, WRONG = "kindling", "canary-store-key", "canary-wrong-key"
 PASSPHRASE = "canary passphrase"
+SIGNING = Ed25519PrivateKey.from_private_bytes(b"canary signing key of 32 bytes !")
 BUCKET = "backups"
 NAME, DENIED = "saved", "denied"
 COUNT = "SELECT count(*) FROM kept"
@@ -247,7 +251,9 @@ def denied(environment: Environment, store: Store) -> Iterator[Future[None]]:
 def saved(environment: Environment, store: Store, denied: Future[None]) -> Iterator[Store]:
     """A database with rows, and its Backup, proven."""
     queries = [{"database": "postgres", "sql": COUNT, "expect": "1000"}]
-    backed_up(environment, store, NAME, keys="store-keys", verify={"queries": queries})
+    secret(environment, "proof-key", signingKey=pem(SIGNING))
+    signed = {"signingKeySecretRef": {"name": "proof-key"}}
+    backed_up(environment, store, NAME, keys="store-keys", verify={"queries": queries, **signed})
     yield store
     environment.kubectl("delete", RESTORE, "--all", "--wait=false")
     environment.kubectl("delete", BACKUP, NAME, "--ignore-not-found", "--wait=false")
@@ -281,6 +287,28 @@ def test_the_first_backup_is_full_and_proven_and_each_claim_holds(
     # Nothing after the backup's end is in the store before the next part of the log is.
     archived(environment)
     hold(environment, BACKUP, NAME)
+
+
+def test_the_proof_is_on_a_signed_record_that_nobody_can_edit(environment: Environment, saved: Store) -> None:
+    status = environment.get(BACKUP, NAME)["status"]
+    (record,) = environment.get("configmaps", "-l", "kindling.dev/proof=true")["items"]
+    text, signature = (record["data"][name] for name in ("record.json", "record.sig"))
+    SIGNING.public_key().verify(base64.b64decode(signature), text.encode())
+    said = json.loads(text)
+    assert said["lastVerifiedTime"] == status["lastVerifiedTime"]
+    assert said["verified"] == status["verified"]
+    assert (
+        said["database"]["systemIdentifier"] == environment.get(DATABASE, NAME)["status"]["systemIdentifier"]
+    )
+    with pytest.raises(AssertionError, match="immutable"):
+        environment.kubectl(
+            "patch",
+            "configmap",
+            record["metadata"]["name"],
+            "--type=merge",
+            "-p",
+            '{"data": {"record.json": "{}"}}',
+        )
 
 
 def test_neither_key_nor_passphrase_is_anywhere_but_in_secrets(

@@ -7,6 +7,8 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from kindling.kinds.backup import Backup, archive, runs
 from kindling.kinds.base import CachedResult, ExternalResult, Observed
 from kindling.kinds.metadata import labels_of, owner_of
@@ -156,3 +158,9 @@ def finished(
         "status": {"containerStatuses": [{"name": runs.CONTAINER, "state": state}]},
     }
     return {Ref(JOB, "ns", name): job, Ref(POD, "ns", f"{name}-x"): pod}
+
+
+def pem(key: Any = None) -> str:
+    """A private key, of Ed25519 unless another is given."""
+    key = key or Ed25519PrivateKey.from_private_bytes(b"k" * 32)
+    return str(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode())

@@ -14,24 +14,18 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from kindling.kinds.backup import proofs
 from kindling.kinds.base import Child, SyncResult
 from kindling.kinds.conditions import find_condition
 from kindling.kinds.metadata import owner_of
 from kindling.kube.resources import CONFIG_MAP, Object, Ref
 
-from tests.unit.operator.backups import IDENTIFIER, KIND, backup, observed, secret, secrets
+from tests.unit.operator.backups import IDENTIFIER, KIND, backup, observed, pem, secret, secrets
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "backup.md"
 SIGNED = {"signingKeySecretRef": {"name": "proof-key"}}
 VERIFIED = {"backupId": "20260101-000100F", "reachedLSN": "0/3000060", "checks": ["pages", "amcheck"]}
 FIRST, SECOND = "2026-01-01T00:05:00Z", "2026-01-08T00:05:00Z"
-
-
-def pem(key: Any = None) -> str:
-    key = key or Ed25519PrivateKey.from_private_bytes(b"k" * 32)
-    return str(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode())
 
 
 def proven(at: str = FIRST, **verify: Any) -> Object:

@@ -19,9 +19,8 @@ from kindling.kinds.registry import kinds
 from kindling.kube.resources import CONFIG_MAP, SECRET, Object, Ref
 
 from tests.unit.operator import placement
-from tests.unit.operator.backups import DATABASE, database
+from tests.unit.operator.backups import DATABASE, database, pem
 from tests.unit.operator.postgresqls import secret
-from tests.unit.operator.test_backup_proofs import pem
 from tests.unit.schema.worlds import SAMPLES, AnyImage, applied, nothing
 
 FOLDER = Path(__file__).parent / "recorded"
