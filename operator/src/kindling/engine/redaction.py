@@ -19,7 +19,7 @@ from kindling.kube.resources import Object
 
 MARK = "redacted-"
 TELLING = re.compile(
-    r"passw|passphrase|secret|token|credential|apikey|privatekey|accesskey|authorization", re.I
+    r"passw|passphrase|secret|token|credential|apikey|privatekey|accesskey|accountkey|authorization", re.I
 )
 REFERENCES = re.compile(r"(ref|refs|name|names|namespace|policy|type|mode|path|seconds|time|version)$", re.I)
 """Ends of names that say where something is, or how much of it: `passwordSecretRef`, `secretName`."""
