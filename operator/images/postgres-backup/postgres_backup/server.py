@@ -98,7 +98,11 @@ class Server:
 
         :raises Ended: when the server gives up.
         """
-        reported = 0.0
+        # It may be over before the first look, which would leave the page at the download.
+        of = max(last.number - first.number + 1, 1) if last is not None else 0
+        if of:
+            programs.progress("replay", bytes=0, of=of * wal.SEGMENT_BYTES)
+        reported = time.monotonic()
         while True:
             assert self._process is not None
             if self._process.poll() is not None:
@@ -106,10 +110,9 @@ class Server:
             self._deadline.left()
             if (reached := self._reached()) is not None:
                 return reached
-            if last is not None and time.monotonic() - reported >= _REPORT_SECONDS:
+            if of and time.monotonic() - reported >= _REPORT_SECONDS:
                 reported = time.monotonic()
                 if (at := _replaying(self._process.pid)) is not None:
-                    of = max(last.number - first.number + 1, 1)
                     done = min(max(at.number - first.number, 0), of)
                     programs.progress("replay", bytes=done * wal.SEGMENT_BYTES, of=of * wal.SEGMENT_BYTES)
             time.sleep(0.1)
