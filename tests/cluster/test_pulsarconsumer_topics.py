@@ -156,8 +156,8 @@ def test_topics_by_a_pattern_are_read_also_one_that_is_made_later(
         deletionPolicy="Unsubscribe", serverAddress=BROKER,
     )  # fmt: skip
     wait_ready(environment, name)
-    within(30, lambda: handled(environment, name) == [f"{first} good 1", f"{first} good 2"])
-    within(30, lambda: backlog(environment, name).get("topics") == 2)
+    within(60, lambda: handled(environment, name) == [f"{first} good 1", f"{first} good 2"])
+    within(90, lambda: backlog(environment, name).get("topics") == 2)
     status = environment.get(f"{KIND}/{name}")["status"]
     assert (status["topic"], status["backlog"]["consumers"]) == (pattern, 1)
     assert status["subscriptions"] == [{"topicsPattern": pattern, "subscription": "printers"}]
@@ -169,7 +169,7 @@ def test_topics_by_a_pattern_are_read_also_one_that_is_made_later(
     stop(environment, name)
     produce(environment, topic=later, count=2, message="waits")
     edit(environment, name, adminURL=OTHER_NAME)
-    within(30, lambda: backlog(environment, name).get("messages") == 2)
+    within(90, lambda: backlog(environment, name).get("messages") == 2)
     assert backlog(environment, name)["topics"] == 3
     environment.kubectl("delete", f"{KIND}/{name}", "--timeout=90s")
     assert subscribed(environment, [first, later]) == [False, False]
