@@ -132,7 +132,7 @@ class Gateway:
 
 
 class Store(Protocol):
-    """What a Pod and its runs are told of a store."""
+    """What a Pod and its runs know of a store."""
 
     @property
     def ca(self) -> Path: ...

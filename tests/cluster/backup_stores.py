@@ -1,4 +1,4 @@
-"""The stores of Azure and Google, as far as they are to be had on one machine: Azurite, and fake-gcs-server.
+"""The stores of Azure and Google, as far as they exist on one machine: Azurite, and fake-gcs-server.
 
 Azurite checks keys, SAS tokens and what they allow. fake-gcs-server lets everybody in; the key of a service
 account is checked by a server of tokens here, as the cloud's own does it.

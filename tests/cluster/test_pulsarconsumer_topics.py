@@ -44,6 +44,16 @@ def names(prefix: str, *letters: str) -> list[str]:
     return [f"{prefix}-{mark}-{letter}" for letter in letters]
 
 
+def put_admin(environment: Environment, path: str, body: str = "") -> None:
+    """PUT to the broker's admin API, below the default namespace's topics."""
+    program = (
+        f"import urllib.request as r; r.urlopen(r.Request('{ADMIN}/admin/v2/persistent/public/default/{path}', "
+        f"data=b'{body}', method='PUT', headers={{'Content-Type': 'application/json'}}))"
+    )
+    sample = f"deployment/{SAMPLE}-deployment"
+    environment.kubectl("exec", sample, "-c", "consumer", "--", "python3", "-c", program)
+
+
 def handled(environment: Environment, name: str) -> list[str]:
     """TOPIC TEXT of each message, by all Pods."""
     read = ("-c", "consumer", "--tail=-1")
@@ -141,15 +151,11 @@ def test_topics_by_a_pattern_are_read_also_one_that_is_made_later(
 ) -> None:
     first, second, later, other = names("orders", "eu", "us", "eu2", "ca")
     prefix = first.removesuffix("-eu")
-    produce(environment, topic=first, count=2, message="good")
-    produce(environment, topic=other, count=1, message="good")
-    partitions = f"{ADMIN}/admin/v2/persistent/public/default/{second}/partitions"
-    program = (
-        f"import urllib.request as r; r.urlopen(r.Request('{partitions}', data=b'2', method='PUT', "
-        "headers={'Content-Type': 'application/json'}))"
-    )
-    sample = f"deployment/{SAMPLE}-deployment"
-    environment.kubectl("exec", sample, "-c", "consumer", "--", "python3", "-c", program)
+    for topic, count in ((first, 2), (other, 1)):
+        produce(environment, topic=topic, count=count, message="good")
+        # Or the broker deletes it, should the consumer take a minute to start.
+        put_admin(environment, f"{topic}/subscription/kept")
+    put_admin(environment, f"{second}/partitions", "2")
     pattern = f"{FULL}{prefix}-(eu|us)[0-9]?"
     name = make(
         topic=None, topicsPattern=pattern, adminURL=ADMIN, handler=python(put(HANDLER)),

@@ -1,4 +1,4 @@
-"""Backups in the stores of Google and Azure: what pgBackRest is told of them, what is no credential."""
+"""Backups in the stores of Google and Azure: how pgBackRest opens them, what is no credential."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def serve() -> ThreadingHTTPServer | None:
-    """Serve from now on, in threads that end with the process; None where the port cannot be had."""
+    """Serve from now on, in threads that end with the process; None where the port is taken."""
     port = int(os.environ.get(VARIABLE, PORT))
     try:
         server = ThreadingHTTPServer(("", port), _Handler)
