@@ -46,9 +46,10 @@ def names(prefix: str, *letters: str) -> list[str]:
 
 def put_admin(environment: Environment, path: str, body: str = "") -> None:
     """PUT to the broker's admin API, below the default namespace's topics."""
+    url = f"{ADMIN}/admin/v2/persistent/public/default/{path}"
     program = (
-        f"import urllib.request as r; r.urlopen(r.Request('{ADMIN}/admin/v2/persistent/public/default/{path}', "
-        f"data=b'{body}', method='PUT', headers={{'Content-Type': 'application/json'}}))"
+        f"import urllib.request as r; r.urlopen(r.Request('{url}', data=b'{body}', method='PUT', "
+        "headers={'Content-Type': 'application/json'}))"
     )
     sample = f"deployment/{SAMPLE}-deployment"
     environment.kubectl("exec", sample, "-c", "consumer", "--", "python3", "-c", program)
