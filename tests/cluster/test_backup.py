@@ -10,21 +10,26 @@ import base64
 import datetime
 import ipaddress
 import json
+import os
 import re
+import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from kindling.kinds.amounts import rounded
 
 from infra.bootstrap.toolchain import Toolchain
 from tests.apiserver.support.controlplane import background
-from tests.cluster.claims.backup import server
+from tests.cluster.claims.backup import results, server
+from tests.cluster.node import Node
 from tests.cluster.stack import STACK, Environment, within
 from tests.cluster.test_claims import hold
 from tests.ports import free_port
@@ -348,6 +353,68 @@ def test_two_moments_are_distinguished_and_a_later_run_is_incremental(
     assert environment.psql("before", "select count(*) from kept") == "1000"
     assert environment.psql("before", "show archive_mode") == "off"
     hold(environment, RESTORE, "before")
+
+
+def downloading(uid: str) -> int:
+    """The process of this Pod that fetches the backup, once it is there; 0 before."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+            if words[0] == b"pgbackrest" and b"restore" in words:
+                if uid in (folder / "cgroup").read_text().replace("_", "-"):
+                    return int(folder.name)
+    return 0
+
+
+@pytest.mark.thorough
+def test_progress_is_what_lies_on_the_runs_volume(environment: Environment, saved: Store) -> None:
+    """The download is stopped in its midst, so that all of its figures speak of one moment."""
+    restore(environment, "watched", source={"backupRef": {"name": NAME}}, databaseRef={"name": "watched"})
+    until(environment, RESTORE, "watched", lambda status: status.get("phase") == "Restoring")
+
+    def pods() -> list[dict[str, Any]]:
+        selector = "batch.kubernetes.io/job-name=watched-restore-1"
+        found: list[dict[str, Any]] = environment.get("pods", "-l", selector)["items"]
+        return found
+
+    within(60, lambda: bool(pods()))
+    (pod,) = pods()
+    # The processes of its pgBackRest are of the node, and so of this machine.
+    began = time.monotonic()
+    while not (process := downloading(pod["metadata"]["uid"])):
+        assert time.monotonic() - began < 60
+    os.kill(process, signal.SIGSTOP)
+    try:
+        node = Node(environment)
+        container = node.container(pod["metadata"]["name"], "run")
+        until(environment, RESTORE, "watched", lambda status: "progress" in status)
+        until(
+            environment,
+            RESTORE,
+            "watched",
+            lambda status: status["progress"].get("bytes") == lies(node, container),
+        )
+        progress = environment.get(RESTORE, "watched")["status"]["progress"]
+        header, row = environment.kubectl("get", RESTORE, "watched").splitlines()
+        assert row[header.index("PERCENT") :].split()[0] == str(progress["percent"])
+    finally:
+        os.kill(process, signal.SIGCONT)
+    until(environment, RESTORE, "watched", lambda status: status.get("phase") in ("Completed", "Failed"))
+    status = environment.get(RESTORE, "watched")["status"]
+    assert (status["phase"], "progress" in status) == ("Completed", False)
+    run = results(environment, environment.get(RESTORE, "watched"))["watched-restore-1"]
+    assert (progress["step"], progress["totalBytes"]) == ("Download", run["bytes"])
+    assert 0 <= progress["percent"] - 100 * progress["bytes"] // progress["totalBytes"] <= 10
+    environment.kubectl("delete", DATABASE, "watched", "--wait=false")
+
+
+def lies(node: Node, container: str) -> int:
+    """Bytes of the files on the volume of a run, to two digits."""
+    program = (
+        "from pathlib import Path; print(sum(file.lstat().st_size for file in "
+        "Path('/var/lib/postgresql/data/pgdata.partial').rglob('*') if not file.is_dir()))"
+    )
+    return rounded(int(node.execute(container, "python3", "-c", program, timeout=30)))
 
 
 def test_a_database_goes_back_in_place_and_gets_its_data_again(

@@ -128,7 +128,7 @@ def _failure(field: str) -> Claim:
 
 
 def _no_progress(reported: Reported) -> None:
-    """Only of a run that is at it; tests/cluster/test_backup_images.py compares it with a run's volume."""
+    """Only of a run that is at it; tests/cluster/test_backup.py compares it with the run's volume."""
     assert "progress" not in reported.status
 
 
