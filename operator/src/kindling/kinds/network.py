@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kindling.kinds.base import Child
 from kindling.kinds.metadata import child_metadata, selector_of
 from kindling.kube.resources import NETWORK_POLICY, Object, ResourceType
@@ -28,26 +30,32 @@ def policy(
 
     Empty rules are set too, so that a rule which somebody adds is taken away again.
     """
-    ports = [{"port": port, "protocol": "TCP"}]
-    ingress = [{"from": _peers(cr, operator_namespace=operator_namespace), "ports": ports}]
-    spec: Object = {
-        "podSelector": {"matchLabels": selector_of(type, cr)},
-        "policyTypes": ["Ingress"] if allow_egress else ["Ingress", "Egress"],
-        "ingress": [] if port is None else ingress,
-        "egress": [],
-    }
-    return Child(type=NETWORK_POLICY, body={"metadata": child_metadata(type, cr, name=name), "spec": spec})
+    peers = _peers(cr, operator_namespace=operator_namespace)
+    return _policy(type, cr, name=name, port=port, peers=peers, allow_egress=allow_egress)
 
 
 def from_operator(type: ResourceType, cr: Object, *, name: str, port: int, operator_namespace: str) -> Child:
     """The NetworkPolicy `name`: to that port, the operator's Pods alone may connect. Egress is
     unrestricted.
     """
-    ingress = [{"from": [_operator(operator_namespace)], "ports": [{"port": port, "protocol": "TCP"}]}]
+    peers = [_operator(operator_namespace)]
+    return _policy(type, cr, name=name, port=port, peers=peers, allow_egress=True)
+
+
+def _policy(
+    type: ResourceType,
+    cr: Object,
+    *,
+    name: str,
+    port: str | int | None,
+    peers: Sequence[Object],
+    allow_egress: bool,
+) -> Child:
+    ingress = [{"from": peers, "ports": [{"port": port, "protocol": "TCP"}]}]
     spec: Object = {
         "podSelector": {"matchLabels": selector_of(type, cr)},
-        "policyTypes": ["Ingress"],
-        "ingress": ingress,
+        "policyTypes": ["Ingress"] if allow_egress else ["Ingress", "Egress"],
+        "ingress": [] if port is None else ingress,
         "egress": [],
     }
     return Child(type=NETWORK_POLICY, body={"metadata": child_metadata(type, cr, name=name), "spec": spec})

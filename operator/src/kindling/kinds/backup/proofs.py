@@ -68,9 +68,11 @@ def _record(
 ) -> list[Child]:
     status, meta = cr.get("status") or {}, cr["metadata"]
     at, verified = str(status.get("lastVerifiedTime") or ""), status.get("verified") or {}
-    key = _key(spec, observed, namespace=meta["namespace"])
     name = f"{meta['name']}-proof-{_DIGITS.sub('', at)}"
-    if key is None or not at or not verified or name in present:
+    if not at or not verified or name in present:
+        return []
+    key = _key(spec, observed, namespace=meta["namespace"])
+    if key is None:
         return []
     said: dict[str, Any] = {
         "version": VERSION,

@@ -121,17 +121,22 @@ def _refusal(
 def _not_ready(cr: Object, spec: Spec, database: Object | None) -> Problem | None:
     if database is None:
         return None
-    status = database.get("status") or {}
-    ready = find_condition(status, "Ready")
-    if _identifier(database) is None or ready.get("status") != "True" or not is_current(database):
-        return Problem(
-            reason=reasons.DATABASE_NOT_READY,
-            message=f"Postgresql {spec.database} is not Ready ({ready.get('reason') or 'not seen yet'}): "
-            f"wait, or see its conditions (`kubectl describe postgresqls.{spec.database_type.group} "
-            f"{spec.database} -n {cr['metadata']['namespace']}`).",
-            transient=True,
-        )
-    return None
+    where = Ref(spec.database_type, cr["metadata"]["namespace"], spec.database)
+    return database_not_ready(where, database, known=_identifier(database) is not None)
+
+
+def database_not_ready(ref: Ref, database: Object, *, known: bool = True) -> Problem | None:
+    """None where the Postgresql is Ready and what is needed of it is `known`."""
+    ready = find_condition(database.get("status") or {}, "Ready")
+    if known and ready.get("status") == "True" and is_current(database):
+        return None
+    return Problem(
+        reason=reasons.DATABASE_NOT_READY,
+        message=f"Postgresql {ref.name} is not Ready ({ready.get('reason') or 'not seen yet'}): "
+        f"wait, or see its conditions (`kubectl describe postgresqls.{ref.type.group} "
+        f"{ref.name} -n {ref.namespace}`).",
+        transient=True,
+    )
 
 
 def _inputs(cr: Object, spec: Spec, observed: Observed) -> str:

@@ -293,9 +293,11 @@ class Restore(Kind):
 
 def _situation(cr: Object, observed: Observed) -> situation.Situation:
     found = situation.read(cr, observed)
-    if found.problem is None and found.spec.in_place and decisions.phase_of(cr) is None:
+    if found.problem is not None or decisions.phase_of(cr) is not None:
+        return found
+    if found.spec.in_place:
         return replace(found, problem=in_place.problem(cr, found, observed))
-    if found.problem is None and found.spec.loads and decisions.phase_of(cr) is None:
+    if found.spec.loads:
         return replace(found, problem=loading.problem(found, namespace=cr["metadata"]["namespace"]))
     return found
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from kindling.kinds import reasons, server_tls
 from kindling.kinds.backup import runs
 from kindling.kinds.backup import spec as backups
+from kindling.kinds.backup.situation import database_not_ready
 from kindling.kinds.base import Observed, Problem
-from kindling.kinds.conditions import find_condition, is_current
 from kindling.kinds.postgresql import secrets, service, tls
 from kindling.kinds.postgresql import spec as databases
 from kindling.kinds.restore import situation
@@ -38,16 +38,7 @@ def problem(found: Situation, *, namespace: str) -> Problem | None:
             f"{databases.resumed(paused)}.",
             transient=True,
         )
-    ready = find_condition(database.get("status") or {}, "Ready")
-    if ready.get("status") != "True" or not is_current(database):
-        return Problem(
-            reason=reasons.DATABASE_NOT_READY,
-            message=f"Postgresql {name} is not Ready ({ready.get('reason') or 'not seen yet'}): wait, or see "
-            f"its conditions (`kubectl describe postgresqls.{found.spec.database_type.group} {name} -n "
-            f"{namespace}`).",
-            transient=True,
-        )
-    return None
+    return database_not_ready(Ref(found.spec.database_type, namespace, name), database)
 
 
 def request(cr: Object, found: Spec, observed: Observed) -> Object:
