@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kindling.kinds.backup import runs
 from kindling.kinds.base import CachedResult, ExternalResult, Observed, SyncResult
 from kindling.kinds.conditions import find_condition
 from kindling.kinds.http import HttpRequest
 from kindling.kinds.metadata import labels_of, owner_of
-from kindling.kinds.restore import Restore
+from kindling.kinds.restore import Restore, progress
 from kindling.kube.resources import JOB, NETWORK_POLICY, POD, Object, Ref
+from postgres_backup import progress_page
+from postgres_backup.__main__ import SERVED
+from postgres_backup.request import TARGET_FILES
 
 from tests.unit.operator.backups import NOW
 
@@ -74,6 +79,12 @@ def test_the_pod_of_the_run_is_asked_while_it_restores() -> None:
         assert KIND.probes(restore(phase), observed(restore())) == {}
     for pod in ({"podIP": None}, {"phase": "Pending"}, {"phase": "Succeeded"}):
         assert KIND.probes(restore(), observed(restore(), **pod)) == {}
+
+
+def test_the_run_serves_what_is_asked_for() -> None:
+    assert (progress.PORT, progress.PATH) == (progress_page.PORT, progress_page.PATH)
+    assert set(SERVED) == {runs.RESTORE, runs.LOAD}
+    assert Path(runs.TARGET) == TARGET_FILES
 
 
 def test_the_operator_alone_may_connect() -> None:
