@@ -360,9 +360,9 @@ def downloading(uid: str) -> int:
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             words = (folder / "cmdline").read_bytes().split(b"\0")
-            if words[0] == b"pgbackrest" and b"restore" in words:
-                if uid in (folder / "cgroup").read_text().replace("_", "-"):
-                    return int(folder.name)
+            fetches = words[0] == b"pgbackrest" and b"restore" in words
+            if fetches and uid in (folder / "cgroup").read_text().replace("_", "-"):
+                return int(folder.name)
     return 0
 
 
