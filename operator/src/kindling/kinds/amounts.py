@@ -5,6 +5,9 @@ from __future__ import annotations
 from kindling.engine.quantity import quantity
 from kindling.kube.resources import Object
 
+LARGEST = 2**53 - 1
+"""Of any figure in a status: what every reader of JSON reads as it is written."""
+
 
 def merged(given: Object | None, *, cpu: str, memory: str, memory_limit: str) -> Object:
     """`spec.resources` beside the defaults: cpu's request, memory's request and limit.

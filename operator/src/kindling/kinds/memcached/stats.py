@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kindling.kinds.amounts import rounded
+from kindling.kinds.amounts import LARGEST, rounded
 from kindling.kinds.base import ExternalResult, Observed, Probe
 from kindling.kinds.memcached import access, observation
 from kindling.kinds.memcached.access import AccessRequest
@@ -23,8 +23,7 @@ HITS, MISSES, EVICTIONS, ITEMS, BYTES = COUNTERS = (
     "bytes",
 )
 """The lines of `stats` that are read."""
-MOST = 2**53 - 1
-"""Of any figure: what every reader of JSON reads as it is written."""
+MOST = LARGEST
 LONGEST_MESSAGE = 1024
 
 

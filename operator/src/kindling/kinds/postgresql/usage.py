@@ -15,6 +15,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from kindling.engine.quantity import quantity
+from kindling.kinds.amounts import LARGEST
 from kindling.kinds.base import Observed, Probe
 from kindling.kinds.conditions import rfc3339
 from kindling.kinds.postgresql import volume
@@ -27,8 +28,7 @@ MEMBER, USED = "usage", "used_bytes"
 EVERY_SECONDS = 300
 FRESH_SECONDS = 2.0 * EVERY_SECONDS
 """How long an answer is good enough to grow a volume for."""
-MOST = 2**53 - 1
-"""Of any figure: what every reader of JSON reads as it is written."""
+MOST = LARGEST
 
 STEP_PERCENT = 1
 """Of the capacity: a figure that differs by less from the one in the status is not written."""

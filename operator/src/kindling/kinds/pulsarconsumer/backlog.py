@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kindling.kinds import pods, reasons
-from kindling.kinds.amounts import rounded
+from kindling.kinds.amounts import LARGEST, rounded
 from kindling.kinds.base import ExternalResult, Observed, Probe
 from kindling.kinds.conditions import condition, find_condition, rfc3339
 from kindling.kinds.pulsarconsumer import access
@@ -39,8 +39,7 @@ NEW_SECONDS = 60
 """What is younger waits as every message does: the broker is asked no more often."""
 QUIET = "quiet"
 """Of an answer: consumers were connected for `quiet_seconds`, and none of them acknowledged anything."""
-MOST = 2**53 - 1
-"""Of any figure: what every reader of JSON reads as it is written."""
+MOST = LARGEST
 MOST_MILLISECONDS = 253_402_300_799_000
 """Since 1970: the last second of the year 9999."""
 STUCK_SECONDS = 300

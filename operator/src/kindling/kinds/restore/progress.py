@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from kindling.kinds.amounts import rounded
+from kindling.kinds.amounts import LARGEST, rounded
 from kindling.kinds.backup import results
 from kindling.kinds.base import Child, ExternalResult, Observed, Probe
 from kindling.kinds.http import HttpRequest
@@ -22,7 +22,6 @@ PORT = 8433
 PATH = "/progress"
 STEPS = {"download": "Download", "replay": "Replay", "load": "Load"}
 """What a run calls its steps, and the status. Of any other step nothing is known but that it runs."""
-MOST = 2**53 - 1
 ESTIMATED_SECONDS = 5.0
 """How long a step must have taken before the time that it still needs is estimated."""
 
@@ -88,11 +87,11 @@ def _read(result: ExternalResult) -> Object | None:
     done = min(done, total)
     found |= {"bytes": rounded(done), "totalBytes": total, "percent": 100 * done // total}
     if done and seconds is not None and seconds >= ESTIMATED_SECONDS:
-        found["secondsLeft"] = rounded(min(MOST, int(seconds * (total - done) / done)))
+        found["secondsLeft"] = rounded(min(LARGEST, int(seconds * (total - done) / done)))
     return found
 
 
 def _amount(value: Any) -> int | float | None:
     """A number that is not negative, and not larger than every reader of JSON takes; NaN is none."""
-    good = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= MOST
+    good = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= LARGEST
     return value if good else None
