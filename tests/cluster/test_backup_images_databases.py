@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -111,7 +112,7 @@ def contents(pod: Pod, database: str) -> list[Any]:
 
 def load(pod: Pod, had: dict[str, Any], *databases: dict[str, Any], uid: str = "", **more: Any) -> Ended:
     request = {
-        "target": {"lsn": had["moment"]},
+        "target": {"lsn": had.get("moment")},
         "uid": uid or secrets.token_hex(8),
         "databases": databases,
         "into": {"host": "localhost", "port": pod.port},
@@ -170,6 +171,28 @@ def test_single_tables_come_with_what_they_need(pod: Pod, had: dict[str, Any]) -
         refused = load(pod, had, {**asked, "tables": ["sales.orders", table]})
         assert (refused.status, refused.reason) == (1, "NotInBackup"), refused.log
         assert names(pod) == []
+
+
+def test_the_moment_before_a_drop_has_the_database_though_nothing_was_committed_between(pod: Pod) -> None:
+    """PostgreSQL stops at commits alone, and by that of DROP DATABASE the files are gone already."""
+    pod.sql("CREATE DATABASE quiet OWNER app")
+    pod.sql("CREATE TABLE kept AS SELECT 7 AS number", database="quiet")
+    moment = pod.sql("SELECT to_char(clock_timestamp(), 'YYYY-MM-DD\"T\"HH24:MI:SS.USOF')")
+    time.sleep(0.05)
+    # The last commit lies some segments before the end of the recovery.
+    pod.sql("SELECT pg_logical_emit_message(false, 'none', repeat('-', 1000000)) FROM generate_series(1, 40)")
+    pod.sql("DROP DATABASE quiet")
+    pod.switch()
+    done = load(pod, {}, {"name": "quiet"}, target={"time": moment})
+    assert (done.status, done.reason) == (0, "Succeeded"), done.log
+    assert "recovering again, to the lsn" in done.log
+    assert pod.sql("SELECT number FROM kept", database="quiet") == 7
+    pod.sql("DROP DATABASE quiet")
+    # A whole server, too, ends at the last commit before the moment.
+    whole = pod.run("restore", {"target": {"time": moment}, "uid": "whole"}, volume="whole")
+    assert (whole.status, whole.reason) == (0, "Succeeded"), whole.log
+    with pod.serving("whole") as port:
+        assert pod.sql("SELECT number FROM kept", port=port, database="quiet") == 7
 
 
 @pytest.mark.thorough

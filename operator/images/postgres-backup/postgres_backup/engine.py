@@ -69,8 +69,11 @@ class Engine(Protocol):
     def history(self, repository: Repository, timeline: int) -> str | None:
         """The history file of a timeline from 2 on; None where the store has none."""
 
-    def restore(self, label: str, *, into: Path, timeline: int) -> None:
-        """Put the files of a backup into an empty directory, with nothing said of how to recover."""
+    def restore(self, label: str, *, into: Path, timeline: int, again: bool = False) -> None:
+        """Put the files of a backup into an empty directory, with nothing said of how to recover.
+
+        `again`: into one that has them from before, of which only what has changed is fetched.
+        """
 
     def restore_command(self, directory: Path) -> str:
         """For PostgreSQL's parameter of that name."""

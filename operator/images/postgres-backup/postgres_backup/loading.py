@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from postgres_backup import load_words, programs, recovery, store
+from postgres_backup import dropped, load_words, programs, recovery, store
 from postgres_backup.destination import Destination, temporary
 from postgres_backup.engine import Engine
 from postgres_backup.outcome import INVALID_REQUEST, NOT_IN_BACKUP, RESTORE_FAILED, Failed
@@ -129,6 +129,11 @@ def _prepared(server: Server, wanted: Database, *, name: str) -> list[str]:
                 f"the backup has no database {wanted.name} at that moment: ask for another moment, or for "
                 "another name",
             )
+    if wanted.name in dropped.names(server):
+        raise Failed(
+            NOT_IN_BACKUP,
+            f"database {wanted.name} had been dropped in part at that moment: ask for an earlier one",
+        )
     if wanted.tables:
         with server.connect(database=wanted.name) as connection:
             _drop_others(connection, wanted)

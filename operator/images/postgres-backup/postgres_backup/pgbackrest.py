@@ -87,7 +87,7 @@ class PgBackRest:
             return done.out if done.status == 0 else None
         raise self._failed("repo-get", done, about=words.CATALOG)
 
-    def restore(self, label: str, *, into: Path, timeline: int) -> None:
+    def restore(self, label: str, *, into: Path, timeline: int, again: bool = False) -> None:
         self._run(
             "restore",
             f"--set={label}",
@@ -95,6 +95,7 @@ class PgBackRest:
             *self._no_host(),
             f"--target-timeline={timeline}",
             "--archive-mode=off",
+            *(["--delta"] if again else []),
             about=words.DATA,
         )
 

@@ -5,17 +5,25 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from postgres_backup import judging, programs, targets, timelines, wal
+from postgres_backup import dropped, judging, programs, targets, timelines, wal
 from postgres_backup.engine import BackupSet, Engine, Repository
-from postgres_backup.outcome import BACKUP_NOT_FOUND, STORE_UNREACHABLE, TARGET_NOT_REACHED, Failed, rfc3339
+from postgres_backup.outcome import (
+    BACKUP_NOT_FOUND,
+    RESTORE_FAILED,
+    STORE_UNREACHABLE,
+    TARGET_NOT_REACHED,
+    Failed,
+    rfc3339,
+)
 from postgres_backup.request import Request
 from postgres_backup.server import SCRATCH, Ended, Reached, Server
+from postgres_backup.targets import Target
 
 VOLUME = Path("/var/lib/postgresql/data")
 PARTIAL = VOLUME / "pgdata.partial"
@@ -33,6 +41,66 @@ class Recovered:
     archived: wal.Segment
     download: float
     replay: float
+
+
+@dataclass(frozen=True)
+class _Replay:
+    """A backup's files in `PARTIAL`, and the log replayed on them."""
+
+    engine: Engine
+    server: Server
+    settings: Mapping[str, str]
+    database: str
+    chosen: BackupSet
+    stored: wal.Archived
+    timeline: int
+
+    def to(self, target: Target | None, *, again: bool = False) -> Recovered:
+        chosen, begun = self.chosen, time.monotonic()
+        with _telling(PARTIAL, of=chosen.database_bytes):
+            self.engine.restore(chosen.label, into=PARTIAL, timeline=self.timeline, again=again)
+        downloaded = time.monotonic()
+        self.server.start(
+            {
+                **self.settings,
+                **targets.settings(target),
+                "restore_command": self.engine.restore_command(PARTIAL),
+                # By its number only where it must: of some timelines the store has no history file.
+                "recovery_target_timeline": (
+                    "current" if chosen.timeline == self.timeline else str(self.timeline)
+                ),
+            }
+        )
+        first = wal.Segment.of(chosen.begin_wal)
+        try:
+            reached = self.server.wait_promoted(first=first, last=self.stored.last)
+        except Ended as ended:
+            failed = judging.ended(ended.log, target, database=self.database)
+            programs.note(f"server: {_last_lines(ended.log)}", secrets=())
+            if failed.reason == TARGET_NOT_REACHED and self.stored.missing is not None:
+                failed = judging.gap(self.stored.missing)
+            raise failed from None
+        return Recovered(chosen, reached, self.stored.last, downloaded - begun, time.monotonic() - downloaded)
+
+    def without_drop(self, first: Recovered, *, timelines: Iterable[int]) -> Recovered:
+        """Recover once more, to just after the last transaction that `first` has.
+
+        A database that is invalid there too was so for longer, or was being dropped at that very moment.
+        """
+        target = dropped.target(
+            self.engine,
+            self.server,
+            since=self.chosen.end_lsn,
+            reached=first.reached.lsn,
+            timelines=timelines,
+        )
+        programs.note(f"a database is invalid there: recovering again, to {target}", secrets=())
+        self.server.kill()
+        (PARTIAL / "postmaster.pid").unlink(missing_ok=True)
+        second = self.to(target, again=True)
+        if second.reached.time != first.reached.time:
+            raise Failed(RESTORE_FAILED, f"recovery to {target} did not end at the same transaction")
+        return replace(second, download=first.download + second.download, replay=first.replay + second.replay)
 
 
 def recover(
@@ -60,32 +128,11 @@ def recover(
         before_download(chosen.database_bytes)
     shutil.rmtree(PARTIAL, ignore_errors=True)
     PARTIAL.mkdir(mode=0o700)
-    begun = time.monotonic()
-    with _telling(PARTIAL, of=chosen.database_bytes):
-        engine.restore(chosen.label, into=PARTIAL, timeline=timeline)
-    downloaded = time.monotonic()
-
-    server.start(
-        {
-            **request.settings,
-            **settings,
-            **targets.settings(request.target),
-            "restore_command": engine.restore_command(PARTIAL),
-            # By its number only where it must: of some timelines the store has no history file.
-            "recovery_target_timeline": "current" if chosen.timeline == timeline else str(timeline),
-        }
-    )
-    first = wal.Segment.of(chosen.begin_wal)
-    try:
-        reached = server.wait_promoted(first=first, last=stored.last)
-    except Ended as ended:
-        failed = judging.ended(ended.log, request.target, database=database)
-        programs.note(f"server: {_last_lines(ended.log)}", secrets=())
-        if failed.reason == TARGET_NOT_REACHED and stored.missing is not None:
-            failed = judging.gap(stored.missing)
-        raise failed from None
-    recovered = Recovered(chosen, reached, stored.last, downloaded - begun, time.monotonic() - downloaded)
-    if request.target is None and not wal.reaches(reached.lsn, stored.last):
+    replay = _Replay(engine, server, {**request.settings, **settings}, database, chosen, stored, timeline)
+    recovered = replay.to(request.target)
+    if request.target is not None and request.target.kind != "immediate" and dropped.names(server):
+        recovered = replay.without_drop(recovered, timelines=branches)
+    if request.target is None and not wal.reaches(recovered.reached.lsn, stored.last):
         raise _short(engine, server.log, recovered, database=database)
     return recovered
 

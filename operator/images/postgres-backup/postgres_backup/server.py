@@ -51,7 +51,7 @@ class Server:
     """`start`, then `wait_promoted`, then connections; `stop` in the end, whatever happened."""
 
     def __init__(self, directory: Path, deadline: programs.Deadline) -> None:
-        self._directory, self._deadline = directory, deadline
+        self.directory, self.deadline = directory, deadline
         self._process: subprocess.Popen[bytes] | None = None
         self._log = SCRATCH / "server.log"
 
@@ -67,7 +67,7 @@ class Server:
         # Only this container has the socket.
         (SCRATCH / "pg_hba.conf").write_text("local all all trust\n")
         (SCRATCH / "pg_ident.conf").touch()
-        (self._directory / "postgresql.auto.conf").write_text("")
+        (self.directory / "postgresql.auto.conf").write_text("")
         fixed = {
             "config_file": str(SCRATCH / "postgresql.conf"),
             "hba_file": str(SCRATCH / "pg_hba.conf"),
@@ -85,7 +85,7 @@ class Server:
         words = [word for name, value in {**settings, **fixed}.items() for word in ("-c", f"{name}={value}")]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                ["postgres", "-D", str(self._directory), *words],
+                ["postgres", "-D", str(self.directory), *words],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -107,7 +107,7 @@ class Server:
             assert self._process is not None
             if self._process.poll() is not None:
                 raise Ended(self.log)
-            self._deadline.left()
+            self.deadline.left()
             if (reached := self._reached()) is not None:
                 return reached
             if of and time.monotonic() - reported >= _REPORT_SECONDS:
@@ -154,12 +154,12 @@ class Server:
             [
                 "pg_ctl",
                 "stop",
-                f"--pgdata={self._directory}",
+                f"--pgdata={self.directory}",
                 "--mode=fast",
                 f"--timeout={STOP_SECONDS}",
                 "--silent",
             ],
-            seconds=self._deadline.left(STOP_SECONDS + 10),
+            seconds=self.deadline.left(STOP_SECONDS + 10),
         )
         if done.status != 0:
             raise Failed(RESTORE_FAILED, "the restored server did not stop: see whether the volume is slow")
