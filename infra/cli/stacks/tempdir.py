@@ -38,7 +38,6 @@ def enter(folder: Path) -> int:
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     _empty_if_alone(descriptor, folder)
-    fcntl.flock(descriptor, fcntl.LOCK_SH)
     return descriptor
 
 
@@ -48,14 +47,18 @@ def variables(folder: Path) -> dict[str, str]:
 
 
 def _empty_if_alone(descriptor: int, folder: Path) -> None:
+    """The lock is a shared one afterwards."""
     # A shared lock becomes an exclusive one where it is the only one; our programs inherit ours.
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        for entry in os.scandir(descriptor):
+            path = folder / entry.name
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
     except BlockingIOError:
-        return
-    for entry in os.scandir(descriptor):
-        path = folder / entry.name
-        if entry.is_dir(follow_symlinks=False):
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
+        pass
+    finally:
+        # A program that outlives the command has this lock from then on, and must keep nobody out.
+        fcntl.flock(descriptor, fcntl.LOCK_SH)

@@ -24,7 +24,7 @@ from pathlib import Path
 from infra.cli.stacks.tempdir import scratch
 folder = Path(sys.argv[1])
 with scratch(folder) as held:
-    program = subprocess.Popen(["sleep", "600"], pass_fds=[held])
+    program = subprocess.Popen(["sleep", "600"], pass_fds=[held], stdout=subprocess.DEVNULL)
     (folder / "kubeconfig1").write_text("key")
     print(program.pid, flush=True)
     sys.stdin.read()
@@ -115,3 +115,19 @@ def test_the_container_engine_keeps_the_hosts_folder(
     assert processes.run([sys.executable, "-c", asks], timeout=60).strip() == str(tmp_path)
     # Podman's own, named: empty would be the folder that it is started in.
     assert engine.run("-c", asks).strip() == (before or "/var/tmp")
+
+
+def test_a_program_that_outlives_its_command_keeps_no_other_waiting(tmp_path: Path) -> None:
+    """As Pulumi's plugins can, where Pulumi is killed and the command ends as it should."""
+    leave = COMMAND.partition("    sys.stdin")[0]
+    run = [sys.executable, "-c", leave, str(tmp_path)]
+    programs = []
+    try:
+        for _ in range(2):
+            done = subprocess.run(run, stdout=subprocess.PIPE, text=True, timeout=60, check=True)
+            programs.append(int(done.stdout))
+    finally:
+        for each in programs:
+            end(each)
+    with scratch(tmp_path):
+        assert names(tmp_path) == []
