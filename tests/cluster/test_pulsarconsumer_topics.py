@@ -63,6 +63,19 @@ def handled(environment: Environment, name: str) -> list[str]:
     return sorted(line.removeprefix("handled ") for line in lines if line.startswith("handled "))
 
 
+def until_handled(environment: Environment, name: str, expected: list[str], *, seconds: float) -> None:
+    """Until these are all; else the test fails with what is there."""
+    try:
+        within(seconds, lambda: handled(environment, name) == sorted(expected))
+    except AssertionError:
+        found = [
+            environment.kubectl("get", "pods", "-o", "wide", "-l", f"app.kubernetes.io/instance={name}"),
+            *(environment.kubectl("logs", each, "-c", "consumer") for each in pods(environment, name)),
+            *(json.dumps(stats(environment, each.partition(" ")[0])) for each in expected[:1]),
+        ]
+        raise AssertionError("\n".join(found)) from None
+
+
 def backlogs(environment: Environment, topics: list[str], subscription: str = "printers") -> list[int]:
     """What the broker itself says of each."""
     found = (stats(environment, topic).get("subscriptions", {}).get(subscription, {}) for topic in topics)
@@ -104,8 +117,8 @@ def test_several_topics_are_read_counted_redriven_and_unsubscribed(
     ]
     for topic in topics:
         produce(environment, topic=topic, count=3, message="good")
-    expected = sorted(f"{topic} good {number}" for topic in topics for number in (1, 2, 3))
-    within(30, lambda: handled(environment, name) == expected)
+    expected = [f"{topic} good {number}" for topic in topics for number in (1, 2, 3)]
+    until_handled(environment, name, expected, seconds=30)
 
     produce(environment, topic=second, count=1, message="bad")
     pod = pods(environment, name)[0]
@@ -114,7 +127,7 @@ def test_several_topics_are_read_counted_redriven_and_unsubscribed(
     assert letter["topic"] == f"{FULL}{second}"
     end = json.loads(environment.kubectl(*module, "redrive").splitlines()[-1])
     assert end == {"found": 1, "sent": 1}
-    within(30, lambda: handled(environment, name) == sorted([*expected, f"{second} bad"]))
+    until_handled(environment, name, [*expected, f"{second} bad"], seconds=30)
 
     stop(environment, name)
     for topic, count in zip(topics, (2, 3, 4), strict=True):
@@ -163,7 +176,7 @@ def test_topics_by_a_pattern_are_read_also_one_that_is_made_later(
         deletionPolicy="Unsubscribe", serverAddress=BROKER,
     )  # fmt: skip
     wait_ready(environment, name)
-    within(60, lambda: handled(environment, name) == [f"{first} good 1", f"{first} good 2"])
+    until_handled(environment, name, [f"{first} good 1", f"{first} good 2"], seconds=60)
     within(90, lambda: backlog(environment, name).get("topics") == 2)
     status = environment.get(f"{KIND}/{name}")["status"]
     assert (status["topic"], status["backlog"]["consumers"]) == (pattern, 1)
