@@ -112,7 +112,7 @@ def contents(pod: Pod, database: str) -> list[Any]:
 
 def load(pod: Pod, had: dict[str, Any], *databases: dict[str, Any], uid: str = "", **more: Any) -> Ended:
     request = {
-        "target": {"lsn": had.get("moment")},
+        "target": {"lsn": had["moment"]},
         "uid": uid or secrets.token_hex(8),
         "databases": databases,
         "into": {"host": "localhost", "port": pod.port},
@@ -173,7 +173,9 @@ def test_single_tables_come_with_what_they_need(pod: Pod, had: dict[str, Any]) -
         assert names(pod) == []
 
 
-def test_the_moment_before_a_drop_has_the_database_though_nothing_was_committed_between(pod: Pod) -> None:
+def test_the_moment_before_a_drop_has_the_database_though_nothing_was_committed_between(
+    pod: Pod, had: dict[str, Any]
+) -> None:
     """PostgreSQL stops at commits alone, and by that of DROP DATABASE the files are gone already."""
     pod.sql("CREATE DATABASE quiet OWNER app")
     pod.sql("CREATE TABLE kept AS SELECT 7 AS number", database="quiet")
@@ -183,7 +185,7 @@ def test_the_moment_before_a_drop_has_the_database_though_nothing_was_committed_
     pod.sql("SELECT pg_logical_emit_message(false, 'none', repeat('-', 1000000)) FROM generate_series(1, 40)")
     pod.sql("DROP DATABASE quiet")
     pod.switch()
-    done = load(pod, {}, {"name": "quiet"}, target={"time": moment})
+    done = load(pod, had, {"name": "quiet"}, target={"time": moment})
     assert (done.status, done.reason) == (0, "Succeeded"), done.log
     assert "recovering again, to the lsn" in done.log
     assert pod.sql("SELECT number FROM kept", database="quiet") == 7
