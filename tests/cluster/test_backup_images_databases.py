@@ -12,6 +12,7 @@ import pytest
 
 from tests.apiserver.support.audit import wait_until
 from tests.cluster.backup_images import (
+    DATA,
     INCREMENTAL,
     READER,
     READER_SECRET,
@@ -67,6 +68,18 @@ ALL = (
     "SHOW search_path",
     "SELECT count(*) FROM pg_largeobject_metadata",
 )
+ENDS = """
+import shutil, sys
+from pathlib import Path
+from postgres_backup import dropped, programs, wal
+name, at = sys.argv[1], wal.lsn(sys.argv[2])
+segment, deadline = wal.Segment.of(name), programs.Deadline(60)
+dropped._FOLDER.mkdir(parents=True)
+shutil.copy(Path("/var/lib/postgresql/data/pgdata/pg_wal", name), dropped._FOLDER)
+for since in (segment.begin, at):
+    print(len(dropped._ends(segment, since=since, until=at, deadline=deadline)) > 0)
+"""
+"""Whether a transaction ended since the segment's begin, and since where the log ends, which is no record."""
 NAMES = "SELECT array_agg(datname ORDER BY datname) FROM pg_database WHERE datname !~ '^(template|postgres)'"
 
 
@@ -195,6 +208,16 @@ def test_the_moment_before_a_drop_has_the_database_though_nothing_was_committed_
     assert (whole.status, whole.reason) == (0, "Succeeded"), whole.log
     with pod.serving("whole") as port:
         assert pod.sql("SELECT number FROM kept", port=port, database="quiet") == 7
+
+
+def test_a_log_without_a_record_has_the_end_of_no_transaction(pod: Pod) -> None:
+    """As where the last record that was replayed began in the segment before."""
+    pod.sql("CREATE ROLE passing")
+    pod.sql("DROP ROLE passing")
+    end = "pg_walfile_name(pg_current_wal_lsn()) || ' ' || pg_current_wal_lsn()"
+    words = ["run", "--rm", "--volume", f"{pod.name}-data:{DATA}:ro", pod.runner, "python3", "-c", ENDS]
+    said = pod.engine.run(*words, *str(pod.sql(f"SELECT {end}")).split())
+    assert said.split() == ["True", "False"]
 
 
 @pytest.mark.thorough
