@@ -69,10 +69,14 @@ def until_handled(environment: Environment, name: str, expected: list[str], *, s
     try:
         within(seconds, lambda: handled(environment, name) == sorted(expected))
     except AssertionError:
+        # A message of each topic, and who reads it.
+        topics = sorted({each.partition(" ")[0] for each in expected})
         found = [
+            f"not so within {seconds} s: {sorted(expected)}",
+            f"but {handled(environment, name)}",
             environment.kubectl("get", "pods", "-o", "wide", "-l", f"app.kubernetes.io/instance={name}"),
-            *(environment.kubectl("logs", each, "-c", "consumer") for each in pods(environment, name)),
-            *(json.dumps(stats(environment, each.partition(" ")[0])) for each in expected[:1]),
+            *(environment.kubectl("logs", pod, "--all-containers") for pod in pods(environment, name)),
+            *(f"{topic}: {json.dumps(stats(environment, topic))}" for topic in topics),
         ]
         raise AssertionError("\n".join(found)) from None
 
@@ -210,7 +214,8 @@ def test_topics_by_a_pattern_are_read_also_one_that_is_made_later(
     assert status["subscriptions"] == [{"topicsPattern": made.pattern, "subscription": "printers"}]
 
     produce(environment, topic=later, count=1, message="good")
-    within(45, lambda: f"{later} good" in handled(environment, name))  # 15 s, and this machine's
+    expected = [f"{first} good 1", f"{first} good 2", f"{later} good"]
+    until_handled(environment, name, expected, seconds=45)  # 15 s, and this machine's
     assert subscribed(environment, [first, later, made.other]) == [True, True, False]
 
     stop(environment, name)

@@ -39,8 +39,8 @@ def run(command: Command) -> int:
         try:
             _preview(command, events=events)
         except KindlingError as error:
-            failures = read(lines_of(events)).failures or (str(error),)
-            _write(command.markdown, markdown.failed("\n\n".join(failures), stack=command.stack))
+            errors = read(lines_of(events)).errors or (str(error),)
+            _write(command.markdown, markdown.failed("\n\n".join(errors), stack=command.stack))
             raise
         lines = lines_of(events)
     found = live.ask(command.stack, lines) if command.live else None

@@ -81,22 +81,24 @@ class Change:
 
 @dataclass(frozen=True)
 class Preview:
-    """A whole run; `failures` are the errors it ended with."""
+    """A whole run; `errors` are those that Pulumi reported. Whether it failed, its exit status says: it
+    also reports a program of its own that was slow to end, and that stops nothing.
+    """
 
     changes: tuple[Change, ...] = ()
     unchanged: int = 0
-    failures: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
 
 
 def read(lines: Iterable[str]) -> Preview:
     """Changes with the gravest first, then by type and name."""
     by_urn: dict[str, dict[str, Any]] = {}
     same: set[str] = set()
-    failures: list[str] = []
+    errors: list[str] = []
     for event in parse(lines):
         diagnostic = event.get("diagnosticEvent") or {}
         if diagnostic.get("severity") == "error" and (text := _text(diagnostic.get("message"))):
-            failures.append(text)
+            errors.append(text)
         step = (event.get("resourcePreEvent") or {}).get("metadata") or {}
         if not _is_resource(step):
             continue
@@ -108,7 +110,7 @@ def read(lines: Iterable[str]) -> Preview:
             if known is None or (step.get("old") and step.get("new")):
                 by_urn[step["urn"]] = step
     changes = sorted(map(_change, by_urn.values()), key=_order)
-    return Preview(tuple(changes), len(same), tuple(dict.fromkeys(failures)))
+    return Preview(tuple(changes), len(same), tuple(dict.fromkeys(errors)))
 
 
 def lines_of(log: Path) -> list[str]:

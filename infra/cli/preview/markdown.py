@@ -41,9 +41,7 @@ def marker(stack: str) -> str:
 
 
 def render(preview: Preview, *, stack: str, live: str = "") -> str:
-    """The page of a preview that went through or, where it has failures, of those; `live` is a part of it."""
-    if preview.failures:
-        return failed("\n\n".join(preview.failures), stack=stack)
+    """The page of a preview that went through; `live` is a part of it."""
     counts = Counter(change.verb for change in preview.changes)
     title = ", ".join(f"{counts[verb]} {label}" for verb, label in _TO_DO.items() if counts[verb])
     parts = [marker(stack), f"## Preview of stack {_code(stack)}: {title or 'nothing changes'}"]
@@ -61,6 +59,9 @@ def render(preview: Preview, *, stack: str, live: str = "") -> str:
     else:
         parts.append("Nothing of the stack stays as it is." if _has_old(preview) else "The stack is new.")
     parts.append(live)
+    if preview.errors:
+        text = _fenced("\n\n".join(preview.errors).strip()[:MOST_MESSAGE])
+        parts.append(f"Pulumi made this preview, and reported beside it:\n\n{text}")
     footer = (
         "<sub>The program compared with what the last `up` wrote down, not with the cluster itself. "
         f"Made by `python3 -m infra preview {stack} --markdown FILE`.</sub>"
@@ -76,9 +77,8 @@ def render(preview: Preview, *, stack: str, live: str = "") -> str:
 def live(found: Live) -> str:
     """What the operator would do to what runs, for `render`."""
     if found.found is None:
-        text = found.missing.strip()[:MOST_MESSAGE]
-        fence = "`" * max(3, _longest_run(text) + 1)
-        return f"{_LIVE}\n\nWhat it would do is not known.\n\n{fence}text\n{text}\n{fence}"
+        text = _fenced(found.missing.strip()[:MOST_MESSAGE])
+        return f"{_LIVE}\n\nWhat it would do is not known.\n\n{text}"
     changed = [each for each in found.found["resources"] if each["changes"]]
     listed = [(each, row) for each in changed for row in each["rows"]]
     rows = [_row(each, row) for each, row in listed[:MOST_ROWS]]
@@ -108,13 +108,11 @@ def skipped(sentence: str, *, stack: str) -> str:
 
 def failed(text: str, *, stack: str) -> str:
     """The page of a preview that could not be made, with the error's own message."""
-    text = text.strip()[: MOST - 1000]
-    fence = "`" * max(3, _longest_run(text) + 1)
     return _joined(
         [
             marker(stack),
             f"## Preview of stack {_code(stack)} failed",
-            f"{fence}text\n{text}\n{fence}",
+            _fenced(text.strip()[: MOST - 1000]),
             "Nothing was changed, and an `up` of this would end in the same way.",
         ]
     )
@@ -207,6 +205,11 @@ def _code(text: str, *, most: int = MOST_VALUE) -> str:
     fence = "`" * (_longest_run(line) + 1)
     space = " " if not line or line[0] == "`" or line[-1] == "`" else ""
     return f"{fence}{space}{line}{space}{fence}"
+
+
+def _fenced(text: str) -> str:
+    fence = "`" * max(3, _longest_run(text) + 1)
+    return f"{fence}text\n{text}\n{fence}"
 
 
 def _longest_run(text: str) -> int:

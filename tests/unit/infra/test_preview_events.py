@@ -169,7 +169,7 @@ def test_errors_are_reported_once_without_colors_and_notes_not_at_all() -> None:
         diagnostic("error", "<{%fg 1%}>broken<{%reset%}>\n"),
         diagnostic("error", "\x1b[31mbroken\x1b[0m"),
     ]
-    assert read(lines).failures == ("broken",)
+    assert read(lines).errors == ("broken",)
 
 
 def test_a_log_cut_short_is_read_as_far_as_it_goes() -> None:

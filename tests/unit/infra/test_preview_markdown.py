@@ -45,10 +45,11 @@ def test_what_is_lost_comes_first_and_many_names_are_counted() -> None:
     assert paragraphs[2].endswith("`n4` and 2 more.")
 
 
-def test_a_failure_is_the_page() -> None:
-    text = markdown.render(Preview((change(1),), failures=("one", "two")), stack="dev")
-    assert "## Preview of stack `dev` failed\n\n```text\none\n\ntwo\n```" in text
-    assert "map-0001" not in text
+def test_an_error_beside_a_preview_that_went_through_is_no_failure() -> None:
+    text = markdown.render(Preview((change(1),), errors=("one", "two")), stack="dev")
+    assert "## Preview of stack `dev`: 1 to create" in text
+    assert "map-0001" in text
+    assert "Pulumi made this preview, and reported beside it:\n\n```text\none\n\ntwo\n```" in text
 
 
 def test_an_error_cannot_end_its_block() -> None:
