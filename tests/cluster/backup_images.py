@@ -13,7 +13,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -25,12 +24,11 @@ from kindling.kinds.postgresql.archiver import INIT
 
 from infra.bootstrap.toolchain import Toolchain
 from infra.components.images import operands
-from infra.drivers import images
 from infra.drivers.engine import ContainerEngine
-from infra.paths import REPOSITORY
 from infra.processes import ProgramError
 from tests.apiserver.support.audit import wait_until
 from tests.apiserver.support.controlplane import background
+from tests.cluster.built_image import built
 from tests.ports import free_port
 
 DATA, SOCKETS = "/var/lib/postgresql/data", "/var/run/postgresql"
@@ -42,41 +40,6 @@ READER, READER_SECRET = "reader", "canary-reader-key"
 RUN_SECONDS = 120
 INCREMENTAL = {"type": "incremental", "uid": "11111111-2222-3333-4444-555555555555", "target": "ns/db"}
 """What a backup run is asked for; the first is full all the same."""
-
-
-REMOVAL_SECONDS = 2.0
-
-
-def built(engine: ContainerEngine, name: str, tag: str) -> str:
-    """The image of this folder of operator/images, built as `up` builds it, under a tag of the test's own.
-
-    The tag that `up` gives it goes whenever any stack is destroyed.
-    """
-    source = operands()[name]
-    digest = source.digest()
-    ref = f"localhost/{source.image}:{digest}"
-    archive = images.build_archive(
-        engine,
-        name=source.image,
-        tag=digest,
-        context=REPOSITORY / source.context,
-        containerfile=REPOSITORY / source.containerfile,
-        build_args={},
-    )
-    own = f"localhost/{source.image}:{tag}"
-    for last in (False, False, True):
-        if not engine.has_image(ref):
-            engine.load(archive)
-        try:
-            engine.run("tag", ref, own)
-        except ProgramError:
-            if last:
-                raise
-            continue
-        time.sleep(REMOVAL_SECONDS)  # A removal that had begun takes the new tag along.
-        if engine.has_image(own):
-            return own
-    raise AssertionError(f"{own} was removed each time, with {ref}")
 
 
 def certificate(folder: Path, subject: str) -> None:
@@ -201,7 +164,7 @@ def new_pod(store: Store, scratch: Path) -> Pod:
     """One of this store, of which nothing is made yet."""
     engine = ContainerEngine.detect()
     name = f"kindling-backup-{secrets.token_hex(4)}"
-    postgres, runner = (built(engine, image, name) for image in ("postgres", "postgres-backup"))
+    postgres, runner = (built(engine, operands()[image], name) for image in ("postgres", "postgres-backup"))
     return Pod(engine, postgres=postgres, runner=runner, store=store, scratch=scratch, name=name)
 
 
