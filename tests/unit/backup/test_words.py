@@ -195,3 +195,12 @@ def test_a_listing_has_the_segments_from_one_on() -> None:
 def test_errors_are_found_in_a_log() -> None:
     log = "LOG: x\n2026 P00  ERROR: [029]: invalid\nERROR: [049]: unable to connect\nFATAL: y\n"
     assert words.errors(log) == [(29, "invalid"), (49, "unable to connect")]
+
+
+def test_what_an_error_was_of_is_within_the_lines_that_follow_it() -> None:
+    """As of a segment that cannot be decompressed: the code is of reading, for each repository."""
+    first = "2026 P00  ERROR: [042]: raised from local-1 protocol: unable to get 000000010000000000000003:"
+    more = " repo1: 17-1/0000000100000000/00000001-ab.zst [FormatError] zst error: Data corruption"
+    ((code, said),) = words.errors(f"{first}\n{more}\n2026-11-28 FATAL: [029]: no\n")
+    assert "FATAL" not in said
+    assert words.reason(code, said, about=words.DATA)[0] == "ChecksumFailed"

@@ -36,7 +36,8 @@ STORE, CATALOG, BACKUP, DATA = "store", "catalog", "backup", "data"
 _CODE = re.compile(r"(?:<Code>|x-ms-error-code: )([A-Za-z0-9.]{1,64})")
 _TOKEN = re.compile(r"unable to get authentication token: \[(\w{1,64})\]")
 _HTTP = re.compile(r"HTTP request failed with (\d{3})")
-_ERROR = re.compile(r"ERROR: \[(\d{3})\]: ?(.*)")
+_ERROR = re.compile(r"ERROR: \[(\d{3})\]: ?(.*(?:\n +.*)*)")
+"""What it was of several is on lines of their own, which are indented."""
 _GCS = "/storage/v1/b/"
 _NAME = re.compile(r"\b([A-Z]\w+Error)\b")
 _SEGMENT = re.compile(r"(?:^|/)([0-9A-F]{24})-[0-9a-f]{40}(?:\.[a-z0-9]+)?$")
