@@ -218,16 +218,18 @@ class _Asked:
 
     def _databases(self) -> None:
         """Who has a Postgresql made might as well create it; who has its data replaced, or databases loaded
-        by its superuser, might edit it.
+        by its superuser, might edit it. A copy that is checked gives its data to nobody, but to the queries
+        that are asked of it: those who write them might write the Backup's own.
         """
         self.variables["database"] = "variables.spec.databaseRef.name"
         self.variables["group"] = "variables.spec.databaseRef.?group.orValue('database.technotuesday.io')"
         self.variables["makes"] = "variables.spec.?into.orValue('New') == 'New'"
+        self.variables["writes"] = "!variables.makes && variables.spec.into != 'Verify'"
         may = {"group": "variables.group"}
         update = cel.may("update", "postgresqls", name="variables.database", **may)
         for condition, allowed, verb, what in (
             ("variables.makes", cel.may("create", "postgresqls", **may), "create", "makes a Postgresql"),
-            ("!variables.makes", update, "update", "replaces or adds data of that Postgresql"),
+            ("variables.writes", update, "update", "replaces or adds data of that Postgresql"),
         ):
             self._ask(
                 f"!({condition}) || {allowed}",
@@ -236,6 +238,16 @@ class _Asked:
                 ' there"',
                 f"spec {what}, and you may not {verb} postgresqls in its namespace: ask for the right",
             )
+        self.variables["backup"] = "variables.spec.source.?backupRef.?name.orValue('')"
+        update = cel.may("update", "backups", group="'database.technotuesday.io'", name="variables.backup")
+        self._ask(
+            f"size(variables.spec.?verify.?queries.orValue([])) == 0 || {update}",
+            '"spec.verify.queries: these read what Backup \'" + variables.backup + "\' has stored, and you'
+            " may not update backups in namespace '\" + request.namespace + \"': leave them out, and those of"
+            ' the Backup are asked, or ask for the right to update backups there"',
+            "spec.verify.queries reads the data, and you may not update backups in its namespace: leave it"
+            " out, or ask for the right",
+        )
 
     def _pod(self, field: str, served: Sequence[str]) -> None:
         """The status reveals whether there is such a Pod, wherever the operator looks."""

@@ -9,7 +9,7 @@ from kindling.kinds.base import Kind
 
 from tests.apiserver.support.apiclient import Json
 
-INTO_WHAT_IS_THERE = ("InPlace", "Databases")
+INTO_WHAT_IS_THERE = ("InPlace", "Databases", "Verify")
 """Values of spec.into of a Restore that makes no Postgresql."""
 
 SECRET, CONFIG_MAP = "Secret", "ConfigMap"

@@ -34,6 +34,11 @@ def databases(*items: Json) -> Json:
     return {"into": "Databases", "databases": [*items]}
 
 
+def proof(**verify: object) -> Json:
+    """A spec that checks a copy."""
+    return {"into": "Verify", "verify": verify}
+
+
 BAD: list[tuple[Kind, Json, list[str]]] = [
     (BACKUP, {"targetURL": "ftp://bucket/x"}, ["spec.targetURL 'ftp://bucket/x'", "use s3://BUCKET/PREFIX"]),
     (BACKUP, {"targetURL": "pvc://claim/x"}, ["'pvc://claim/x'", "gs://BUCKET/PREFIX", "azblob://CONTAINER"]),
@@ -72,7 +77,14 @@ BAD: list[tuple[Kind, Json, list[str]]] = [
     (BACKUP, {"verify": {"queries": [{"database": "a", "sql": "SELECT 1"}]}}, ["expect: Required value"]),
     (BACKUP, {"verify": {"storage": {"size": "0"}}}, ["spec.verify.storage.size '0'", "greater than 0"]),
     (BACKUP, {"deletionPolicy": "Forget"}, ["spec.deletionPolicy", '"Forget"']),
-    (RESTORE, {"into": "Verify"}, ["spec.into", '"Verify"']),
+    (RESTORE, {"into": "Nowhere"}, ["spec.into", '"Nowhere"']),
+    (RESTORE, {"into": "Verify"} | from_store(), ["spec.into Verify needs a Backup", "backupRef"]),
+    (RESTORE, {"into": "Verify", "undo": True}, ["spec.undo is for a restore in place"]),
+    (RESTORE, {"into": "Verify", "postgresql": {}}, ["spec.into is Verify", "leave it out"]),
+    (RESTORE, databases({"name": "a"}) | {"into": "Verify"}, ["spec.databases is for spec.into Databases"]),
+    (RESTORE, {"verify": {}}, ["spec.verify is for spec.into Verify", "leave it out"]),
+    (RESTORE, proof(amcheck="All"), ["spec.verify.amcheck", '"All"']),
+    (RESTORE, proof(queries=[{"database": "a", "sql": "SELECT 1"}]), ["expect: Required value"]),
     (RESTORE, {"undo": True}, ["spec.undo is for a restore in place", "leave it out"]),
     (RESTORE, {"into": "New", "undo": True}, ["spec.undo is for a restore in place"]),
     (RESTORE, {"into": "InPlace", "postgresql": {}}, ["spec.postgresql is for a Postgresql that is made"]),
@@ -148,6 +160,9 @@ GOOD: list[tuple[Kind, Json]] = [
     (RESTORE, {"recoveryTarget": {"targetTime": "2026-11-24T06:45:00.5+01:00", "exclusive": True}}),
     (RESTORE, databases({"name": "My shop"}, {"name": "b", "as": "My", "tables": ["public.a", "s.b.c"]})),
     (RESTORE, {"recoveryTarget": {"targetName": "before_the_mistake", "targetTLI": 2}}),
+    (RESTORE, {"into": "Verify", "recoveryTarget": {"targetTime": "2026-11-24T06:45:00Z"}}),
+    (RESTORE, proof(amcheck="Off", queries=[])),
+    (RESTORE, proof(queries=[{"database": "a", "sql": "SELECT 1", "expect": "1"}])),
     (RESTORE, {"recoveryTarget": {"targetTLI": 1}}),
     (RESTORE, {"postgresql": {"passwordSecretRef": {"name": "p"}, "storage": {"size": "2Gi"}}}),
     (RESTORE, from_store()),
@@ -173,6 +188,7 @@ CHANGES: list[tuple[Kind, Json, list[str]]] = [
     (RESTORE, {"recoveryTarget": {"immediate": True}}, ["spec cannot change"]),
     (RESTORE, {"into": "InPlace"}, ["spec cannot change"]),
     (RESTORE, databases({"name": "a"}), ["spec cannot change"]),
+    (RESTORE, {"verify": {}}, ["spec cannot change"]),
     (RESTORE, {"postgresql": {}}, ["spec cannot change"]),
 ]
 
@@ -270,7 +286,9 @@ def test_the_guides_first_backup_is_taken_as_it_stands(api: Api) -> None:
     api.create(BACKUP.collection, yaml.safe_load(manifest), dry_run=True).accepted()
 
 
-@pytest.mark.parametrize("name", ["backup-full", "restore-time", "restore-databases", "restore-store"])
+@pytest.mark.parametrize(
+    "name", ["backup-full", "restore-time", "restore-databases", "restore-verify", "restore-store"]
+)
 def test_the_server_keeps_the_children_as_they_are_made(api: Api, name: str) -> None:
     """What it would change would be written again and again."""
     kind = KINDS[name.partition("-")[0]]

@@ -86,6 +86,7 @@ def _is_kept_or_refused(api: Api, kind: Kind, data: st.DataObject) -> None:
             "which needs TLS, and spec.tls.enabled", "is signed by an authority of the resource's own",
             "has no effect while clientCertificate.enabled",
             "is for spec.into Databases", "spec.into Databases needs", "several that become the same",
+            "is for spec.into Verify", "spec.into Verify needs",
             "is PostgreSQL's own",
             "spec.hba has a line",  # what is said of one with a line break, which no message may have
         )  # fmt: skip

@@ -503,3 +503,29 @@ def test_a_restore_is_for_those_who_may_do_it_to_the_database(
     refused(user.api.create(user.path(RESTORE), body), what)
     user = users.new(right, writes=[RESTORES])
     user.api.create(user.path(RESTORE), body).accepted()
+
+
+def test_a_copy_is_checked_for_whoever_may_create_a_restore_and_queried_by_those_who_may_edit_the_backup(
+    users: Users,
+) -> None:
+    """It touches no database; a query of one's own says something of the data."""
+    spec = {"source": {"backupRef": {"name": "nightly"}}, "databaseRef": {"name": "db"}, "into": "Verify"}
+    query = {"database": "a", "sql": "SELECT 1", "expect": "1"}
+    asks = {**spec, "verify": {"queries": [query]}}
+    nobody = users.new(writes=[RESTORES])
+    nobody.api.create(nobody.path(RESTORE), RESTORE.resource("one", spec)).accepted()
+    fewer = {**spec, "verify": {"amcheck": "Off", "queries": []}}
+    nobody.api.create(nobody.path(RESTORE), RESTORE.resource("two", fewer)).accepted()
+    right: PolicyRule = {
+        "apiGroups": ["database.technotuesday.io"],
+        "resources": ["backups"],
+        "verbs": ["update"],
+    }
+    for user in (nobody, users.new({**right, "resourceNames": ["other"]}, writes=[RESTORES])):
+        refused(
+            user.api.create(user.path(RESTORE), RESTORE.resource("three", asks)),
+            "spec.verify.queries: these read what Backup 'nightly' has stored",
+            "ask for the right to update backups there",
+        )
+    user = users.new({**right, "resourceNames": ["nightly"]}, writes=[RESTORES])
+    user.api.create(user.path(RESTORE), RESTORE.resource("three", asks)).accepted()

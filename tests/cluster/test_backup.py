@@ -503,6 +503,56 @@ def test_a_database_that_was_dropped_is_loaded_beside_the_others(
         server(environment, NAME, "default", f"DROP DATABASE {each}")
 
 
+def test_an_older_moment_is_proven_beside_a_server_that_runs_on(
+    environment: Environment, saved: Store
+) -> None:
+    """By the Backup's own query, and by one that fails."""
+    environment.psql(NAME, "create table proofs as select 'first' as word")
+    moment = environment.psql(NAME, NOW)
+    time.sleep(0.05)
+    environment.psql(NAME, "insert into proofs values ('mistake')")
+    archived(environment)
+    since, generation = (
+        server(environment, NAME, "default", CHECKPOINTER),
+        environment.get(DATABASE, NAME)["metadata"]["generation"],
+    )
+    words = {"database": "postgres", "sql": "SELECT string_agg(word, ',') FROM proofs"}
+    own = {"queries": [{**words, "expect": "first"}]}
+    false = {"queries": [{**words, "expect": "first,mistake"}]}
+    for name, verify in (("tuesday", {}), ("proven", own), ("disproven", false)):
+        restore(
+            environment,
+            name,
+            source={"backupRef": {"name": NAME}},
+            recoveryTarget={"targetTime": moment},
+            databaseRef={"name": NAME},
+            into="Verify",
+            verify=verify,
+        )
+    over = ("Completed", "Failed")
+    for name, expected in (
+        ("tuesday", ("True", "Succeeded")),
+        ("proven", ("True", "Succeeded")),
+        ("disproven", ("False", "QueryFailed")),
+    ):
+        until(environment, RESTORE, name, lambda status: status.get("phase") in over)
+        assert ready(environment, RESTORE, name) == expected
+    hold(environment, RESTORE, "proven")
+    run = results(environment, environment.get(RESTORE, "tuesday"))["tuesday-restore-1"]
+    assert run["checks"] == ["pages", "amcheck", "queries"]
+    assert server(environment, NAME, "default", CHECKPOINTER) == since
+    assert environment.get(DATABASE, NAME)["metadata"]["generation"] == generation
+    # Their volumes go with them.
+    names = ("tuesday", "proven", "disproven")
+    environment.kubectl("delete", RESTORE, *names)
+
+    def left() -> list[str]:
+        claims = environment.kubectl("get", "pvc", "-o", "name").split()
+        return [each for each in claims for name in names if f"/{name}-restore-" in each]
+
+    within(60, lambda: not left())
+
+
 def test_a_namespace_that_has_nothing_gets_the_database_from_the_store_alone(
     environment: Environment, saved: Store
 ) -> None:

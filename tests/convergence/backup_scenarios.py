@@ -89,6 +89,7 @@ def _of_restores() -> Iterator[Scenario]:
     yield scenario("deleted", delete, *beside, spec=_of_backup, creates=False)
     yield scenario("in place", _create_restore(_in_place), *source, spec=_in_place)
     yield scenario("of databases", _create_restore(_databases), *source, spec=_databases)
+    yield scenario("checked and thrown away", _create_restore(_proof), *source, spec=_proof)
     yield scenario("undone", edit({"undo": True}), *source, spec=_in_place, creates=False)
     for what, kind in (("a store", _DATABASE), ("a store, in the other group", _OTHER_DATABASE)):
         spec = partial(_of_store, group=kind.type.group)
@@ -125,6 +126,10 @@ def _in_place(namespace: str) -> Json:
 def _databases(namespace: str) -> Json:
     """One of them into the server that is backed up."""
     return {**_in_place(namespace), "into": "Databases", "databases": [{"name": "shop", "as": "before"}]}
+
+
+def _proof(namespace: str) -> Json:
+    return {**_in_place(namespace), "into": "Verify", "verify": {"queries": []}}
 
 
 def _create_restore(spec: Callable[[str], Json]) -> Act:

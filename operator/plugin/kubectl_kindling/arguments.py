@@ -47,6 +47,7 @@ class Command:
     to: str = ""
     at: str = ""
     in_place: bool = False
+    verify: bool = False
     databases: tuple[str, ...] = ()
     output_file: str = ""
     input_file: str = ""
@@ -173,7 +174,11 @@ def _parser() -> argparse.ArgumentParser:
 
     sub = add("drill", "Try a restore of a Backup now, beside its schedule (spec.verify)")
     sub.add_argument("target", metavar="NAME")
-    sub = add("restore", "Restore a Backup into a new Postgresql, or in place, or databases of it", _RESTORE)
+    sub = add(
+        "restore",
+        "Restore a Backup into a new Postgresql, or in place, or databases of it, or try it",
+        _RESTORE,
+    )
     sub.add_argument("target", metavar="BACKUP")
     sub.add_argument("--to", default="", metavar="NAME", help="of the Postgresql that is made")
     sub.add_argument("--in-place", action="store_true", help="into the Postgresql that is backed up")
@@ -185,6 +190,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME[=AS]",
         help="load this one into the Postgresql that is backed up, under its name or another; repeatable",
     )
+    sub.add_argument("--verify", action="store_true", help="into a copy that is checked and thrown away")
     sub.add_argument("--at", default="", metavar="TIME", help="2026-11-24T06:45:00Z; default: the newest")
     add_yes(sub)
     sub = add("undo", "Bring back the data from before a restore in place (spec.undo)")

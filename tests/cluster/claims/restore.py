@@ -127,6 +127,14 @@ def _failure(field: str) -> Claim:
     return claim
 
 
+def _check(reported: Reported) -> None:
+    """Only one into Verify has checks of its own."""
+    if reported.resource["spec"].get("into") == "Verify":
+        duration("check", "run")(reported)
+    else:
+        assert "check" not in reported.status.get("restoreDuration", {})
+
+
 def _no_progress(reported: Reported) -> None:
     """Only of a run that is at it; tests/cluster/test_backup.py compares it with the run's volume."""
     assert "progress" not in reported.status
@@ -150,6 +158,7 @@ CLAIMS = KindClaims(
             f"status.restoreDuration.{name}": duration(name, "run")
             for name in ("download", "replay", "total")
         },
+        "status.restoreDuration.check": _check,
         **{f"status.{field}": _undo(field) for field in ("undoStartedAt", "undoStoppedAt")},
         **{f"status.failure.{field}": _failure(field) for field in ("reason", "message", "attempt", "at")},
         **{

@@ -113,6 +113,13 @@ SPECS: dict[str, Object] = {
         "into": "Databases",
         "databases": [{"name": "shop"}, {"name": "stock", "as": "stock-before", "tables": ["public.item"]}],
     },
+    "restore-verify": {
+        "source": {"backupRef": {"name": "nightly"}},
+        "recoveryTarget": {"targetLSN": "0/3000060"},
+        "databaseRef": {"name": "db"},
+        "into": "Verify",
+        "verify": {"amcheck": "Indexes"},
+    },
     "restore-store": {
         "source": {
             "targetURL": "s3://bucket/prefix/shop/db/7300000000000000001",
@@ -213,6 +220,11 @@ STATUS: dict[str, Object] = {
         "source": {"systemIdentifier": "73", "defaultUser": "ada", "size": "2Gi", "timeline": 1},
     },
     "restore-databases": {
+        "phase": "Restoring",
+        "attempt": 1,
+        "source": {"systemIdentifier": "73", "defaultUser": "ada", "size": "2Gi", "timeline": 1},
+    },
+    "restore-verify": {
         "phase": "Restoring",
         "attempt": 1,
         "source": {"systemIdentifier": "73", "defaultUser": "ada", "size": "2Gi", "timeline": 1},

@@ -433,6 +433,18 @@ def test_databases_are_restored_beside_the_others(kubectl: FakeKubectl, capsys: 
     }
 
 
+def test_a_copy_is_checked_without_a_question(kubectl: FakeKubectl, capsys: Printed) -> None:
+    kubectl.has("backups.database.technotuesday.io", "nightly", one=backup())
+    kubectl.say("create", stdout=json.dumps(restore()))
+    assert cli.run(["restore", "nightly", "--verify", "--at", "2026-11-24T14:00:00Z"]) == FINE
+    assert json.loads(kubectl.given[0])["spec"] == {
+        "source": {"backupRef": {"name": "nightly"}},
+        "databaseRef": backup()["spec"]["databaseRef"],
+        "recoveryTarget": {"targetTime": "2026-11-24T14:00:00Z"},
+        "into": "Verify",
+    }
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -440,11 +452,12 @@ def test_databases_are_restored_beside_the_others(kubectl: FakeKubectl, capsys: 
         ["--to", "copy", "--in-place"],
         ["--to", "copy", "--database", "a"],
         ["--in-place", "--database", "a"],
+        ["--in-place", "--verify"],
     ],
 )
 def test_a_restore_has_one_destination(kubectl: FakeKubectl, capsys: Printed, words: list[str]) -> None:
     assert cli.run(["restore", "nightly", *words]) == USAGE
-    assert "one of --to, --in-place and --database is needed" in error(capsys)
+    assert "one of --to, --in-place, --database and --verify is needed" in error(capsys)
 
 
 def test_a_restore_in_place_is_undone_once(kubectl: FakeKubectl, capsys: Printed) -> None:

@@ -89,7 +89,7 @@ def backup_facts(made: BackupSet, repository: Repository) -> dict[str, Any]:
 
 
 def verify(request: Request) -> dict[str, Any]:
-    """Restore the newest backup and all WAL since, compare how far it came, and check what there is."""
+    """Restore up to the target, or with all WAL and compare how far it came, and check what there is."""
     deadline, begun = programs.Deadline(request.seconds), time.monotonic()
     engine: Engine = PgBackRest(deadline)
     store.preflight(S3Store.load(), engine, write=False)
@@ -117,7 +117,8 @@ def verify(request: Request) -> dict[str, Any]:
     finally:
         server.kill()
     return {
-        "message": f"the backup {recovered.chosen.label} and all WAL since were restored and checked",
+        "message": f"the backup {recovered.chosen.label} was restored, up to {request.target or END_OF_WAL}, "
+        "and checked",
         **facts,
         "archivedLSN": wal.text(recovered.archived.end),
         "checks": done,

@@ -1,4 +1,5 @@
-"""`restore` and `undo`: the data of a Backup in a new Postgresql, or in place, and back; or databases of it.
+"""`restore` and `undo`: the data of a Backup in a new Postgresql, or in place, and back; databases of it; or
+a copy that is checked.
 
 What it makes is a Restore, as a manifest would: the operator does the work, and it is there to be looked at.
 """
@@ -24,12 +25,12 @@ _DONE = ("Completed", "Restored")
 
 def restore(command: Command, kubectl: Kubectl) -> int:
     """Creates a Restore; one in place is asked for first."""
-    if [bool(command.to), command.in_place, bool(command.databases)].count(True) != 1:
+    if [bool(command.to), command.in_place, bool(command.databases), command.verify].count(True) != 1:
         raise PluginError(
-            "one of --to, --in-place and --database is needed",
-            why="the data goes into a new Postgresql, or into the one that is backed up",
+            "one of --to, --in-place, --database and --verify is needed",
+            why="the data goes into a new Postgresql, into the one that is backed up, or into a copy",
             remedy="`--to NAME` makes one of that name; `--in-place` replaces what that one has; `--database "
-            "NAME` adds a database to it.",
+            "NAME` adds a database to it; `--verify` checks a copy.",
             status=USAGE,
         )
     types = kinds.served(kubectl)
@@ -65,8 +66,8 @@ def undo(command: Command, kubectl: Kubectl) -> int:
     if spec.get("into") != "InPlace":
         raise PluginError(
             f"Restore {name} has replaced nothing",
-            why="it made a Postgresql of its own, and only a restore in place (spec.into) can be undone",
-            remedy="delete that Postgresql and its claim if you do not need them.",
+            why="only a restore in place (spec.into) can be undone",
+            remedy="delete what it made, a Postgresql and its claim or databases, if you do not need that.",
             status=FAILED,
         )
     if status.get("phase") not in (*_DONE, "Failed"):
@@ -99,6 +100,8 @@ def manifest(backup: Object, command: Command, *, now: datetime) -> Object:
         spec["recoveryTarget"] = {"targetTime": command.at}
     if command.in_place:
         spec["into"] = "InPlace"
+    if command.verify:
+        spec["into"] = "Verify"
     if command.databases:
         spec |= {"into": "Databases", "databases": [_database(each) for each in command.databases]}
     return {

@@ -491,7 +491,12 @@ MAX_SIZE_REACHED = _reason(
     "raise `maxSize`, or delete data",
 )
 
-SUCCEEDED = _reason("Succeeded", _BACKUP, "the newest run succeeded, and nothing speaks against it")
+SUCCEEDED = _reason(
+    "Succeeded",
+    _BACKUP,
+    "the newest run succeeded, and nothing speaks against it; of a Restore into `Verify`, the copy has "
+    "passed its checks",
+)
 SCHEDULED = _reason("Scheduled", _BACKUP, "no run has been due yet", "wait for `status.nextScheduledTime`")
 RUNNING = _reason("Running", _BACKUP, "a run is under way", "wait; its Pod's log says how far it is")
 SUSPENDED = _reason(

@@ -70,21 +70,27 @@ def config_map(
         "uid": meta["uid"],
         "target": f"{meta['namespace']}/{spec.database}",
     }
-    verify = spec.verify
     data = {
         f"{BACKUP}.json": _text(backup),
         f"{PREPARE}.json": _text({**backup, "type": "none"}),
         f"{DELETE}.json": _text({}),
         f"{VERIFY}.json": _text(
             {
-                "amcheck": verify.amcheck if verify else "Heap",
-                "queries": [dict(query) for query in verify.queries] if verify else [],
+                **checks(spec.verify),
                 "uid": meta["uid"],
                 **source,
             }
         ),
     }
     return Child(type=CONFIG_MAP, body={"metadata": child_metadata(type, cr, name=name), "data": data})
+
+
+def checks(verify: Verify | None) -> Object:
+    """What a verify run does beside restoring."""
+    return {
+        "amcheck": verify.amcheck if verify else "Heap",
+        "queries": [dict(query) for query in verify.queries] if verify else [],
+    }
 
 
 def source_of(facts: Facts | None) -> Object:

@@ -1,11 +1,12 @@
 """Restore: the data of a Backup, or of a repository in a store, as it was at a moment, in a new Postgresql or
-in one that is there; or single databases of it, loaded into one that is there.
+in one that is there; single databases of it, loaded into one that is there; or a copy of it, which is checked
+and thrown away.
 
 Done once, and never again.
 
 `spec` reads the resource, `situation` what it meets, `decisions` are kept on record: first that it was begun,
 then that the data is there, then that the Postgresql is made, which `new` says; `in_place` has those for one
-that is there, and `loading` what single databases take. The volume and the Postgresql belong to nobody: they
+that is there, and `loading` what is restored aside. The volume and the Postgresql belong to nobody: they
 stay when this resource goes. `words` has what is said.
 """
 
@@ -158,8 +159,8 @@ class Restore(Kind):
             return children
         if read.in_place:
             return [*children, *self._in_place(cr, observed, read, phase)]
-        if read.loads:
-            run = self._load(cr, observed, read, ended=phase != RESTORING)
+        if read.aside:
+            run = self._aside(cr, observed, read, ended=phase != RESTORING)
             return [*children, self._request(cr, read, observed), run]
         children += self._files(cr, observed)
         if phase == RESTORING:
@@ -198,7 +199,7 @@ class Restore(Kind):
             broken=not ready and not problem.transient,
             reason=problem.reason,
             message=problem.message,
-            serving="The data is restored.",
+            serving="The data can be restored." if found.spec.proves else "The data is restored.",
             generation=generation,
         )
         status = {"observedGeneration": generation, "conditions": conditions}
@@ -228,7 +229,7 @@ class Restore(Kind):
             "settings": source.get("settings") or {},
             "timeline": read.timeline or source.get("timeline"),
             **({"inPlace": True, "uid": cr["metadata"]["uid"]} if read.in_place else {}),
-            **(loading.request(cr, read, observed) if read.loads else {}),
+            **(loading.request(cr, read, observed) if read.aside else {}),
         }
         data = {REQUEST: json.dumps(request, sort_keys=True)}
         body = {"metadata": child_metadata(self.type, cr, name=spec.own_name(cr)), "data": data}
@@ -246,17 +247,17 @@ class Restore(Kind):
             ended=ended,
         )
 
-    def _load(self, cr: Object, observed: Observed, read: spec.Spec, *, ended: bool) -> Child:
+    def _aside(self, cr: Object, observed: Observed, read: spec.Spec, *, ended: bool) -> Child:
         data, resources = loading.scratch(cr, read, observed)
         return self._run(
             cr,
             read,
-            action=runs.LOAD,
+            action=runs.LOAD if read.loads else runs.VERIFY,
             name=decisions.job_name(cr, decisions.attempt_of(cr)),
             resources=resources,
             ended=ended,
             data=data,
-            target=loading.volume(cr, read, observed),
+            target=loading.volume(cr, read, observed) if read.loads else None,
         )
 
     def _run(

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from kindling.kinds import reasons
-from kindling.kinds.backup import results
+from kindling.kinds.backup import results, runs
 from kindling.kinds.backup.results import FAILED, RUNNING, SUCCEEDED
 from kindling.kinds.base import Observed
 from kindling.kinds.conditions import rfc3339
@@ -30,6 +30,8 @@ _FINAL = frozenset({
     reasons.IMAGE_WITHOUT_PGBACKREST, reasons.WAL_GAP, reasons.TARGET_EXISTS, reasons.NOT_IN_BACKUP,
     reasons.ROLE_NOT_FOUND, reasons.LOAD_FAILED,
 })  # fmt: skip
+_FINDINGS = frozenset({reasons.CHECKSUM_FAILED, reasons.QUERY_FAILED})
+"""What is the answer where that was the question."""
 RETRY_SECONDS, MOST_RETRY_SECONDS, MOST_DOUBLINGS = 30.0, 1800.0, 10
 
 
@@ -64,7 +66,7 @@ def decide(cr: Object, observed: Observed, situation: Situation) -> dict[str, An
         }
         begun = STOPPING if situation.spec.in_place else RESTORING
         return {"phase": begun, "attempt": 1, "source": source, "startedAt": now}
-    if phase == RESTORED and (situation.made or situation.spec.loads):
+    if phase == RESTORED and (situation.made or situation.spec.aside):
         return {"phase": COMPLETED}
     if phase != RESTORING:
         return {}
@@ -83,7 +85,8 @@ def outcome(entry: Object, attempt: int) -> dict[str, Any]:
         return {"phase": RESTORED, "stoppedAt": entry["stoppedAt"], "failure": None, **found, **duration}
     failure = {name: entry[name] for name in ("reason", "message")}
     failure |= {"attempt": attempt, "at": entry["stoppedAt"]}
-    if entry["reason"] in _FINAL:
+    found_out = entry["action"] == runs.VERIFY and entry["reason"] in _FINDINGS
+    if entry["reason"] in _FINAL or found_out:
         return {"phase": GAVE_UP, "stoppedAt": entry["stoppedAt"], "failure": failure}
     return {"failure": failure}
 

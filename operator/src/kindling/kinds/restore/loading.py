@@ -1,7 +1,8 @@
-"""Databases of a backup that are loaded into a Postgresql: when the run may begin, and what it gets.
+"""What is restored aside, into a volume that goes with its Pod: when the run may begin, and what it gets.
 
-The run restores the backup aside, into a volume that goes with its Pod, and logs in to the Postgresql as its
-superuser, by its Service: what it makes has owners, extensions and privileges as it had them.
+One that loads databases logs in to the Postgresql as its superuser, by its Service: what it makes has owners,
+extensions and privileges as it had them. One that proves a moment is as the Backup's own verify run, and asks
+no server: that of the Postgresql may be down, or gone.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ def problem(found: Situation, *, namespace: str) -> Problem | None:
 
 def request(cr: Object, found: Spec, observed: Observed) -> Object:
     """What the run is asked for beside the moment."""
+    if found.proves:
+        return {**runs.checks(_verify(cr, found, observed)), **(found.verify or {})}
     target = _target(cr, found, observed)
     return {
         "uid": cr["metadata"]["uid"],
@@ -65,12 +68,17 @@ def volume(cr: Object, found: Spec, observed: Observed) -> Object:
 
 def scratch(cr: Object, found: Spec, observed: Observed) -> tuple[Object, Object]:
     """The source of the volume for the copy, and the run's resources: as for a verify run of the Backup."""
-    backup = observed.watched.get(Ref(situation.BACKUP, cr["metadata"]["namespace"], found.backup))
-    verify = backups.read(backup).verify if backup is not None else None
+    verify = _verify(cr, found, observed)
     source = (cr.get("status") or {}).get("source") or {}
     size = str(source.get("size") or runs.DEFAULT_SIZE)
     target = _target(cr, found, observed)
     return runs.scratch(verify, size=size), runs.replaying(target, verify.resources if verify else None)
+
+
+def _verify(cr: Object, found: Spec, observed: Observed) -> backups.Verify | None:
+    """That of the Backup, where it has one."""
+    backup = observed.watched.get(Ref(situation.BACKUP, cr["metadata"]["namespace"], found.backup))
+    return backups.read(backup).verify if backup is not None else None
 
 
 def _target(cr: Object, found: Spec, observed: Observed) -> Object:

@@ -20,7 +20,7 @@ from kindling.kube.resources import Object, ResourceType
 MEMBER = "run"
 PORT = 8433
 PATH = "/progress"
-STEPS = {"download": "Download", "replay": "Replay", "load": "Load"}
+STEPS = {"download": "Download", "replay": "Replay", "load": "Load", "check": "Check"}
 """What a run calls its steps, and the status. Of any other step nothing is known but that it runs."""
 ESTIMATED_SECONDS = 5.0
 """How long a step must have taken before the time that it still needs is estimated."""

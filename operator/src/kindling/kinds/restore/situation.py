@@ -54,7 +54,7 @@ def read(cr: Object, observed: Observed) -> Situation:
         status = (backup or {}).get("status") or {}
         data = status.get("database") or {}
         problem = _no_backup(cr, spec, backup, observed=observed)
-    if problem is None and found is not None and not made and not (spec.in_place or spec.loads):
+    if problem is None and found is not None and not made and not (spec.in_place or spec.aside):
         problem = Problem(
             reason=reasons.TARGET_EXISTS,
             message=f"spec.databaseRef.name {spec.database!r}: a Postgresql of that name exists already; "
@@ -91,6 +91,14 @@ def _no_backup(cr: Object, spec: Spec, backup: Object | None, *, observed: Obser
             reason=reasons.BACKUP_NOT_FOUND,
             message=f"{field} has no backup yet: wait for its first one, which begins the restore.",
             transient=True,
+        )
+    of = backups.read(backup)
+    if spec.proves and (spec.database, spec.database_type) != (of.database, of.database_type):
+        return Problem(
+            reason=reasons.REPOSITORY_OF_ANOTHER_DATABASE,
+            message=f"spec.databaseRef.name {spec.database!r} of group {spec.database_type.group} is not "
+            f"what Backup {spec.backup} is of; nothing was begun. Create the Restore with the Backup's own: "
+            f"name {of.database}, group {of.database_type.group}.",
         )
     return None
 

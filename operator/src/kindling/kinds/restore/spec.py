@@ -17,6 +17,8 @@ from kindling.kube.resources import Object, ResourceType
 
 DATABASES = "Databases"
 """Of spec.into: databases are loaded into a Postgresql that is there."""
+VERIFY = "Verify"
+"""Of spec.into: a copy is checked, and thrown away."""
 NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 TARGETS = {
     "targetTime": "time",
@@ -37,7 +39,8 @@ class Spec:
     The source is a Backup by its name, or a `repository` by itself, with the default user of its data. With
     `in_place` the database is there, and with `undo` gets back what it had. With `loads` it is there too, and
     `databases` of the backup are loaded into it: each its `name`, what it is loaded `as`, and `tables`, empty
-    for all.
+    for all. With `proves` nothing gets the data, and `verify` has what is checked otherwise than for the
+    Backup.
     """
 
     backup: str
@@ -53,6 +56,13 @@ class Spec:
     undo: bool
     loads: bool = False
     databases: tuple[Object, ...] = ()
+    proves: bool = False
+    verify: Object | None = None
+
+    @property
+    def aside(self) -> bool:
+        """Whether the run restores into a volume that goes with its Pod."""
+        return self.loads or self.proves
 
 
 def read(cr: Object) -> Spec:
@@ -79,6 +89,8 @@ def read(cr: Object) -> Spec:
         undo=spec.get("undo") is True,
         loads=spec.get("into") == DATABASES,
         databases=tuple(_database(item) for item in spec.get("databases") or ()),
+        proves=spec.get("into") == VERIFY,
+        verify={name: value for name, value in (spec.get("verify") or {}).items() if value is not None},
     )
 
 
@@ -139,6 +151,7 @@ def validate(cr: Object) -> Problem | None:
             "that is made from that Postgresql: refer to one of your own."
         )
     message = message or _wrong_source(cr) or _wrong_in_place(cr) or _wrong_databases(cr)
+    message = message or _wrong_proof(cr)
     return Problem(reason=reasons.INVALID_SPEC, message=message) if message else None
 
 
@@ -174,6 +187,20 @@ def _wrong_databases(cr: Object) -> str | None:
         )
     if twice := sorted({name for name in names if names.count(name) > 1}):
         return f"spec.databases has several that become {twice[0]!r}: give each a name of its own in as."
+    return None
+
+
+def _wrong_proof(cr: Object) -> str | None:
+    found = read(cr)
+    if (cr.get("spec") or {}).get("verify") is not None and not found.proves:
+        return "spec.verify is for spec.into Verify: leave it out, or set spec.into Verify."
+    if found.proves and found.repository is not None:
+        return "spec.into Verify needs a Backup: use spec.source.backupRef."
+    if found.proves and found.postgresql:
+        return (
+            "spec.postgresql is for a Postgresql that is made, and spec.into is Verify, which makes none: "
+            "leave it out."
+        )
     return None
 
 

@@ -33,6 +33,7 @@ def judged(
         return False, Problem(reason=failure["reason"], message=message)
     if phase in (COMPLETED, UNDONE):
         reason = reasons.RESTORED if phase == COMPLETED else reasons.UNDONE
+        reason = reasons.SUCCEEDED if found.spec.proves else reason
         return sync.in_sync, Problem(reason=reason, message=_done(cr, found), transient=True)
     if failure is not None and phase in (RESTORING, UNDOING) and start_deadline.is_over(cr):
         message = f"{failure['message']} It is being ended; then the server starts again."
@@ -61,6 +62,8 @@ def _after_a_failure(cr: Object, found: situation.Situation) -> str:
                 f"had come to its end: then spec.undo brings that back. {again}"
             )
         return f"Nothing of Postgresql {name} was changed, and its server starts again. {again}"
+    if found.spec.proves:
+        return "It is not retried, and no server was touched: delete this Restore, then create another one."
     if found.spec.loads:
         return "It is not retried, and no database was made: delete this Restore, then create another one."
     return (
@@ -77,6 +80,11 @@ def _done(cr: Object, found: situation.Situation) -> str:
     if found.spec.loads:
         return loading.loaded(found.spec, reached=reached)
     reached = reached or "the end of the log"
+    if found.spec.proves:
+        return (
+            f"The data as of {reached} was restored from Backup {found.spec.backup} and has passed its "
+            "checks. The volume of the copy goes with this Restore."
+        )
     has = f"The data as of {reached} is in Postgresql {name}"
     if found.spec.in_place:
         return (
@@ -111,6 +119,8 @@ def _progress(cr: Object, observed: Observed, found: situation.Situation) -> str
             f"The data is restored, and the server of Postgresql {name} starts. If it does not, spec.undo "
             "brings back the data from before."
         )
+    if phase == RESTORED and found.spec.proves:
+        return "The data was restored and checked."
     if phase == RESTORED and found.spec.loads:
         return f"The databases are loaded into Postgresql {name}."
     if phase == RESTORED:
@@ -122,6 +132,8 @@ def _progress(cr: Object, observed: Observed, found: situation.Situation) -> str
             f"The Pod of run {job_name} is gone, and its result is not known; in a minute another run begins."
         )
     restoring = f"The data is being restored into volume {name}-data"
+    if found.spec.proves:
+        restoring = "The backup is being restored aside, and then checked"
     if found.spec.loads:
         restoring = f"The backup is being restored aside, and then loaded into Postgresql {name}"
     if (at := progress.report(cr, observed)) is not None:
