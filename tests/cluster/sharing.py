@@ -41,6 +41,7 @@ SECOND = (
     "test_pulsarconsumer_schemas.py",
     "test_pulsarconsumer_secured.py",
     "test_pulsarconsumer_topics.py",
+    "test_pulsarconsumer_traces.py",
     "test_rotation.py",
 )
 """A second worker's: with what these make, the files of the first have nothing to do."""

@@ -22,6 +22,7 @@ class Message:
     null: bool = False
     topic: str = "persistent://public/default/t"
     version: int = -1
+    redelivered: int = 0
 
     @property
     def _message(self) -> Message:
@@ -48,6 +49,9 @@ class Message:
 
     def publish_timestamp(self) -> int:
         return 1_767_225_600_123
+
+    def redelivery_count(self) -> int:
+        return self.redelivered
 
     def has_null_value(self) -> bool:
         return self.null

@@ -81,12 +81,20 @@ PROCESSES = (
         title="Memory of consumers",
         queries=((_of_consumers("process_resident_memory_bytes"), "{{pod}}"),),
         unit="bytes",
-        width=12,
     ),
     Panel(
         title="Processor of consumers",
         queries=((_of_consumers(f"rate(process_cpu_seconds_total{EVERY})"), "{{pod}}"),),
-        width=12,
         help="Cores.",
+    ),
+    Panel(
+        title="Lost spans of consumers in an hour",
+        queries=(
+            (
+                f"sum by ({CONSUMER}) (increase(kindling_consumer_trace_spans_lost_total{CHOSEN}[1h]))",
+                OF_CONSUMER,
+            ),
+        ),
+        help="Of traces, where there are any.",
     ),
 )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kindling.kinds.base import SyncResult
 from kindling.kinds.conditions import find_condition
-from kindling.kinds.pulsarconsumer import PulsarConsumer, handler
+from kindling.kinds.pulsarconsumer import PulsarConsumer, handler, traces
 from kindling.kube.resources import CONFIG_MAP, Object, Ref
 from pulsar_consumer import python_handler
 from pulsar_consumer.schema import Schema
@@ -247,6 +247,33 @@ def test_variables_and_resources_are_the_containers() -> None:
     assert env[0] not in main["env"], "the consumer has no use for it"
     assert own["resources"]["limits"]["memory"] == "2Gi"
     assert main["resources"]["limits"]["memory"] == "256Mi"
+
+
+def test_the_consumer_beside_a_container_traces_with_its_variables() -> None:
+    """Those of OpenTelemetry, and before each those that its value refers to, as Kubernetes has it."""
+    header = {"name": "OTEL_EXPORTER_OTLP_HEADERS", "value": "authorization=$(SCHEME) $(TOKEN)"}
+    endpoint = {"name": "OTEL_EXPORTER_OTLP_ENDPOINT", "value": "http://collector:4318"}
+    token = {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "otlp", "key": "token"}}}
+    scheme, kind = {"name": "SCHEME", "value": "$(KIND)"}, {"name": "KIND", "value": "Bearer"}
+    later, other = {"name": "KIND", "value": "later"}, {"name": "DB", "value": "$(TOKEN)"}
+    env = [endpoint, other, kind, scheme, token, header]
+    spec = pod_of(consumer(handler=CONTAINER, env=env))
+    [main] = spec["containers"]
+    assert main["env"][-5:] == [endpoint, kind, scheme, token, header]
+    assert other not in main["env"]
+    assert named(spec["initContainers"], "handler")["env"][-6:] == env
+    assert later not in traces.beside([header, later]), "what comes after is not put in"
+    own = {item["name"]: item.get("value") for item in main["env"]}
+    assert (own["PULSAR_CONSUMER_NAME"], own["PULSAR_CONSUMER_NAMESPACE"]) == ("printer", "ns")
+
+
+def test_a_consumer_that_traces_knows_whose_messages_they_are() -> None:
+    plain, endpoint = {"name": "A", "value": "1"}, {"name": "OTEL_TRACES_EXPORTER", "value": "otlp"}
+    for env, traced in (([plain], False), ([plain, endpoint], True)):
+        [main] = pod_of(consumer(env=env))["containers"]
+        names = [item["name"] for item in main["env"]]
+        assert main["env"][-len(env) :] == env
+        assert ("PULSAR_CONSUMER_NAME" in names, "PULSAR_CONSUMER_NAMESPACE" in names) == (traced, traced)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 import pulsar
 
-from pulsar_consumer import discovery
+from pulsar_consumer import discovery, tracing
 from pulsar_consumer.client import Hopeless, connect, explain, log
 from pulsar_consumer.credentials import Shown, is_outdated, shown
 from pulsar_consumer.failing import HandlerFailing
@@ -35,6 +35,8 @@ from pulsar_consumer.receiving import (
 )
 from pulsar_consumer.reported import Reported, pause
 from pulsar_consumer.settings import BadSetting, Broker, Consumer, Handling, Http
+from pulsar_consumer.tracing import Tracer
+from pulsar_consumer.work import NOT_TRACED
 
 PAUSE_SECONDS = 1.0
 # Little, so that the consumers of a subscription share its backlog, and because each may have 5 MB.
@@ -57,6 +59,7 @@ def consume(
     out: BinaryIO,
     reported: Reported,
     metrics: Metrics,
+    tracer: Tracer = NOT_TRACED,
     handling: HandlingLoop | None = None,
 ) -> None:
     """Consume until asked to stop, with a new client whenever one fails.
@@ -92,7 +95,7 @@ def consume(
                 # Closing sends the acknowledgements still on their way, and only then lets go.
                 with closing(consumer):
                     if handling is None:
-                        receive(consumer, stop=until, health=health, out=out, metrics=metrics)
+                        receive(consumer, stop=until, health=health, out=out, metrics=metrics, tracer=tracer)
                     else:
                         handling.receive(consumer, stop=until, health=health)
         except Hopeless as error:
@@ -131,7 +134,13 @@ def _is_outdated(consumer: pulsar.Consumer, broker: Broker, used: Shown | None) 
 
 
 def receive(
-    consumer: pulsar.Consumer, *, stop: Stop, health: Health, out: BinaryIO, metrics: Metrics
+    consumer: pulsar.Consumer,
+    *,
+    stop: Stop,
+    health: Health,
+    out: BinaryIO,
+    metrics: Metrics,
+    tracer: Tracer = NOT_TRACED,
 ) -> None:
     """Handle messages until asked to stop, and then the rest of each batch that is begun.
 
@@ -142,14 +151,14 @@ def receive(
         health.turn()
         message = next_message(consumer, milliseconds=TURN_MILLISECONDS)
         if message is not None:
-            _handle(consumer, message, out, metrics)
+            _handle(consumer, message, out, metrics, tracer)
             begun.handled(message)
     while begun.any():
         message = next_message(consumer, milliseconds=REST_MILLISECONDS)
         if message is None:
             return
         if begun.continues(message):
-            _handle(consumer, message, out, metrics)
+            _handle(consumer, message, out, metrics, tracer)
 
 
 def line(message: pulsar.Message) -> bytes:
@@ -163,10 +172,14 @@ def _printable(found: re.Match[str]) -> str:
     return char if char.isprintable() else char.encode("unicode_escape").decode()
 
 
-def _handle(consumer: pulsar.Consumer, message: pulsar.Message, out: BinaryIO, metrics: Metrics) -> None:
-    out.write(line(message))
-    out.flush()
-    consumer.acknowledge(message)
+def _handle(
+    consumer: pulsar.Consumer, message: pulsar.Message, out: BinaryIO, metrics: Metrics, tracer: Tracer
+) -> None:
+    with tracer.processing(message, delivery=1) as span:
+        out.write(line(message))
+        out.flush()
+        consumer.acknowledge(message)
+        span.acknowledged()
     metrics.acknowledged()
 
 
@@ -177,18 +190,26 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     reported = Reported(Path(os.environ.get("PULSAR_REPORTED_MARKER") or "/tmp/reported"))
+    tracer = NOT_TRACED
     try:
         settings = Consumer.load(os.environ)
         health = Health()
         serve(health, port=settings.port)
         metrics = Metrics() if settings.metrics_port is None else Served(settings.metrics_port)
+        tracer = tracing.started(os.environ, lost=metrics.spans_lost)
         handling = None
         if settings.handling is not None:
             logging.getLogger().setLevel(logging.INFO)  # what users' code logs
             if isinstance(sys.stdout, io.TextIOWrapper):
                 sys.stdout.reconfigure(line_buffering=True)  # and prints: into a pipe, it would wait
             handling = _handling_loop(
-                settings, settings.handling, metrics, stop=stop, health=health, reported=reported
+                settings,
+                settings.handling,
+                metrics,
+                tracer,
+                stop=stop,
+                health=health,
+                reported=reported,
             )
         consume(
             settings,
@@ -197,6 +218,7 @@ def main() -> int:
             out=sys.stdout.buffer,
             reported=reported,
             metrics=metrics,
+            tracer=tracer,
             handling=handling,
         )
     except BadSetting as error:
@@ -207,6 +229,8 @@ def main() -> int:
         return _give_up(f"HandlerFailing: {error}")
     except Hopeless as error:
         return _give_up(str(error), reported)
+    finally:
+        tracer.close()
     return 0
 
 
@@ -214,6 +238,7 @@ def _handling_loop(
     settings: Consumer,
     handling: Handling,
     metrics: Metrics,
+    tracer: Tracer,
     *,
     stop: threading.Event,
     health: Health,
@@ -226,7 +251,7 @@ def _handling_loop(
     while not stop.is_set():
         health.turn()
         try:
-            return HandlingLoop(settings, handling, metrics)
+            return HandlingLoop(settings, handling, metrics, tracer)
         except HandlerUnavailable as error:
             if not isinstance(handling.handler, Http) or not reported.has("HandlerUnavailable"):
                 raise

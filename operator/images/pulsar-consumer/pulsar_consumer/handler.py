@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 LONGEST_ERROR = 500
@@ -43,9 +43,13 @@ class Handled:
 
 @dataclass(frozen=True)
 class Failed:
-    """To be retried by the back-off, until it has failed too often."""
+    """To be retried by the back-off, until it has failed too often.
+
+    `error_type` is what a trace has of the error: a class or a status, and none of its words.
+    """
 
     error: str
+    error_type: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,7 @@ class Rejected:
     """No other try would help."""
 
     error: str
+    error_type: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ from pulsar_consumer.outbox import Outbox
 from pulsar_consumer.python_handler import PythonHandler
 from pulsar_consumer.receiving import REST_MILLISECONDS, TURN_MILLISECONDS, Begun, Stop, next_message
 from pulsar_consumer.settings import Consumer, Handling, Python
-from pulsar_consumer.work import LEAST_HELD, Work
+from pulsar_consumer.tracing import Tracer
+from pulsar_consumer.work import LEAST_HELD, NOT_TRACED, Work
 
 DRAIN_SECONDS = 20.0
 """How long a stop waits for handlers to end; the Pod is killed after 30."""
@@ -29,10 +30,12 @@ OVERDUE_SECONDS = 30.0
 class HandlingLoop:
     """The handler, and what it takes to hand it messages from one client after the other."""
 
-    def __init__(self, settings: Consumer, handling: Handling, metrics: Metrics) -> None:
+    def __init__(
+        self, settings: Consumer, handling: Handling, metrics: Metrics, tracer: Tracer = NOT_TRACED
+    ) -> None:
         """:raises HandlerUnavailable: when there is no such handler."""
         self._settings, self._handling, self._outbox = settings, handling, Outbox()
-        self._metrics = metrics
+        self._metrics, self._tracer = metrics, tracer
         self._handler = self._load()
         self._called = self._handler
         if (schema := handling.schema) is not None:
@@ -69,6 +72,7 @@ class HandlingLoop:
             lane_of=lanes(self._settings.subscription_type, several=self._settings.topics.several),
             failing=self._failing,
             metrics=self._metrics,
+            tracer=self._tracer,
         )
         health.watch(lambda: consumer.is_connected() and self._outbox.is_connected())
         limit = OVERDUE_SECONDS + self._handling.handler.timeout_seconds
@@ -106,10 +110,10 @@ class HandlingLoop:
                 found,
                 topics=self._settings.topics.given,
                 output_topic=self._handling.output_topic,
-                publish=self._outbox.send,
+                publish=self._tracer.publishing(self._outbox.send),
                 record=self._metrics.recorded,
             )
-        return HttpHandler(found)
+        return HttpHandler(found, requested=self._tracer.requested)
 
 
 def lanes(subscription_type: str, *, several: bool = False) -> Callable[[Any], Hashable]:

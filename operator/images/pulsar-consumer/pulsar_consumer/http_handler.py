@@ -16,6 +16,7 @@ import socket
 import ssl
 import threading
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -85,8 +86,8 @@ def verdict_of(status: int, reason: str, *, retry_after: str | None, body: bytes
     if status in (429, 503) and (seconds := _seconds(retry_after, now=now)) is not None:
         return Delayed(seconds, words)
     if 400 <= status < 500 and status not in (408, 429):
-        return Rejected(words)
-    return Failed(words)
+        return Rejected(words, str(status))
+    return Failed(words, str(status))
 
 
 def _seconds(retry_after: str | None, *, now: datetime) -> float | None:
@@ -107,8 +108,18 @@ def _until(text: str, now: datetime) -> float:
 class HttpHandler:
     """One connection for each thread, kept open."""
 
-    def __init__(self, settings: Http, *, wait_seconds: float = WAIT_SECONDS) -> None:
-        """:raises HandlerUnavailable: when nobody listens at the address."""
+    def __init__(
+        self,
+        settings: Http,
+        *,
+        wait_seconds: float = WAIT_SECONDS,
+        requested: Callable[[dict[str, str]], dict[str, str]] = dict,
+    ) -> None:
+        """`requested` has the headers of each request, before that is sent.
+
+        :raises HandlerUnavailable: when nobody listens at the address.
+        """
+        self._requested = requested
         address = urlsplit(settings.url)
         self._secure = address.scheme == "https"
         self._host = address.hostname or ""
@@ -141,14 +152,14 @@ class HttpHandler:
             if not known:
                 if self._beside and isinstance(error, ConnectionRefusedError | FileNotFoundError):
                     return self._restarted(error)
-                return Failed(_words(error))
+                return Failed(_words(error), type(error).__name__)
         except (OSError, http.client.HTTPException) as error:
-            return Failed(_words(error))
+            return Failed(_words(error), type(error).__name__)
         # A connection that was kept open may have been closed meanwhile: once more, by a new one.
         try:
             return self._post(message)
         except (OSError, http.client.HTTPException) as error:
-            return Failed(_words(error))
+            return Failed(_words(error), type(error).__name__)
 
     def _restarted(self, error: Exception) -> Delayed:
         """Once the container listens again, or after a while."""
@@ -161,12 +172,12 @@ class HttpHandler:
         self._local.connection = None
         try:
             sent = message.json() if isinstance(message, Decoded) else message.data()
-            connection.request("POST", self._path, body=sent, headers=headers_of(message))
+            connection.request("POST", self._path, body=sent, headers=self._requested(headers_of(message)))
             answer = connection.getresponse()
             body = answer.read(LARGEST_BODY + 1)
             if len(body) > LARGEST_BODY:
                 connection.close()
-                return Failed(f"HTTP {answer.status} with more than {LARGEST_BODY} bytes")
+                return Failed(f"HTTP {answer.status} with more than {LARGEST_BODY} bytes", "BodyTooBig")
             if answer.length:
                 # `read` of so many bytes says nothing of those that did not come.
                 raise http.client.IncompleteRead(body, answer.length)

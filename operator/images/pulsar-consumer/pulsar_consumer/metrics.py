@@ -48,6 +48,9 @@ class Metrics:
     def dead_letter(self, reason: str) -> None:
         """The broker has a message as a dead letter."""
 
+    def spans_lost(self, count: int) -> None:
+        """The collector of traces did not take so many."""
+
     def watch(self, held: Callable[[], int], slowest: Callable[[], float]) -> None:
         """From now on, these say how many messages are held, and for how long the slowest call has taken."""
 
@@ -97,6 +100,11 @@ class Served(Metrics):
             "For how long the slowest of the calls under way has taken.",
             registry=registry,
         )
+        self._spans_lost = prometheus.Counter(
+            f"{prefix}_trace_spans_lost",
+            "Spans of traces that the collector did not take; others are lost while the queue to it is full.",
+            registry=registry,
+        )
         self._recorded = prometheus.Summary(
             f"{prefix}_user_metric",
             "What a function recorded by its context, by the name that it gave.",
@@ -125,6 +133,9 @@ class Served(Metrics):
 
     def dead_letter(self, reason: str) -> None:
         self._dead_letters.labels(reason).inc()
+
+    def spans_lost(self, count: int) -> None:
+        self._spans_lost.inc(count)
 
     def watch(self, held: Callable[[], int], slowest: Callable[[], float]) -> None:
         self._held.set_function(held)

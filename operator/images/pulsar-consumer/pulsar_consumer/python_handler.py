@@ -141,9 +141,9 @@ class PythonHandler:
         except Retry as error:
             return Delayed(error.seconds, one_line(str(error)))
         except Reject as error:
-            return Rejected(one_line(error))
+            return Rejected(one_line(error), type(error).__name__)
         except BaseException as error:  # noqa: BLE001 - whatever users' code does
-            return Failed(one_line(error))
+            return Failed(one_line(error), type(error).__name__)
 
     def _wait(self, result: Any) -> Any:
         async def within() -> tuple[Any, BaseException | None]:

@@ -37,12 +37,15 @@ from pulsar_consumer.handler import (
 from pulsar_consumer.metrics import Metrics
 from pulsar_consumer.outbox import Send
 from pulsar_consumer.settings import Handling
+from pulsar_consumer.tracing import Span, Tracer
 
 LEAST_HELD = 10
 """Messages that are taken at the least; each may have 5 MB."""
 
 AT_ONCE = {Rejected: REJECTED, Mismatched: SCHEMA_MISMATCH}
 """What makes a message a dead letter at once, and the reason that it gets."""
+
+NOT_TRACED = Tracer()
 
 log = logging.getLogger("pulsar_consumer")
 
@@ -80,11 +83,12 @@ class Work:
         lane_of: Callable[[Any], Hashable],
         failing: Failing,
         metrics: Metrics,
+        tracer: Tracer = NOT_TRACED,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._handling, self._handler, self._consumer, self._send = handling, handler, consumer, send
         self._subscription, self._lane_of, self._clock = subscription, lane_of, clock
-        self._failing, self._metrics = failing, metrics
+        self._failing, self._metrics, self._tracer = failing, metrics, tracer
         self._most = max(LEAST_HELD, 2 * handling.concurrency)
         self._changed = threading.Condition()
         self._lanes: dict[Hashable, deque[_Item]] = {}
@@ -138,7 +142,9 @@ class Work:
     def _run(self) -> None:
         while (item := self._next()) is not None:
             try:
-                self._settle(item, self._handled(item))
+                item.deliveries += 1
+                with self._tracer.processing(item.message, delivery=item.deliveries) as span:
+                    self._settle(item, self._handled(item), span)
             except Exception as error:  # noqa: BLE001 - raised again by whoever takes messages
                 with self._changed:
                     self.failure = self.failure or error
@@ -164,19 +170,20 @@ class Work:
             return None
 
     def _handled(self, item: _Item) -> Verdict:
-        item.deliveries += 1
         began = self._clock()
         verdict = self._handler(item.message)
         self._metrics.called(verdict, self._clock() - began)
         return verdict
 
-    def _settle(self, item: _Item, verdict: Verdict) -> None:
+    def _settle(self, item: _Item, verdict: Verdict, span: Span) -> None:
         """:raises PulsarException: when the broker has not taken what had to be sent."""
+        span.called(verdict)
         if isinstance(verdict, Handled):
-            verdict = self._finish(item, verdict)
+            verdict = self._finish(item, verdict, span)
             if isinstance(verdict, Handled):
                 self._failing.success()
                 return
+            span.called(verdict)
         if isinstance(verdict, Failed | Rejected | Mismatched):
             item.failures += 1
             self._failing.failure(id_of(item.message), verdict.error)
@@ -184,9 +191,10 @@ class Work:
         given_up = type(verdict) in AT_ONCE or item.failures >= self._handling.max_deliveries
         if given_up and self._handling.dead_letter_topic and not isinstance(verdict, Delayed):
             why = AT_ONCE.get(type(verdict), MAX_DELIVERIES)
-            self._bury(item, why, verdict.error)
+            self._bury(item, why, verdict.error, span)
             self._metrics.dead_letter(why)
             self._acknowledge(item.message)
+            span.dead_letter(why)
             self._release(item)
             again = f"it is a dead letter now ({why})"
         else:
@@ -195,12 +203,13 @@ class Work:
                 if isinstance(verdict, Delayed)
                 else self._handling.backoff_seconds(item.failures)
             )
+            span.retried(seconds)
             with self._changed:
                 heapq.heappush(self._later, (self._clock() + seconds, next(self._numbers), item))
             again = f"again in {seconds:g} s"
         log.warning("message %s, delivery %d: %s; %s", id, item.deliveries, verdict.error, again)
 
-    def _finish(self, item: _Item, verdict: Handled) -> Verdict:
+    def _finish(self, item: _Item, verdict: Handled, span: Span) -> Verdict:
         """Send the output, and acknowledge; an output that no broker takes is the handler's failure."""
         message, topic = item.message, self._handling.output_topic
         if topic and verdict.output is not None:
@@ -210,11 +219,13 @@ class Work:
                 "ORIGIN_MESSAGE_ID": id_of(message),
             }
             try:
-                self._send(topic, verdict.output, arguments_of(message, properties))
+                self._send(topic, verdict.output, arguments_of(message, span.carried(properties)))
                 self._metrics.output()
             except pulsar.MessageTooBig:
-                return Failed(f"an output of {len(verdict.output)} bytes is too big for the broker")
+                words = f"an output of {len(verdict.output)} bytes is too big for the broker"
+                return Failed(words, pulsar.MessageTooBig.__name__)
         self._acknowledge(message)
+        span.acknowledged()
         self._release(item)
         return verdict
 
@@ -222,7 +233,7 @@ class Work:
         self._consumer.acknowledge(message)
         self._metrics.acknowledged()
 
-    def _bury(self, item: _Item, why: str, error: str) -> None:
+    def _bury(self, item: _Item, why: str, error: str, span: Span) -> None:
         """The first three as Pulsar's own clients name them."""
         message = item.message
         properties = {
@@ -237,7 +248,8 @@ class Work:
         if self._handling.schema is not None and (version := version_of(message)) >= 0:
             properties["DEAD_LETTER_SCHEMA_VERSION"] = str(version)
         content = None if message.has_null_value() else message.data()
-        self._send(self._handling.dead_letter_topic, content, arguments_of(message, properties))
+        carried = span.carried(properties)
+        self._send(self._handling.dead_letter_topic, content, arguments_of(message, carried))
 
     def _release(self, item: _Item) -> None:
         with self._changed:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from kindling.kinds import pod_security, pod_template
 from kindling.kinds.base import Child, Observed
 from kindling.kinds.metadata import child_metadata, labels_of, selector_of
-from kindling.kinds.pulsarconsumer import access, ambassador, handler, metrics
+from kindling.kinds.pulsarconsumer import access, ambassador, handler, metrics, traces
 from kindling.kinds.pulsarconsumer.spec import DEFAULT_RESOURCES, Spec
 from kindling.kinds.pulsarconsumer.topics import Topics
 from kindling.kinds.rollout import rollout
@@ -116,15 +116,16 @@ def _consumer(cr: Object, spec: Spec, observed: Observed) -> Object:
         "PULSAR_INITIAL_POSITION": spec.initial_position,
     }
     variables |= access.variables(cr)
-    variables |= handler.variables(cr, observed) | metrics.variables(cr)
+    variables |= handler.variables(cr, observed) | metrics.variables(cr) | traces.variables(cr, spec.env)
     # Kubernetes puts variables' values in place of $(NAME), and makes $$ one $.
     env = [{"name": name, "value": value.replace("$", "$$")} for name, value in variables.items()]
     mounts = [{"name": "tmp", "mountPath": "/tmp"}, *access.mounts(cr), *handler.mounts(cr)]
+    # Beside a container that handles the messages it is the operator's program alone.
+    users = traces.beside(spec.env) if handler.container_of(cr) else spec.env
     return {
         "name": CONTAINER,
         **pod_security.image(spec.image),
-        # Beside a container that handles the messages it is the operator's program alone.
-        "env": env if handler.container_of(cr) else [*env, *spec.env],
+        "env": [*env, *users],
         "ports": [{"name": "health", "containerPort": HEALTH_PORT, "protocol": "TCP"}, *metrics.ports(cr)],
         "resources": DEFAULT_RESOURCES if handler.container_of(cr) else spec.resources,
         "securityContext": pod_security.CONTAINER,
