@@ -399,6 +399,21 @@ def test_a_collector_that_is_away_takes_one_line(
     assert lost == [1] * 4
 
 
+def test_a_header_without_a_name_is_no_line_of_the_log(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{free_port()}")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "s3cret-token")
+
+    async def run() -> None:
+        async with started("otlp", namespace="ns", pod="one", lost=print):
+            pass
+
+    asyncio.run(run())
+    assert "has a header that is not name=value" in caplog.text
+    assert "s3cret-token" not in caplog.text
+
+
 def test_a_collector_that_hangs_keeps_no_reconciliation_and_not_the_end(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

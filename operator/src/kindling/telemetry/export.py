@@ -19,6 +19,7 @@ CLOSE_SECONDS = 3.0
 """How long the end of the process waits for what is to be sent yet."""
 _EXPORTER = "opentelemetry.exporter.otlp.proto.http"
 _QUEUE = "opentelemetry.sdk._shared_internal"
+_HEADER_PARSER = "opentelemetry.util.re"
 _HEADERS = ("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS")
 
 
@@ -36,6 +37,12 @@ class _Reason(logging.Handler):
 _reason = _Reason()
 
 
+def _without_value(record: logging.LogRecord) -> bool:
+    """A header that is none is quoted by the library; it may be a token without its name."""
+    record.msg, record.args = f"{' or '.join(_HEADERS)} has a header that is not name=value", None
+    return True
+
+
 class Export(SpanExporter):
     """The exporter, with one line in the log when it begins to fail and one when it works again.
 
@@ -50,16 +57,19 @@ class Export(SpanExporter):
     @contextmanager
     def quiet() -> Iterator[None]:
         """Without the library's own lines about what cannot be sent: one for each attempt, and one for each
-        span that finds the queue full.
+        span that finds the queue full. Its line about a wrong header has no value.
         """
         exporter, queue = logging.getLogger(_EXPORTER), logging.getLogger(_QUEUE)
         before = exporter.propagate, queue.level
         exporter.propagate = False
         exporter.addHandler(_reason)
         queue.setLevel(logging.ERROR)
+        parser = logging.getLogger(_HEADER_PARSER)
+        parser.addFilter(_without_value)
         try:
             yield
         finally:
+            parser.removeFilter(_without_value)
             exporter.removeHandler(_reason)
             exporter.propagate = before[0]
             queue.setLevel(before[1])
