@@ -35,8 +35,7 @@ from pulsar_consumer.receiving import (
 )
 from pulsar_consumer.reported import Reported, pause
 from pulsar_consumer.settings import BadSetting, Broker, Consumer, Handling, Http
-from pulsar_consumer.tracing import Tracer
-from pulsar_consumer.work import NOT_TRACED
+from pulsar_consumer.tracing import NOT_TRACED, Tracer
 
 PAUSE_SECONDS = 1.0
 # Little, so that the consumers of a subscription share its backlog, and because each may have 5 MB.

@@ -17,8 +17,8 @@ from pulsar_consumer.outbox import Outbox
 from pulsar_consumer.python_handler import PythonHandler
 from pulsar_consumer.receiving import REST_MILLISECONDS, TURN_MILLISECONDS, Begun, Stop, next_message
 from pulsar_consumer.settings import Consumer, Handling, Python
-from pulsar_consumer.tracing import Tracer
-from pulsar_consumer.work import LEAST_HELD, NOT_TRACED, Work
+from pulsar_consumer.tracing import NOT_TRACED, Tracer
+from pulsar_consumer.work import LEAST_HELD, Work
 
 DRAIN_SECONDS = 20.0
 """How long a stop waits for handlers to end; the Pod is killed after 30."""

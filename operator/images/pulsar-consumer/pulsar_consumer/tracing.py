@@ -61,6 +61,9 @@ class Tracer:
         """Send what was not sent yet, as far as a few seconds suffice."""
 
 
+NOT_TRACED = Tracer()
+
+
 def started(env: Mapping[str, str], *, lost: Callable[[int], None]) -> Tracer:
     """As the variables have it. `lost` is called, in some thread, with the number of spans that could not be
     sent.
@@ -71,10 +74,10 @@ def started(env: Mapping[str, str], *, lost: Callable[[int], None]) -> Tracer:
     try:
         exporter = trace_settings.exporter(env)
         if exporter == trace_settings.NONE:
-            return Tracer()
+            return NOT_TRACED
         from pulsar_consumer import sdk_tracer
 
         return sdk_tracer.started(exporter, env, lost=lost)
     except (ValueError, ImportError) as error:
         log.warning("no traces: %s", error)
-        return Tracer()
+        return NOT_TRACED

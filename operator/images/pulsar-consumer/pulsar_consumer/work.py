@@ -37,7 +37,7 @@ from pulsar_consumer.handler import (
 from pulsar_consumer.metrics import Metrics
 from pulsar_consumer.outbox import Send
 from pulsar_consumer.settings import Handling
-from pulsar_consumer.tracing import Span, Tracer
+from pulsar_consumer.tracing import NOT_TRACED, Span, Tracer
 
 LEAST_HELD = 10
 """Messages that are taken at the least; each may have 5 MB."""
@@ -45,7 +45,6 @@ LEAST_HELD = 10
 AT_ONCE = {Rejected: REJECTED, Mismatched: SCHEMA_MISMATCH}
 """What makes a message a dead letter at once, and the reason that it gets."""
 
-NOT_TRACED = Tracer()
 
 log = logging.getLogger("pulsar_consumer")
 
