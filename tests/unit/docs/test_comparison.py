@@ -21,7 +21,6 @@ FIELDS: Mapping[str, str] = {
     "replicas, failover, switchover": r"replica|instances|failover",
     "connection pooling": r"pool",
     "major upgrade in place": r"[uU]pgrade",
-    "more than 3 replicas": r"replicas$",
     "item size, extra arguments, own image": r"\.image$|itemSize|[aA]rgs",
     "stable names (StatefulSet)": r"workload|stateful",
     "login": r"[sS]asl",
@@ -44,12 +43,18 @@ def features() -> Iterator[tuple[str, str]]:
         yield from ((heading, row[0]) for row in rows(part) if len(row) > 1 and NO in row[1])
 
 
-def fields(kind: str) -> Iterator[str]:
+def specs(kind: str) -> Iterator[dict[str, Any]]:
+    """The schema of the spec, in each group and version."""
     for file in sorted((REPOSITORY / "crds").glob("*.yaml")):
         crd = yaml.safe_load(file.read_text())
         if crd["spec"]["names"]["kind"] == kind:
             for version in crd["spec"]["versions"]:
-                yield from _paths(version["schema"]["openAPIV3Schema"]["properties"]["spec"], "spec")
+                yield version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+
+
+def fields(kind: str) -> Iterator[str]:
+    for schema in specs(kind):
+        yield from _paths(schema, "spec")
 
 
 def _paths(schema: dict[str, Any], path: str) -> Iterator[str]:
@@ -70,6 +75,26 @@ def test_a_no_has_no_field(heading: str, feature: str) -> None:
 
 def test_each_entry_here_is_a_no_there() -> None:
     assert {*FIELDS, *NO_FIELD} <= {feature for _, feature in features()}
+
+
+def test_there_may_be_as_many_caches_as_the_schema_admits() -> None:
+    most = max(schema["properties"]["size"]["maximum"] for schema in specs("Memcached"))
+    (row,) = (row for row in rows(PAGE) if row[0] == "more than 3 replicas")
+    assert row[1] == f"yes, up to {most}"
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "field"),
+    [
+        ("a container beside the consumer", "PulsarConsumer", "spec.handler.container"),
+        ("by `spec.serviceTemplate`", "Postgresql", "spec.serviceTemplate"),
+        ("`spec.storage.autoGrow`", "Postgresql", "spec.storage.autoGrow"),
+        ("of any other moment on demand", "Restore", "spec.verify"),
+    ],
+)
+def test_a_yes_has_its_field(words: str, kind: str, field: str) -> None:
+    assert words in PAGE
+    assert field in {*fields(kind)}
 
 
 LIMITS = {
