@@ -115,23 +115,23 @@ def test_a_verify_proves_the_end_of_what_is_archived_with_rights_to_read_alone(
 
 
 def test_an_older_moment_is_proven_as_it_was(pod: Pod, first: Ended) -> None:
-    pod.sql("INSERT INTO note VALUES (41)")
+    pod.sql("INSERT INTO note VALUES (7)")
     lsn, moment = (
         pod.sql("SELECT pg_current_wal_lsn()::text"),
         pod.sql("SELECT clock_timestamp()").isoformat(),
     )
     time.sleep(0.05)
-    pod.sql("INSERT INTO note VALUES (42)")
+    pod.sql("INSERT INTO note VALUES (8)")
     segment = pod.segment(pod.switch())
     assert segment is not None
-    sql = "SELECT max(id) FROM note WHERE id IN (41, 42)"
-    query = {"database": "postgres", "sql": sql, "expect": "41"}
+    sql = "SELECT max(id) FROM note WHERE id IN (7, 8)"
+    query = {"database": "postgres", "sql": sql, "expect": "7"}
     for target in ({"time": moment}, {"lsn": lsn}):
         done = verify(pod, target=target, amcheck="Heap", queries=[query])
         assert (done.status, done.reason) == (0, "Succeeded"), done.log
         assert done.said["checks"] == ["pages", "amcheck", "queries"]
         assert f"up to the {next(iter(target))}" in done.said["message"]
-        committed = pod.sql("SELECT at FROM note WHERE id = 41")
+        committed = pod.sql("SELECT at FROM note WHERE id = 7")
         reached = datetime.fromisoformat(done.said["reachedTime"])
         assert abs((committed - reached).total_seconds()) < 2
         assert set(done.said["seconds"]) == {"download", "replay", "check", "total"}
