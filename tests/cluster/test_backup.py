@@ -45,6 +45,8 @@ NAME, DENIED = "saved", "denied"
 COUNT = "SELECT count(*) FROM kept"
 NOW = """SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')"""
 SECONDS = 420.0
+OVER = ("Completed", "Failed")
+"""Phases of a Restore."""
 CHECKPOINTER = "SELECT backend_start FROM pg_stat_activity WHERE backend_type = 'checkpointer'"
 """Since when the server has run without dropping all of its processes."""
 ARCHIVED = "SELECT archived_count FROM pg_stat_archiver"
@@ -154,14 +156,30 @@ def until(
     true: Callable[[dict[str, Any]], bool],
     *,
     namespace: str = "default",
+    seconds: float = SECONDS,
 ) -> None:
     """Until the status is so; else the test fails with it."""
     words = (kind, name, "-n", namespace)
     try:
-        within(SECONDS, lambda: true(environment.get(*words).get("status", {})))
+        within(seconds, lambda: true(environment.get(*words).get("status", {})))
     except AssertionError:
         status = environment.get(*words).get("status", {})
         raise AssertionError(json.dumps(status, indent=1)) from None
+
+
+def until_over(
+    environment: Environment, name: str, expected: tuple[str, str], *, namespace: str = "default"
+) -> None:
+    """Until it is over, and Ready is so: the phase is written first, and what follows from it after that."""
+    until(environment, RESTORE, name, lambda status: status.get("phase") in OVER, namespace=namespace)
+    until(
+        environment,
+        RESTORE,
+        name,
+        lambda status: condition(status, "Ready") == expected,
+        namespace=namespace,
+        seconds=30,
+    )
 
 
 def condition(status: dict[str, Any], type: str) -> tuple[str, str]:
@@ -205,8 +223,7 @@ def rescue(environment: Environment, store: Store, identifier: str, *, namespace
     target = f"s3://{BUCKET}/tests/default/{NAME}/{identifier}"
     source = {"targetURL": target, **opens(store)}
     restore(environment, "rescue", namespace=namespace, source=source, databaseRef={"name": NAME})
-    over = ("Completed", "Failed")
-    until(environment, RESTORE, "rescue", lambda is_: is_.get("phase") in over, namespace=namespace)
+    until(environment, RESTORE, "rescue", lambda is_: is_.get("phase") in OVER, namespace=namespace)
     environment.wait_ready(f"{DATABASE}/{NAME}", "-n", namespace, seconds=180)
 
 
@@ -346,8 +363,7 @@ def test_two_moments_are_distinguished_and_a_later_run_is_incremental(
         recoveryTarget={"targetTime": moment},
         databaseRef={"name": "before"},
     )
-    until(environment, RESTORE, "before", lambda status: status.get("phase") in ("Completed", "Failed"))
-    assert ready(environment, RESTORE, "before") == ("True", "Restored")
+    until_over(environment, "before", ("True", "Restored"))
     environment.wait_ready(f"{DATABASE}/before", seconds=180)
     assert environment.psql("before", "select string_agg(word, ',') from moments") == "before"
     assert environment.psql("before", "select count(*) from kept") == "1000"
@@ -399,7 +415,7 @@ def test_progress_is_what_lies_on_the_runs_volume(environment: Environment, save
         assert row[header.index("PERCENT") :].split()[0] == str(progress["percent"])
     finally:
         os.kill(process, signal.SIGCONT)
-    until(environment, RESTORE, "watched", lambda status: status.get("phase") in ("Completed", "Failed"))
+    until(environment, RESTORE, "watched", lambda status: status.get("phase") in OVER)
     status = environment.get(RESTORE, "watched")["status"]
     assert (status["phase"], "progress" in status) == ("Completed", False)
     run = results(environment, environment.get(RESTORE, "watched"))["watched-restore-1"]
@@ -435,8 +451,7 @@ def test_a_database_goes_back_in_place_and_gets_its_data_again(
         databaseRef={"name": NAME},
         into="InPlace",
     )
-    until(environment, RESTORE, "back", lambda status: status.get("phase") in ("Completed", "Failed"))
-    assert ready(environment, RESTORE, "back") == ("True", "Restored")
+    until_over(environment, "back", ("True", "Restored"))
     environment.wait_ready(f"{DATABASE}/{NAME}", seconds=60)
     assert environment.psql(NAME, words) == "first"
     hold(environment, RESTORE, "back")
@@ -475,8 +490,7 @@ def test_a_database_that_was_dropped_is_loaded_beside_the_others(
         into="Databases",
         databases=[{"name": "shop"}, {"name": "postgres", "as": "second", "tables": ["public.kept"]}],
     )
-    until(environment, RESTORE, "shop", lambda status: status.get("phase") in ("Completed", "Failed"))
-    assert ready(environment, RESTORE, "shop") == ("True", "Restored")
+    until_over(environment, "shop", ("True", "Restored"))
     described = (
         "SELECT string_agg(concat_ws(' ', datname, pg_get_userbyid(datdba),"
         " shobj_description(oid, 'pg_database')), ',' ORDER BY datname)"
@@ -497,8 +511,7 @@ def test_a_database_that_was_dropped_is_loaded_beside_the_others(
         into="Databases",
         databases=[{"name": "shop"}],
     )
-    until(environment, RESTORE, "shop-again", lambda status: status.get("phase") == "Failed")
-    assert ready(environment, RESTORE, "shop-again") == ("False", "TargetExists")
+    until_over(environment, "shop-again", ("False", "TargetExists"))
     for each in ("shop", "second"):
         server(environment, NAME, "default", f"DROP DATABASE {each}")
 
@@ -506,7 +519,7 @@ def test_a_database_that_was_dropped_is_loaded_beside_the_others(
 def test_an_older_moment_is_proven_beside_a_server_that_runs_on(
     environment: Environment, saved: Store
 ) -> None:
-    """By the Backup's own query, and by one that fails."""
+    """By a query of its own, and by one that fails."""
     environment.psql(NAME, "create table proofs as select 'first' as word")
     moment = environment.psql(NAME, NOW)
     time.sleep(0.05)
@@ -519,7 +532,7 @@ def test_an_older_moment_is_proven_beside_a_server_that_runs_on(
     words = {"database": "postgres", "sql": "SELECT string_agg(word, ',') FROM proofs"}
     own = {"queries": [{**words, "expect": "first"}]}
     false = {"queries": [{**words, "expect": "first,mistake"}]}
-    for name, verify in (("tuesday", {}), ("proven", own), ("disproven", false)):
+    for name, verify in (("proven", own), ("disproven", false)):
         restore(
             environment,
             name,
@@ -529,21 +542,18 @@ def test_an_older_moment_is_proven_beside_a_server_that_runs_on(
             into="Verify",
             verify=verify,
         )
-    over = ("Completed", "Failed")
     for name, expected in (
-        ("tuesday", ("True", "Succeeded")),
         ("proven", ("True", "Succeeded")),
         ("disproven", ("False", "QueryFailed")),
     ):
-        until(environment, RESTORE, name, lambda status: status.get("phase") in over)
-        assert ready(environment, RESTORE, name) == expected
+        until_over(environment, name, expected)
     hold(environment, RESTORE, "proven")
-    run = results(environment, environment.get(RESTORE, "tuesday"))["tuesday-restore-1"]
+    run = results(environment, environment.get(RESTORE, "proven"))["proven-restore-1"]
     assert run["checks"] == ["pages", "amcheck", "queries"]
     assert server(environment, NAME, "default", CHECKPOINTER) == since
     assert environment.get(DATABASE, NAME)["metadata"]["generation"] == generation
     # Their volumes go with them.
-    names = ("tuesday", "proven", "disproven")
+    names = ("proven", "disproven")
     environment.kubectl("delete", RESTORE, *names)
 
     def left() -> list[str]:
