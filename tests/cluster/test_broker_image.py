@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import secrets
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -52,7 +51,7 @@ def broker(folder: Path) -> Iterator[str]:
         try:
             with urllib.request.urlopen(f"http://{HOST}:{http}/admin/v2/brokers/health", timeout=5):
                 return True
-        except (OSError, urllib.error.URLError):
+        except OSError:
             return False
 
     try:

@@ -86,6 +86,31 @@ def made(world: World) -> list[str]:
     return [obj["metadata"]["name"] for obj in found]
 
 
+def with_backup(**spec: Any) -> tuple[World, Runs]:
+    """A database that is Ready, and a Backup that has run."""
+    world = World()
+    runs = begun(world, **spec)
+    pass_time(world, times=6)
+    assert ready(world, DB)[0] == "True"
+    return world, runs
+
+
+def runs_of_restore(world: World) -> list[str]:
+    """The names of the Jobs of Restore `before`, each time that one was created."""
+    return [name for name in made(world) if name.startswith("before")]
+
+
+def message_of_restore(world: World) -> str:
+    return str(find_condition(status(world, BEFORE), "Ready")["message"])
+
+
+def assert_restored_once(world: World) -> None:
+    """By one run, and nothing is written any more."""
+    assert runs_of_restore(world) == ["before-restore-1"]
+    assert status(world, BEFORE)["phase"] == "Completed"
+    assert world.writes_at_rest() == 0
+
+
 def status(world: World, ref: Ref) -> Object:
     found: Object = world.api.objects[ref].get("status", {})
     return found

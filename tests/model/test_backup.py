@@ -37,6 +37,7 @@ from tests.model.backup_world import (
     sampled_faults,
     secret,
     status,
+    with_backup,
 )
 from tests.model.faults import Fault
 from tests.model.world import World, resource
@@ -142,13 +143,6 @@ def test_the_backup_goes_and_the_database_stays() -> None:
 def restored(world: World, **spec: Any) -> None:
     given: Object = {"source": {"backupRef": {"name": "nightly"}}, "databaseRef": {"name": "clone"}, **spec}
     world.api.put(RESTORE.type, resource(RESTORE, "before", **given))
-
-
-def with_backup() -> tuple[World, Runs]:
-    world = World()
-    runs = begun(world)
-    pass_time(world)
-    return world, runs
 
 
 def test_a_restore_makes_a_database_of_its_own_and_is_never_done_again() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from kindling.kinds.conditions import find_condition
 from kindling.kinds.restore import REQUEST
 from kindling.kube.resources import CONFIG_MAP, JOB, VOLUME_CLAIM, Ref
 
@@ -14,14 +13,15 @@ from tests.model.backup_world import (
     DATABASE,
     DB,
     RESTORE,
-    Runs,
-    begun,
+    assert_restored_once,
     edit,
-    made,
+    message_of_restore,
     pass_time,
     ready,
+    runs_of_restore,
     sampled_faults,
     status,
+    with_backup,
 )
 from tests.model.faults import Fault
 from tests.model.world import World, resource
@@ -34,24 +34,8 @@ SPEC: dict[str, Any] = {
 }
 
 
-def with_backup() -> tuple[World, Runs]:
-    world = World()
-    runs = begun(world)
-    pass_time(world)
-    assert ready(world, DB)[0] == "True"
-    return world, runs
-
-
 def load(world: World, **spec: Any) -> None:
     world.api.put(RESTORE.type, resource(RESTORE, "before", **{**SPEC, **spec}))
-
-
-def runs_of(world: World) -> list[str]:
-    return [name for name in made(world) if name.startswith("before")]
-
-
-def message(world: World) -> str:
-    return str(find_condition(status(world, BEFORE), "Ready")["message"])
 
 
 def test_databases_are_loaded_and_nothing_is_made() -> None:
@@ -59,7 +43,7 @@ def test_databases_are_loaded_and_nothing_is_made() -> None:
     load(world)
     pass_time(world)
     assert (status(world, BEFORE)["phase"], ready(world, BEFORE)) == ("Completed", ("True", "Restored"))
-    assert "shop, old" in message(world)
+    assert "shop, old" in message_of_restore(world)
     assert not [
         ref for ref in world.api.objects if ref.type == VOLUME_CLAIM and ref.name.startswith("before")
     ]
@@ -68,7 +52,7 @@ def test_databases_are_loaded_and_nothing_is_made() -> None:
     assert '"as": "old"' in asked
     world.restart()
     pass_time(world)
-    assert runs_of(world) == ["before-restore-1"]
+    assert runs_of_restore(world) == ["before-restore-1"]
     assert world.writes_at_rest() == 0
 
 
@@ -93,9 +77,7 @@ def test_whatever_fails_they_are_loaded_once(far: int, fault: Fault) -> None:
     world.faulty.writes.extend([*[None] * far, fault])
     load(world)
     pass_time(world, times=10, seconds=60)
-    assert runs_of(world) == ["before-restore-1"]
-    assert status(world, BEFORE)["phase"] == "Completed"
-    assert world.writes_at_rest() == 0
+    assert_restored_once(world)
 
 
 @pytest.mark.parametrize("reason", ["TargetExists", "NotInBackup", "RoleNotFound", "LoadFailed"])
@@ -104,9 +86,9 @@ def test_what_another_run_would_not_change_is_not_repeated(reason: str) -> None:
     runs.failing["load"] = reason
     load(world)
     pass_time(world, times=10, seconds=600)
-    assert runs_of(world) == ["before-restore-1"]
+    assert runs_of_restore(world) == ["before-restore-1"]
     assert (status(world, BEFORE)["phase"], ready(world, BEFORE)) == ("Failed", ("False", reason))
-    assert "no database was made" in message(world)
+    assert "no database was made" in message_of_restore(world)
     assert world.writes_at_rest() == 0
 
 
@@ -120,7 +102,7 @@ def test_what_ends_by_itself_is_repeated(reason: str) -> None:
     runs.failing.clear()
     pass_time(world, times=10, seconds=60)
     assert (status(world, BEFORE)["phase"], ready(world, BEFORE)) == ("Completed", ("True", "Restored"))
-    assert len(runs_of(world)) >= 2
+    assert len(runs_of_restore(world)) >= 2
 
 
 def test_it_waits_for_a_server_that_is_there_and_takes_it() -> None:
@@ -131,11 +113,11 @@ def test_it_waits_for_a_server_that_is_there_and_takes_it() -> None:
     world.api.put(DATABASE.type, resource(DATABASE, "other", paused=True))
     pass_time(world)
     assert ready(world, BEFORE) == ("False", "Paused")
-    assert runs_of(world) == []
+    assert runs_of_restore(world) == []
     edit(world, Ref(DATABASE.type, "ns", "other"), paused=False)
     pass_time(world, times=8)
     assert ready(world, BEFORE) == ("True", "Restored")
-    assert runs_of(world) == ["before-restore-1"]
+    assert runs_of_restore(world) == ["before-restore-1"]
 
 
 def test_it_does_not_begin_while_the_server_is_down() -> None:
@@ -145,7 +127,7 @@ def test_it_does_not_begin_while_the_server_is_down() -> None:
     load(world)
     pass_time(world)
     assert ready(world, BEFORE) == ("False", "DatabaseNotReady")
-    assert runs_of(world) == []
+    assert runs_of_restore(world) == []
     edit(world, DB, hibernate=False)
     pass_time(world, times=8)
     assert ready(world, BEFORE) == ("True", "Restored")
@@ -167,5 +149,5 @@ def test_what_the_server_let_through_is_refused_all_the_same(patch: dict[str, An
     load(world, **patch)
     pass_time(world)
     assert ready(world, BEFORE) == ("False", "InvalidSpec")
-    assert said in message(world)
-    assert runs_of(world) == []
+    assert said in message_of_restore(world)
+    assert runs_of_restore(world) == []

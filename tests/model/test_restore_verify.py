@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from kindling.kinds.conditions import find_condition
 from kindling.kinds.restore import REQUEST
 from kindling.kube.resources import CONFIG_MAP, JOB, SECRET, STATEFUL_SET, VOLUME_CLAIM, Object, Ref
 
@@ -16,14 +15,15 @@ from tests.model.backup_world import (
     DB,
     NIGHTLY,
     RESTORE,
-    Runs,
-    begun,
+    assert_restored_once,
     edit,
-    made,
+    message_of_restore,
     pass_time,
     ready,
+    runs_of_restore,
     sampled_faults,
     status,
+    with_backup,
 )
 from tests.model.faults import Fault
 from tests.model.world import World, resource
@@ -38,24 +38,8 @@ OTHER = {"database": "postgres", "sql": "SELECT 1", "expect": "1"}
 SMALL = {"limits": {"memory": "300Mi"}}
 
 
-def with_backup(**spec: Any) -> tuple[World, Runs]:
-    world = World()
-    runs = begun(world, **spec)
-    pass_time(world, times=6)
-    assert ready(world, DB)[0] == "True"
-    return world, runs
-
-
 def prove(world: World, **spec: Any) -> None:
     world.api.put(RESTORE.type, resource(RESTORE, "before", **{**SPEC, **spec}))
-
-
-def runs_of(world: World) -> list[str]:
-    return [name for name in made(world) if name.startswith("before")]
-
-
-def message(world: World) -> str:
-    return str(find_condition(status(world, BEFORE), "Ready")["message"])
 
 
 def asked(world: World) -> Object:
@@ -75,7 +59,7 @@ def test_a_moment_is_proven_and_nothing_is_made_or_touched() -> None:
     pass_time(world)
     assert (status(world, BEFORE)["phase"], ready(world, BEFORE)) == ("Completed", ("True", "Succeeded"))
     assert status(world, BEFORE)["restoreDuration"].keys() == {"download", "replay", "check", "total"}
-    assert "has passed its checks" in message(world)
+    assert "has passed its checks" in message_of_restore(world)
     assert asked(world)["target"] == {"lsn": "0/3000060", "exclusive": False}
     for ref in (Ref(STATEFUL_SET, "ns", "db"), Ref(SECRET, "ns", "nightly-verify")):
         assert world.api.objects[ref]["metadata"]["resourceVersion"] == before[ref]
@@ -85,7 +69,7 @@ def test_a_moment_is_proven_and_nothing_is_made_or_touched() -> None:
     assert not [name for type, name in new if type in (DATABASE.type, VOLUME_CLAIM, SECRET)]
     world.restart()
     pass_time(world)
-    assert runs_of(world) == ["before-restore-1"]
+    assert runs_of_restore(world) == ["before-restore-1"]
     assert world.writes_at_rest() == 0
 
 
@@ -142,9 +126,7 @@ def test_whatever_fails_it_is_run_once(far: int, fault: Fault) -> None:
     world.faulty.writes.extend([*[None] * far, fault])
     prove(world)
     pass_time(world, times=10, seconds=60)
-    assert runs_of(world) == ["before-restore-1"]
-    assert status(world, BEFORE)["phase"] == "Completed"
-    assert world.writes_at_rest() == 0
+    assert_restored_once(world)
 
 
 @pytest.mark.parametrize("reason", ["QueryFailed", "ChecksumFailed", "WalGap", "TargetNotReached"])
@@ -153,9 +135,9 @@ def test_what_the_checks_found_is_the_result(reason: str) -> None:
     runs.failing["verify"] = reason
     prove(world)
     pass_time(world, times=10, seconds=600)
-    assert runs_of(world) == ["before-restore-1"]
+    assert runs_of_restore(world) == ["before-restore-1"]
     assert (status(world, BEFORE)["phase"], ready(world, BEFORE)) == ("Failed", ("False", reason))
-    assert message(world).startswith("M. It is not retried, and no server was touched")
+    assert message_of_restore(world).startswith("M. It is not retried, and no server was touched")
     assert ready(world, NIGHTLY) == ("True", "Succeeded"), "the newest moment is another matter"
     assert world.writes_at_rest() == 0
 
@@ -170,7 +152,7 @@ def test_what_ends_by_itself_is_repeated(reason: str) -> None:
     runs.failing.clear()
     pass_time(world, times=10, seconds=60)
     assert (status(world, BEFORE)["phase"], ready(world, BEFORE)) == ("Completed", ("True", "Succeeded"))
-    assert len(runs_of(world)) >= 2
+    assert len(runs_of_restore(world)) >= 2
 
 
 @pytest.mark.parametrize(
@@ -182,8 +164,8 @@ def test_a_time_out_of_reach_is_refused_before_it_begins(time: str, reason: str)
     prove(world, recoveryTarget={"targetTime": time})
     pass_time(world)
     assert ready(world, BEFORE) == ("False", reason)
-    assert "The Backup leads to any moment from" in message(world)
-    assert runs_of(world) == []
+    assert "The Backup leads to any moment from" in message_of_restore(world)
+    assert runs_of_restore(world) == []
 
 
 @pytest.mark.parametrize("other", [{"name": "other"}, {"name": "db", "group": "database.db.example.com"}])
@@ -192,8 +174,8 @@ def test_it_is_of_the_backups_own_database(other: dict[str, str]) -> None:
     prove(world, databaseRef=other)
     pass_time(world)
     assert ready(world, BEFORE) == ("False", "RepositoryOfAnotherDatabase")
-    assert "name db, group database.technotuesday.io" in message(world)
-    assert runs_of(world) == []
+    assert "name db, group database.technotuesday.io" in message_of_restore(world)
+    assert runs_of_restore(world) == []
 
 
 @pytest.mark.parametrize(
@@ -219,8 +201,8 @@ def test_what_the_server_let_through_is_refused_all_the_same(patch: dict[str, An
     prove(world, **patch)
     pass_time(world)
     assert ready(world, BEFORE) == ("False", "InvalidSpec")
-    assert said in message(world)
-    assert runs_of(world) == []
+    assert said in message_of_restore(world)
+    assert runs_of_restore(world) == []
 
 
 def test_a_backup_that_is_edited_later_changes_nothing_of_one_that_is_over() -> None:
@@ -229,5 +211,5 @@ def test_a_backup_that_is_edited_later_changes_nothing_of_one_that_is_over() -> 
     pass_time(world)
     edit(world, NIGHTLY, verify={"queries": [QUERY]})
     pass_time(world, times=6)
-    assert runs_of(world) == ["before-restore-1"]
+    assert runs_of_restore(world) == ["before-restore-1"]
     assert status(world, BEFORE)["phase"] == "Completed"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import signal
@@ -20,12 +21,13 @@ from typing import Any
 
 import pulsar
 import pytest
+from kindling.telemetry import export as operators_export
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind
-from pulsar_consumer import tracing
+from pulsar_consumer import trace_export, tracing
 from pulsar_consumer.failing import Failing
 from pulsar_consumer.handler import Delayed, Failed, Handled, Mismatched, Rejected, Verdict
 from pulsar_consumer.handling import lanes
@@ -246,6 +248,12 @@ def test_variables_are_read_as_the_operator_reads_them() -> None:
     ours = REPOSITORY / "operator/images/pulsar-consumer/pulsar_consumer/trace_settings.py"
     theirs = REPOSITORY / "operator/src/kindling/telemetry/settings.py"
     assert ours.read_text().partition(mark)[2] == theirs.read_text().partition(mark)[2]
+
+
+@pytest.mark.parametrize("name", ["_Reason", "_without_value", "without_headers"])
+def test_what_keeps_headers_out_of_the_log_is_as_the_operator_has_it(name: str) -> None:
+    ours, theirs = getattr(trace_export, name), getattr(operators_export, name)
+    assert inspect.getsource(ours) == inspect.getsource(theirs)
 
 
 @dataclass

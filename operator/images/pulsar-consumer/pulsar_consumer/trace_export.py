@@ -84,7 +84,9 @@ class Export(SpanExporter):
 
 
 def without_headers(text: str, env: Mapping[str, str]) -> str:
-    """The text without the values of headers, which let the consumer in at the collector."""
+    """The text without the values of headers, which let one in at the collector: a client may name one that
+    it cannot send.
+    """
     for variable in _HEADERS:
         for header in env.get(variable, "").split(","):
             value = header.partition("=")[2].strip()
