@@ -7,6 +7,7 @@ import json
 import logging
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -341,7 +342,7 @@ def test_lines_of_a_reconciliation_have_its_trace_and_others_have_none(
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "20")
 
     async def run(running: Collector) -> None:
-        async with started("otlp", namespace="ns", pod="one", lost=print) as telemetry:
+        async with started("otlp", namespace="ns", pod="one", lost=list[int]().append) as telemetry:
 
             async def course() -> Done:
                 logging.getLogger("kindling").info("within")
@@ -406,7 +407,7 @@ def test_a_header_without_a_name_is_no_line_of_the_log(
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "s3cret-token")
 
     async def run() -> None:
-        async with started("otlp", namespace="ns", pod="one", lost=print):
+        async with started("otlp", namespace="ns", pod="one", lost=list[int]().append):
             pass
 
     asyncio.run(run())
@@ -422,11 +423,11 @@ def test_a_collector_that_hangs_keeps_no_reconciliation_and_not_the_end(
     monkeypatch.setenv("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "16")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
     monkeypatch.setattr(export, "CLOSE_SECONDS", 0.2)
-    done = 0
+    done, lost, before = 0, list[int](), {*threading.enumerate()}
 
     async def run() -> float:
         nonlocal done
-        async with started("otlp", namespace="ns", pod="one", lost=print) as telemetry:
+        async with started("otlp", namespace="ns", pod="one", lost=lost.append) as telemetry:
             for _ in range(500):
                 with telemetry.tracer.reconciliation(KEY, Waited(0.0, "timer")):
                     done += 1
@@ -443,6 +444,13 @@ def test_a_collector_that_hangs_keeps_no_reconciliation_and_not_the_end(
         assert running.requests == []
     assert "traces: what was not sent after 0.2 s is lost" in caplog.messages
     assert not [message for message in caplog.messages if "Queue full" in message]
+    # The process leaves the threads that send to themselves. Here they would log and print in later tests.
+    sending = [thread for thread in {*threading.enumerate()} - before if thread.name != "collector"]
+    assert sending
+    for thread in sending:
+        thread.join(SECONDS)
+        assert not thread.is_alive(), thread.name
+    assert set(lost) == {16}
 
 
 @pytest.mark.parametrize(
