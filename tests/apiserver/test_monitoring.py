@@ -11,12 +11,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-import yaml
 from kindling.engine.metrics import CATALOGUE
 from kindling.engine.resource_metrics import catalogue
 from kindling.kinds.conditions import rfc3339
 from pulsar_consumer.metrics import Served
 
+from infra import yaml_text
 from tests.apiserver.support.apiclient import Api, Json
 from tests.apiserver.support.cluster import KINDS_BY_NAME
 from tests.apiserver.support.controlplane import ControlPlane
@@ -35,10 +35,10 @@ from tests.unit.docs.panels import DASHBOARDS
 from tests.unit.docs.promql import Expression
 
 FOLDER = REPOSITORY / "integrations" / "prometheus"
-RULES = yaml.safe_load((FOLDER / "rules.yaml").read_text())["spec"]
+RULES = yaml_text.load((FOLDER / "rules.yaml").read_text())["spec"]
 EACH: list[Json] = [rule for group in RULES["groups"] for rule in group["rules"]]
 RECORDS = {rule["record"] for rule in EACH if "record" in rule}
-(ENDPOINT,) = yaml.safe_load((FOLDER / "service-monitor.yaml").read_text())["spec"]["endpoints"]
+(ENDPOINT,) = yaml_text.load((FOLDER / "service-monitor.yaml").read_text())["spec"]["endpoints"]
 TARGET = {"namespace": "kindling-system", "pod": "kindling-operator-0"}
 """As service discovery labels the operator's Pod: one of them has the name of a label of a resource."""
 CONSUMER = {"namespace": "shop", "pod": "orders-1", "app_kubernetes_io_instance": "orders"}

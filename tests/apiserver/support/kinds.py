@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from infra import yaml_text
 from tests.apiserver.support.apiclient import Json
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -60,7 +59,7 @@ class Kind:
 
 
 def _read(path: Path) -> Json:
-    loaded = yaml.safe_load(path.read_text())
+    loaded = yaml_text.load(path.read_text())
     assert isinstance(loaded, dict), f"{path.name} is not one YAML object"
     return loaded
 

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from infra import yaml_text
 from infra.paths import REPOSITORY
 from tests.unit.docs.pages import text
 
-RULES = yaml.safe_load((REPOSITORY / "integrations" / "prometheus" / "rules.yaml").read_text())["spec"]
+RULES = yaml_text.load((REPOSITORY / "integrations" / "prometheus" / "rules.yaml").read_text())["spec"]
 ALERTS: dict[str, dict[str, Any]] = {
     rule["alert"]: rule for group in RULES["groups"] for rule in group["rules"] if "alert" in rule
 }
@@ -271,7 +271,7 @@ def test_promtool_finds_no_fault_in_the_rules(tmp_path: Path) -> None:
 
 def test_the_jobs_on_the_page_are_some_that_prometheus_accepts(tmp_path: Path) -> None:
     blocks = re.findall(r"```yaml\n(scrape_configs:.*?)```", text("monitoring.md"), flags=re.DOTALL)
-    jobs = [job for block in blocks for job in yaml.safe_load(block)["scrape_configs"]]
+    jobs = [job for block in blocks for job in yaml_text.load(block)["scrape_configs"]]
     assert jobs[0]["honor_labels"] is True, "or a resource's namespace is renamed where the target has one"
     # Debian's is built without Kubernetes' service discovery.
     assert [job.pop("kubernetes_sd_configs")[0]["role"] for job in jobs] == ["endpoints", "pod"]

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-import yaml
 
+from infra import yaml_text
 from infra.paths import REPOSITORY
 from tests import guides
 from tests.unit.docs.pages import rows, text
@@ -46,7 +46,7 @@ def features() -> Iterator[tuple[str, str]]:
 def specs(kind: str) -> Iterator[dict[str, Any]]:
     """The schema of the spec, in each group and version."""
     for file in sorted((REPOSITORY / "crds").glob("*.yaml")):
-        crd = yaml.safe_load(file.read_text())
+        crd = yaml_text.load(file.read_text())
         if crd["spec"]["names"]["kind"] == kind:
             for version in crd["spec"]["versions"]:
                 yield version["schema"]["openAPIV3Schema"]["properties"]["spec"]

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from infra import yaml_text
 from tests.unit.docs.pages import rows, strings, text, trees
 
 PAGE = text("reference/labels-and-annotations.md")
@@ -40,7 +39,7 @@ def metadata(value: Any, field: str) -> Iterator[str]:
 
 
 def recorded(field: str) -> set[str]:
-    return {name for path in RECORDED for name in metadata(list(yaml.safe_load_all(path.read_text())), field)}
+    return {name for path in RECORDED for name in metadata(list(yaml_text.load_all(path.read_text())), field)}
 
 
 def test_labels_of_children_are_those_that_children_have() -> None:

@@ -9,11 +9,11 @@ from typing import Any
 
 import prometheus_client.parser
 import pytest
-import yaml
 from kindling.engine.resource_metrics import catalogue
 from kindling.kube.resources import ResourceType
 from pulsar_consumer.metrics import Served
 
+from infra import yaml_text
 from infra.paths import REPOSITORY
 from tests.ports import free_port
 from tests.unit.docs import dashboards
@@ -25,7 +25,7 @@ from tests.unit.schema.worlds import KINDS
 
 FOLDER = REPOSITORY / "integrations" / "prometheus"
 RECORDED = REPOSITORY / "tests" / "unit" / "operator" / "recorded"
-RULES = yaml.safe_load((FOLDER / "rules.yaml").read_text())
+RULES = yaml_text.load((FOLDER / "rules.yaml").read_text())
 EACH: list[dict[str, Any]] = [rule for group in RULES["spec"]["groups"] for rule in group["rules"]]
 RECORDS = {rule["record"] for rule in EACH if "record" in rule}
 POSTGRESQL = ResourceType("database.db.example.com", "v1", "Postgresql", "postgresqls")
@@ -50,7 +50,7 @@ def of_consumers() -> dict[str, set[str]]:
             page = answer.read().decode()
     finally:
         served.close()
-    monitor = yaml.safe_load((FOLDER / "pod-monitor.yaml").read_text())["spec"]
+    monitor = yaml_text.load((FOLDER / "pod-monitor.yaml").read_text())["spec"]
     of_pod = {"namespace", "pod", *(re.sub(r"\W", "_", label) for label in monitor["podTargetLabels"])}
     found: dict[str, set[str]] = {}
     for family in prometheus_client.parser.text_string_to_metric_families(page):
@@ -149,7 +149,7 @@ def test_each_alert_of_a_resource_has_a_section_that_the_page_links() -> None:
 
 
 def test_the_monitor_selects_the_service_of_the_operator() -> None:
-    spec = yaml.safe_load((FOLDER / "service-monitor.yaml").read_text())["spec"]
+    spec = yaml_text.load((FOLDER / "service-monitor.yaml").read_text())["spec"]
     component = (REPOSITORY / "infra" / "components" / "operator.py").read_text()
     for label, value in spec["selector"]["matchLabels"].items():
         assert f'"{label}": "{value}"' in component
@@ -158,11 +158,11 @@ def test_the_monitor_selects_the_service_of_the_operator() -> None:
 
 
 def test_the_monitor_of_exporters_selects_the_pods_that_have_one_by_the_ports_name() -> None:
-    spec = yaml.safe_load((FOLDER / "pod-monitor.yaml").read_text())["spec"]
+    spec = yaml_text.load((FOLDER / "pod-monitor.yaml").read_text())["spec"]
     assert spec["namespaceSelector"] == {"any": True}
     (endpoint,) = spec["podMetricsEndpoints"]
     for name in ("memcached-exporter", "postgresql-exporter"):
-        children = list(yaml.safe_load_all((RECORDED / f"{name}.yaml").read_text()))
+        children = list(yaml_text.load_all((RECORDED / f"{name}.yaml").read_text()))
         (template,) = (body["spec"]["template"] for body in children if "template" in body.get("spec", {}))
         labels = template["metadata"]["labels"]
         assert labels.items() >= spec["selector"]["matchLabels"].items()

@@ -10,8 +10,8 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
 
+from infra import yaml_text
 from tests.unit.docs.pages import DOCS
 
 REPOSITORY = Path(__file__).parents[3]
@@ -38,7 +38,7 @@ OF_OTHERS = frozenset(
 def known() -> set[str]:
     found = set(dir(builtins))
     for file in (REPOSITORY / "crds").glob("*.yaml"):
-        kind = yaml.safe_load(file.read_text())["spec"]["names"]["kind"]
+        kind = yaml_text.load(file.read_text())["spec"]["names"]["kind"]
         found |= {f"{kind}Spec", f"{kind}Status"}  # the typed models, which are generated
     for name in SOURCES:
         place = REPOSITORY / name

@@ -8,10 +8,10 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-import yaml
 from kubectl_kindling import arguments
 from kubectl_kindling import cli as plugin
 
+from infra import yaml_text
 from infra.cli.arguments import parse
 from infra.paths import REPOSITORY
 from tests.unit.docs.pages import PAGES, slug
@@ -38,7 +38,7 @@ def kinds() -> set[str]:
     """The names by which kubectl knows our kinds."""
     found: set[str] = set()
     for path in sorted((REPOSITORY / "crds").glob("*.yaml")):
-        spec = yaml.safe_load(path.read_text())["spec"]
+        spec = yaml_text.load(path.read_text())["spec"]
         names = spec["names"]
         found |= {names["plural"], names["singular"], f"{names['plural']}.{spec['group']}"}
         found |= set(names.get("shortNames", ()))

@@ -12,10 +12,9 @@ from typing import Any
 
 import pulumi
 import pytest
-import yaml
 from pulumi.runtime import rpc
 
-from infra import admission, deletion_protection, program, settings
+from infra import admission, deletion_protection, program, settings, yaml_text
 from infra.components.cluster import kind_config
 from infra.paths import REPOSITORY
 from infra.settings import ClusterSettings
@@ -44,7 +43,7 @@ def sample_resources(graph: Graph) -> list[Registration]:
 
 def manifests(directory: str) -> list[dict[str, Any]]:
     files = sorted((REPOSITORY / directory).glob("*.yaml"))
-    return [item for file in files for item in yaml.safe_load_all(file.read_text())]
+    return [item for file in files for item in yaml_text.load_all(file.read_text())]
 
 
 def plain(value: Any) -> Any:

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from infra import yaml_text
 from infra.paths import REPOSITORY
 
 FOLDER = REPOSITORY / "docs" / "reference"
@@ -36,7 +35,7 @@ def pages() -> dict[Path, str]:
     """Each page's text by its file. Kinds of one schema in several groups share a page."""
     found: dict[Path, list[Schema]] = {}
     for file in sorted((REPOSITORY / "crds").glob("*.yaml")):
-        crd = yaml.safe_load(file.read_text())
+        crd = yaml_text.load(file.read_text())
         found.setdefault(FOLDER / f"{crd['spec']['names']['plural']}.md", []).append(crd)
     return {path: _page(crds) for path, crds in found.items()}
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import pytest
-import yaml
 from kindling.engine.resource_metrics import catalogue
 from kindling.kinds.base import Kind
 
+from infra import yaml_text
 from tests.cluster.claims import CLAIMS
 from tests.cluster.claims.contract import COMMON_METRICS, places
 from tests.cluster.stack import ROOT
 from tests.unit.schema.worlds import KINDS
 
-CRDS = [yaml.safe_load(path.read_text()) for path in sorted((ROOT / "crds").glob("*.yaml"))]
+CRDS = [yaml_text.load(path.read_text()) for path in sorted((ROOT / "crds").glob("*.yaml"))]
 
 
 @pytest.mark.parametrize("crd", CRDS, ids=lambda crd: str(crd["metadata"]["name"]))

@@ -16,7 +16,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
 from hypothesis import strategies as st
 from kindling.engine.plan import Create, Delete, Plan, RestoreData, Update, plan
 from kindling.kinds.base import Kind, Observed
@@ -24,6 +23,7 @@ from kindling.kinds.metadata import labels_of
 from kindling.kinds.registry import kinds
 from kindling.kube.resources import CONFIG_MAP, SECRET, Object, Ref, ResourceType
 
+from infra import yaml_text
 from tests.model.memory import MemoryApi
 from tests.unit.schema.drawing import Json, drawn_from
 from tests.unit.schema.statuses import statuses
@@ -43,7 +43,7 @@ class AnyImage(dict[str, str]):
 
 
 def _read(path: Path) -> Json:
-    loaded: Json = yaml.safe_load(path.read_text())
+    loaded: Json = yaml_text.load(path.read_text())
     return loaded
 
 
