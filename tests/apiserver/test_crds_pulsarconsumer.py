@@ -26,6 +26,22 @@ EU = "persistent://public/default/eu-.*"
 BASIC: Json = {"basicSecretRef": {"name": "a"}}
 OAUTH2: Json = {"oauth2": {"issuerURL": "https://a", "credentialsSecretRef": {"name": "a"}}}
 BAD: list[tuple[Json, list[str]]] = [
+    (
+        {"autoscaling": {"max": 2, "targetBacklog": 100}},
+        ["spec.autoscaling follows what the broker's admin API says", "set spec.adminURL"],
+    ),
+    (
+        {"autoscaling": {"min": 3, "max": 2, "targetBacklog": 100}, "adminURL": "http://a"},
+        ["spec.autoscaling.min 3 is more than spec.autoscaling.max 2", "lower it"],
+    ),
+    (
+        {
+            "autoscaling": {"max": 2, "targetBacklog": 100},
+            "adminURL": "http://a",
+            "subscriptionType": "Exclusive",
+        },
+        ["spec.autoscaling.max 2 is more than an Exclusive subscription takes", "use 1"],
+    ),
     ({"serverAddress": "pulsar://a:0"}, ["spec.serverAddress 'pulsar://a:0'", "1 to 65535"]),
     ({"serverAddress": "pulsar://a:6650,b:65536"}, ["spec.serverAddress", "b:65536", "1 to 65535"]),
     ({"serverAddress": "pulsar://a:99999/"}, ["spec.serverAddress", "1 to 65535"]),
@@ -301,6 +317,8 @@ GOOD: list[Json] = [
         "deadLetter": {"topic": "dead"},
         "output": {"topic": "shop/x/eu-1"},
     },
+    {"autoscaling": {"min": 0, "max": 1, "targetBacklog": 1}, "adminURL": "http://a"}
+    | {"subscriptionType": "Exclusive"},
     {"adminURL": "http://pulsar.pulsar.svc:8080"},
     {"adminURL": "http://10.0.0.1/", "auth": {"tokenSecretRef": {"name": "a"}}},
     {"adminURL": "http://a", "serverAddress": "pulsar+ssl://a:6651"},
