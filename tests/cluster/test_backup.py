@@ -363,8 +363,8 @@ def test_two_moments_are_distinguished_and_a_later_run_is_incremental(
         recoveryTarget={"targetTime": moment},
         databaseRef={"name": "before"},
     )
+    # Done is done: it takes logins, and the Secret for them is there.
     until_over(environment, "before", ("True", "Restored"))
-    environment.wait_ready(f"{DATABASE}/before", seconds=180)
     assert environment.psql("before", "select string_agg(word, ',') from moments") == "before"
     assert environment.psql("before", "select count(*) from kept") == "1000"
     assert environment.psql("before", "show archive_mode") == "off"

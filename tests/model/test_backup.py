@@ -32,6 +32,7 @@ from tests.model.backup_world import (
     Runs,
     begun,
     made,
+    message_of_restore,
     pass_time,
     ready,
     sampled_faults,
@@ -167,6 +168,25 @@ def test_a_restore_makes_a_database_of_its_own_and_is_never_done_again() -> None
     pass_time(world)
     assert made(world) == before, "what its user deleted is not restored again"
     assert CLONE not in world.api.objects
+
+
+def test_a_restore_is_done_once_its_database_takes_logins() -> None:
+    world, _ = with_backup()
+    answer = world.answer
+    assert callable(answer)
+    away = ExternalResult(ok=False, reason="ConnectionFailed", message="m", facts={"login": False})
+    world.answer = lambda request: away if request.host.startswith("clone.") else answer(request)
+    restored(world)
+    pass_time(world)
+    assert ready(world, CLONE)[0] == "False"
+    assert status(world, BEFORE)["phase"] == "Restored"
+    assert ready(world, BEFORE) == ("False", "DatabaseNotReady")
+    assert message_of_restore(world).startswith("The data is restored. Postgresql clone is not Ready (")
+    assert world.writes_at_rest() == 0
+    world.answer = answer
+    pass_time(world)
+    assert status(world, BEFORE)["phase"] == "Completed"
+    assert ready(world, BEFORE) == ("True", "Restored")
 
 
 def test_another_timeline_than_the_servers_is_asked_for() -> None:

@@ -11,7 +11,7 @@ from kindling.kinds.backup import results, runs
 from kindling.kinds.backup.results import FAILED, RUNNING, SUCCEEDED
 from kindling.kinds.base import Observed
 from kindling.kinds.conditions import rfc3339
-from kindling.kinds.restore.situation import Situation, default_user
+from kindling.kinds.restore.situation import Situation, default_user, is_up
 from kindling.kinds.times import moment
 from kindling.kube.resources import JOB, Object, Ref
 
@@ -66,7 +66,7 @@ def decide(cr: Object, observed: Observed, situation: Situation) -> dict[str, An
         }
         begun = STOPPING if situation.spec.in_place else RESTORING
         return {"phase": begun, "attempt": 1, "source": source, "startedAt": now}
-    if phase == RESTORED and (situation.made or situation.spec.aside):
+    if phase == RESTORED and (situation.spec.aside or (situation.made and is_up(situation.database))):
         return {"phase": COMPLETED}
     if phase != RESTORING:
         return {}

@@ -13,7 +13,7 @@ from kindling.kinds import reasons
 from kindling.kinds.backup import results
 from kindling.kinds.backup.results import FAILED, SUCCEEDED
 from kindling.kinds.base import Child, Observed, Problem
-from kindling.kinds.conditions import find_condition, rfc3339
+from kindling.kinds.conditions import rfc3339
 from kindling.kinds.metadata import child_metadata
 from kindling.kinds.postgresql import in_place
 from kindling.kinds.postgresql import spec as databases
@@ -27,7 +27,7 @@ from kindling.kinds.restore.decisions import (
     UNDOING,
     UNDONE,
 )
-from kindling.kinds.restore.situation import Situation
+from kindling.kinds.restore.situation import Situation, is_up
 from kindling.kube.resources import SECRET, Object, Ref, ResourceType
 
 FINALIZER = "kindling.dev/restore"
@@ -186,13 +186,11 @@ def _stopped_for(cr: Object, situation: Situation) -> str | None:
 
 
 def _answers(cr: Object, situation: Situation, *, kept: bool) -> bool:
-    """Whether the server is up with the data, or is to stay down by its own spec. With `kept` it is to say
-    that the data from before is kept, else that no Restore is at it.
+    """Whether the server is up with the data. With `kept` it is to say that the data from before is kept,
+    else that no Restore is at it.
     """
     said = _said(cr, situation)
-    ready = find_condition((situation.database or {}).get("status") or {}, "Ready")
-    up = ready.get("status") == "True" or ready.get("reason") == reasons.HIBERNATED
-    return bool(said) is kept and not said.get("stoppedFor") and up
+    return bool(said) is kept and not said.get("stoppedFor") and is_up(situation.database)
 
 
 def _step(cr: Object) -> str:

@@ -9,6 +9,7 @@ from kindling.kinds.backup import repository
 from kindling.kinds.backup import spec as backups
 from kindling.kinds.backup.repository import Repository
 from kindling.kinds.base import Observed, Problem
+from kindling.kinds.conditions import find_condition
 from kindling.kinds.metadata import MADE_BY
 from kindling.kinds.postgresql import identity
 from kindling.kinds.postgresql import spec as databases
@@ -63,6 +64,12 @@ def read(cr: Object, observed: Observed) -> Situation:
         )
     problem = problem or _out_of_reach(spec, status)
     return Situation(spec=spec, data=data, repository=opened, problem=problem, database=found, made=made)
+
+
+def is_up(database: Object | None) -> bool:
+    """Whether the server of the Postgresql takes logins, or is to stay down by its own spec."""
+    ready = find_condition((database or {}).get("status") or {}, "Ready")
+    return ready.get("status") == "True" or ready.get("reason") == reasons.HIBERNATED
 
 
 def default_user(data: Object) -> str:

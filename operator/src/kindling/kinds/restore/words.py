@@ -6,10 +6,11 @@ from dataclasses import replace
 
 from kindling.kinds import pods, reasons
 from kindling.kinds.backup import results
+from kindling.kinds.backup.situation import database_not_ready
 from kindling.kinds.base import Observed, Problem, SyncResult
 from kindling.kinds.restore import decisions, in_place, loading, progress, situation, start_deadline
 from kindling.kinds.restore.decisions import COMPLETED, GAVE_UP, RESTORED, RESTORING, UNDOING, UNDONE
-from kindling.kube.resources import Object
+from kindling.kube.resources import Object, Ref
 
 
 def judged(
@@ -43,6 +44,10 @@ def judged(
         return False, Problem(reason=failure["reason"], message=message)
     if found.spec.in_place and found.database is None:
         return False, in_place.no_database(found)
+    if phase == RESTORED and found.made and found.database is not None:
+        where = Ref(found.spec.database_type, cr["metadata"]["namespace"], found.spec.database)
+        if (waits := database_not_ready(where, found.database)) is not None:
+            return False, replace(waits, message=f"The data is restored. {waits.message}")
     for run, job in sorted(results.jobs(cr, observed).items()):
         pod = results.pod_of(run, observed) if results.ended(job) is None else None
         if pod is not None and (stuck := pods.pod_problem(pod, now=observed.now)) is not None:
