@@ -16,6 +16,7 @@ import pytest
 
 from tests.cluster.claims import CLAIMS
 from tests.cluster.claims.contract import COMMON_METRICS, Reported
+from tests.cluster.consumers import produce, wait_ready
 from tests.cluster.stack import Environment, within
 from tests.cluster.test_memcached import run
 from tests.unit.schema.judges import judge
@@ -37,6 +38,15 @@ with socket.create_connection((sys.argv[1], int(sys.argv[2])), 30) as connection
         part = connection.recv(65536)
         assert part, "it closed the connection"
         said += part
+"""
+HANDLER = """
+import time
+
+def handle(message):
+    time.sleep(0.25)
+    print("call 0.25", flush=True)
+    if message.data() == b"hello 7":
+        raise ValueError("canary-5d2e")
 """
 OPERATOR = "kindling-system"
 BROKER = "pulsar://pulsar.pulsar.svc:6650"
@@ -298,6 +308,31 @@ def test_a_consumer_whose_broker_is_asked_what_waits(make: Make) -> None:
 
     within(150, said)
     hold(environment, CONSUMER, name)
+
+
+def test_a_consumer_whose_handler_does_not_get_past_one_message(make: Make) -> None:
+    """It takes the others, each in a quarter of a second; its log has every call and every failure."""
+    environment, topic = make.environment, f"claims-{os.urandom(3).hex()}"
+    code = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": topic}, "data": {"m.py": HANDLER}}
+    environment.kubectl("apply", "-f", "-", stdin=json.dumps(code))
+    try:
+        name = make(
+            CONSUMER,
+            "v1",
+            "PulsarConsumer",
+            serverAddress=BROKER,
+            topic=topic,
+            subscriptionName="claims",
+            replicas=1,
+            initialPosition="Earliest",
+            handler={"python": {"configMapRef": {"name": topic}, "handler": "m:handle"}},
+        )
+        environment.wait_ready(f"{CONSUMER}/{name}")
+        produce(environment, topic=topic, count=20)
+        wait_ready(environment, name, reason="PoisonMessage")
+        hold(environment, CONSUMER, name)
+    finally:
+        environment.kubectl("delete", "configmap", topic, "--wait=false")
 
 
 def test_a_friend_that_is_there(make: Make) -> None:

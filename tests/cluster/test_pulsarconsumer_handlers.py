@@ -15,6 +15,7 @@ from tests.cluster.consumers import (
     KIND,
     SAMPLE,
     Make,
+    edit,
     log,
     messages,
     pods,
@@ -291,6 +292,97 @@ def test_service_gets_cloud_events_and_its_answers_decide(
         within(60, lambda: messages(log(environment, letters)) == ["hello 4"])
     finally:
         environment.kubectl("delete", f"pod/{service}", f"service/{service}", "--wait=false")
+
+
+def ready_message(environment: Environment, name: str) -> str:
+    status = environment.get(f"{KIND}/{name}")["status"]
+    [found] = [str(item["message"]) for item in status["conditions"] if item["type"] == "Ready"]
+    return found
+
+
+def test_a_message_that_kills_the_process_is_named_and_put_aside(
+    environment: Environment, make: Make, put: Callable[..., str]
+) -> None:
+    """It comes again to each new container, until a topic for dead letters takes it."""
+    code = put(
+        """
+        import ctypes
+
+        def handle(message):
+            print(message.message_id(), message.data().decode(), flush=True)
+            if message.data() == b"hello 3":
+                ctypes.string_at(0)
+        """
+    )
+    name = make(handler=python(code))
+    wait_ready(environment, name)
+    produce(environment, topic=name, count=5)
+    wait_ready(environment, name, reason="PoisonMessage")
+    said = re.search(
+        r"PoisonMessage: the process has ended 3 times while it handled message (\d+:\d+:-1)\.$",
+        ready_message(environment, name),
+    )
+    assert said
+    [pod] = pods(environment, name)
+    assert environment.get("pod", pod)["status"]["containerStatuses"][0]["restartCount"] >= 2
+    showing = put(
+        """
+        def handle(message):
+            print(message.data().decode(), sorted(message.properties().items()), flush=True)
+        """
+    )
+    dead = f"dead-{os.urandom(3).hex()}"
+    reader = make(topic=dead, handler=python(showing))
+    wait_ready(environment, reader)
+    edit(environment, name, deadLetter={"topic": dead}, retry={"maxDeliveries": 3})
+    within(240, lambda: "DEAD_LETTER_REASON" in log(environment, reader))
+    [line] = [line for line in log(environment, reader).splitlines() if "DEAD_LETTER_REASON" in line]
+    assert line.startswith("hello 3 ")
+    for words in (
+        "('DEAD_LETTER_REASON', 'MaxDeliveries')",
+        "('DEAD_LETTER_DELIVERIES', '3')",
+        "'ProcessEnded: the process has ended 3 times while it handled it'",
+        f"('ORIGIN_MESSAGE_ID', '{said[1]}')",
+    ):
+        assert words in line
+    wait_ready(environment, name)
+
+
+def test_a_message_that_fails_while_others_are_handled_is_named_until_it_is_handled(
+    environment: Environment, make: Make, put: Callable[..., str]
+) -> None:
+    """By the consumer's page, which the operator alone may read: nothing ends, and the Pod stays ready."""
+    code = put(
+        """
+        import pathlib
+
+        def handle(message):
+            if message.data() == b"hello 2" and not pathlib.Path("/tmp/repaired").exists():
+                raise ValueError("canary-77aa")
+        """
+    )
+    name = make(handler=python(code), retry={"backoff": {"maxSeconds": 5}})
+    wait_ready(environment, name)
+    produce(environment, topic=name, count=5)
+    wait_ready(environment, name, reason="PoisonMessage")
+    resource = environment.get(f"{KIND}/{name}")
+    [found] = resource["status"]["handler"]["poisonMessages"]
+    assert f"Message {found['id']} of {found['topic']} has failed with ValueError" in ready_message(
+        environment, name
+    )
+    assert "canary-77aa" not in json.dumps(resource)
+    truths = {item["type"]: item["status"] for item in resource["status"]["conditions"]}
+    assert (truths["Available"], truths["Degraded"]) == ("True", "True")
+    [pod] = pods(environment, name)
+    host = environment.get("pod", pod)["status"]["podIP"]
+    with client(environment, namespace="kube-public") as outsider:
+        outsider.is_kept_out(host, 8080)
+    repair = "import pathlib; pathlib.Path('/tmp/repaired').touch()"
+    environment.kubectl("exec", pod, "-c", "consumer", "--", "python3", "-c", repair)
+    wait_ready(environment, name)
+    status = environment.get(f"{KIND}/{name}")["status"]
+    assert "poisonMessages" not in status["handler"]
+    assert environment.get("pod", pod)["status"]["containerStatuses"][0]["restartCount"] == 0
 
 
 @pytest.mark.thorough

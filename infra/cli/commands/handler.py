@@ -96,5 +96,6 @@ def environment(command: Command, file: Path, function: str, *, server: str, scr
         "PULSAR_HANDLER_COPIES": str(file.parent.parent),
         "PULSAR_HANDLER_HASH": file.parent.name,
         "PULSAR_HANDLER_MARKER": str(scratch / "failing"),
+        "PULSAR_HANDLER_CALLS": str(scratch / "calls"),
         "PULSAR_TERMINATION_LOG": str(scratch / "termination-log"),
     }

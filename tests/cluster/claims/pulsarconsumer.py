@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -44,18 +45,89 @@ def gather(environment: Environment, resource: dict[str, Any]) -> Evidence:
     ]
     connected = sorted({name for name in names if name.startswith(f"{meta['name']}-deployment-")})
     wanted = _wanted(spec, subscription)
+    handled = _handled(environment, resource, connected) if spec.get("handler") else None
+    well = len(connected) == wanted and not (handled and handled["poison"])
     return Evidence(
         conditions={
-            "Ready": str(len(connected) == wanted),
+            "Ready": str(well),
             "Available": str(bool(connected)),
             "Progressing": "False",
-            "Degraded": str(len(connected) != wanted),
+            "Degraded": str(not well),
             **({"BacklogMoving": _moving(subscription)} if spec.get("adminURL") else {}),
             # What comes again, tests/cluster/test_pulsarconsumer_secured.py counts.
             **({"Replayed": "True"} if spec.get("replay") else {}),
         },
-        facts={"connected": connected, "subscription": subscription, "topic": topic, "wanted": wanted},
+        figures=frozenset(re.findall(r"\d+", " ".join(handled["poison"]))) if handled else frozenset(),
+        facts={
+            "connected": connected,
+            "subscription": subscription,
+            "topic": topic,
+            "wanted": wanted,
+            "handled": handled,
+        },
     )
+
+
+_FAILED = re.compile(r"message (\S+), delivery (\d+): (\w+): .*; again in ")
+
+
+def _handled(environment: Environment, resource: dict[str, Any], pods: list[str]) -> dict[str, Any]:
+    """What the log says of a handler that prints `call SECONDS` for each of its calls: how many there were in
+    the last five minutes, what failed, and which messages failed so often that they are given up.
+    """
+    spec, namespace = resource["spec"], resource["metadata"]["namespace"]
+    lines = [
+        line
+        for pod in pods
+        for line in environment.kubectl(
+            "logs", pod, "-c", "consumer", "-n", namespace, "--since=5m", "--tail=-1"
+        ).splitlines()
+    ]
+    failures = [found.groups() for line in lines if (found := _FAILED.search(line))]
+    most = int(spec.get("retry", {}).get("maxDeliveries", 5))
+    return {
+        "seconds": sorted(float(line.split()[1]) for line in lines if line.startswith("call ")),
+        "failures": failures,
+        "poison": {id: error for id, delivery, error in failures if int(delivery) >= most},
+    }
+
+
+def _calls(name: str) -> Claim:
+    """A minute and a tenth old at most: by then, one message that fails was tried few times more."""
+
+    def claim(reported: Reported) -> None:
+        handled, said = reported.facts["handled"], reported.status.get("handler")
+        assert bool(said) == bool(handled)
+        if not (said and handled):
+            return
+        if name == "consumers":
+            assert said[name] == len(reported.facts["connected"])
+        elif name == "p99Milliseconds":
+            assert abs(said[name] / 1000 - handled["seconds"][-1]) <= 0.12 * handled["seconds"][-1] + 0.02
+        elif name == "lastChangedTime":
+            made = datetime.fromisoformat(reported.resource["metadata"]["creationTimestamp"])
+            assert made <= datetime.fromisoformat(said[name]) <= datetime.now(UTC) + timedelta(seconds=2)
+        else:
+            real = len(handled["seconds" if name == "calls" else "failures"])
+            assert abs(said[name] - real) <= max(4, real / 5), (said, real)
+
+    return claim
+
+
+def _poison(name: str) -> Claim:
+    def claim(reported: Reported) -> None:
+        handled, said = (
+            reported.facts["handled"],
+            reported.status.get("handler", {}).get("poisonMessages", []),
+        )
+        poison = handled["poison"] if handled else {}
+        assert {each["id"]: each["error"] for each in said} == poison
+        for each in said:
+            made = datetime.fromisoformat(reported.resource["metadata"]["creationTimestamp"])
+            assert made <= datetime.fromisoformat(each["since"]) <= datetime.now(UTC) - timedelta(seconds=60)
+            assert each["topic"] == f"persistent://public/default/{reported.facts['topic']}", name
+
+    return claim
 
 
 def _wanted(spec: dict[str, Any], subscription: dict[str, Any]) -> int:
@@ -258,6 +330,14 @@ CLAIMS = KindClaims(
         "status.selector": _selector,
         **{f"status.subscriptions[].{name}": _recorded(name) for name in ("topic", "subscription")},
         "status.subscriptions[].topicsPattern": _recorded("topicsPattern"),
+        **{
+            f"status.handler.{name}": _calls(name)
+            for name in ("consumers", "calls", "failures", "p99Milliseconds", "lastChangedTime")
+        },
+        **{
+            f"status.handler.poisonMessages[].{name}": _poison(name)
+            for name in ("id", "topic", "error", "since")
+        },
         "status.backlog.topics": _of_several,
         "status.backlog.topic": _about("topic", "topic"),
         "status.backlog.subscription": _about("subscription", "subscriptionName"),

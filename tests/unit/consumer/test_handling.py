@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +20,7 @@ from pulsar_consumer.health import Health
 from pulsar_consumer.metrics import Metrics
 from pulsar_consumer.python_handler import digest
 from pulsar_consumer.settings import Consumer
+from pulsar_consumer.unfinished import ENDS, Unfinished
 
 from tests.unit.consumer.messages import Message
 
@@ -108,6 +111,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
             "PULSAR_HANDLER_FILES": str(tmp_path / "files"),
             "PULSAR_HANDLER_COPIES": str(tmp_path / "copies"),
             "PULSAR_HANDLER_MARKER": str(tmp_path / "marker"),
+            "PULSAR_HANDLER_CALLS": str(tmp_path / "calls"),
         }
         settings = Consumer.load({**LEAST, **places, **env})
         assert settings.handling is not None
@@ -215,3 +219,67 @@ def test_topic_that_takes_no_messages_is_named_with_its_field(
 def test_broker_that_cannot_be_reached_is_tried_again(make: Make) -> None:
     with pytest.raises(pulsar.ConnectError):
         make(PULSAR_DEAD_LETTER_TOPIC="dead").connect(Client(refusal=pulsar.ConnectError()))
+
+
+def test_the_page_has_the_calls_and_a_message_that_fails_while_others_are_handled(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of this client: what another one had comes again."""
+    monkeypatch.setattr("pulsar_consumer.failing.SECONDS", 0.0)
+    code = """
+def handle(message):
+    if message.data() == b"bad":
+        raise ValueError("canary")
+"""
+    loop = make(code, PULSAR_RETRY_INITIAL_SECONDS="1", PULSAR_RETRY_MAX_DELIVERIES="1")
+    loop.connect(Client())
+    subscription, health = Subscription([Message(b"bad", entry=1)], 2), Health()
+
+    def feed() -> None:
+        """The last one, at which it ends, once the page has the other."""
+        time.sleep(0.5)
+        subscription.waiting.append(Message(b"good", entry=2))
+        end = time.monotonic() + 30
+        while not json.loads(loop.page())["poison"] and time.monotonic() < end:
+            time.sleep(0.05)
+        subscription.waiting.append(Message(b"good", entry=3))
+
+    feeding = threading.Thread(target=feed)
+    feeding.start()
+    loop.receive(subscription, stop=subscription.stop, health=health)
+    feeding.join()
+    assert health.page is not None
+    page = json.loads(health.page())
+    [found] = page.pop("poison")
+    assert page.pop("p99Milliseconds") >= 1
+    assert page["calls"] - page["failures"] == 2
+    assert page["failures"] >= 2
+    assert (found["id"], found["error"]) == ("7:1:-1", "ValueError")
+    assert "canary" not in health.page().decode()
+    received(loop, [Message(b"good", entry=4)], stop_after=1)
+    assert json.loads(loop.page())["poison"] == []
+
+
+def test_unready_while_a_message_that_ended_processes_may_come(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pulsar_consumer.unfinished.GONE_SECONDS", 1.0)
+    for _ in range(ENDS):
+        Unfinished(tmp_path / "calls", slots=4, termination_log=tmp_path / "log").begin("7:1:-1")
+    loop = make()
+    loop.connect(Client())
+    subscription, health = Subscription([], 1), Health()
+    ending = threading.Timer(30.0, subscription.stop.set)
+    ending.start()
+    seen: list[str | None] = []
+
+    def turned() -> None:
+        seen.append(health.unready())
+        if seen[-1] is None:
+            subscription.stop.set()
+
+    monkeypatch.setattr(health, "turn", turned)
+    loop.receive(subscription, stop=subscription.stop, health=health)
+    ending.cancel()
+    assert seen[0] == "a message has ended the process again and again"
+    assert seen[-1] is None, "it has not come again"

@@ -113,3 +113,9 @@ def test_over_http(health: Health, clock: Clock, link: Link, port: int) -> None:
     clock.now += STUCK_SECONDS + 1
     assert ask(port, "/healthz")[0] == 503
     assert ask(port, "/")[0] == 404
+
+
+def test_the_page_of_the_handler_where_there_is_one(health: Health, port: int) -> None:
+    assert ask(port, "/handler")[0] == 404
+    health.page = lambda: b'{"calls": 1}'
+    assert ask(port, "/handler") == (200, '{"calls": 1}')

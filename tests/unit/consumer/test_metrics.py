@@ -22,6 +22,8 @@ from pulsar_consumer.handler import Delayed, Failed, Handled, Mismatched, Reject
 from pulsar_consumer.handling import lanes
 from pulsar_consumer.health import Health
 from pulsar_consumer.metrics import Served
+from pulsar_consumer.recent import Recent
+from pulsar_consumer.unfinished import Unfinished
 from pulsar_consumer.work import Work
 
 from tests.ports import free_port
@@ -59,6 +61,8 @@ def handle(
         send=record.send,
         lane_of=lanes("Shared"),
         failing=Failing(tmp_path / "marker"),
+        unfinished=Unfinished(tmp_path / "calls", slots=4, termination_log=tmp_path / "log"),
+        recent=Recent(),
         metrics=served,
     )
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from pulsar_consumer.python_handler import digest
+from pulsar_consumer.unfinished import Unfinished
 
 from tests.ports import free_port
 
@@ -32,6 +33,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
         "PULSAR_HEALTH_PORT": str(free_port()),
         "PULSAR_TERMINATION_LOG": str(tmp_path / "termination-log"),
         "PULSAR_REPORTED_MARKER": str(tmp_path / "reported"),
+        "PULSAR_HANDLER_CALLS": str(tmp_path / "calls"),
     }
 
 
@@ -229,3 +231,48 @@ def test_producer_says_what_failed(start: Callable[..., subprocess.Popen[str]]) 
         assert said in error
         assert "Traceback" not in error
         assert out == ""
+
+
+ENDING = """
+import sys
+import pulsar_consumer.__main__ as program
+from pulsar_consumer.failing import HandlerFailing, PoisonMessage
+
+def consume(*given, handling, **named):
+    handling._unfinished.begin("5:0:-1")
+    raise {error}
+
+program.consume = consume
+sys.exit(program.main())
+"""
+
+
+@pytest.mark.parametrize("error", ['HandlerFailing("a")', 'PoisonMessage("a")', 'OSError("a")'])
+def test_an_end_for_a_reason_of_its_own_blames_no_message(
+    environment: dict[str, str], tmp_path: Path, error: str
+) -> None:
+    """Of whatever it has under way."""
+    code = b"def handle(message): ..."
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "orders.py").write_bytes(code)
+    own = {
+        "PULSAR_HANDLER_PYTHON": "orders:handle",
+        "PULSAR_HANDLER_HASH": digest({"orders.py": code}),
+        "PULSAR_HANDLER_FILES": str(tmp_path / "files"),
+        "PULSAR_HANDLER_COPIES": str(tmp_path / "copies"),
+        "PULSAR_HANDLER_CALLS": str(tmp_path / "calls"),
+        "PULSAR_HANDLER_MARKER": str(tmp_path / "marker"),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", ENDING.format(error=error)],
+        env={**environment, **own},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    if not error.startswith("OSError"):
+        said = Path(environment["PULSAR_TERMINATION_LOG"]).read_text()
+        assert said == f"{error.partition('(')[0]}: a"
+    unfinished = Unfinished(tmp_path / "calls", slots=4, termination_log=tmp_path / "log")
+    assert unfinished.ends("5:0:-1") == 0

@@ -34,7 +34,9 @@ from pulsar_consumer.handling import lanes
 from pulsar_consumer.http_handler import verdict_of
 from pulsar_consumer.metrics import Metrics
 from pulsar_consumer.python_handler import digest
+from pulsar_consumer.recent import Recent
 from pulsar_consumer.sdk_tracer import SdkTracer, attributes_of, provider
+from pulsar_consumer.unfinished import Unfinished
 from pulsar_consumer.work import Work
 
 from infra.paths import REPOSITORY
@@ -73,6 +75,8 @@ def work(
         send=record.send,
         lane_of=lanes("Shared"),
         failing=Failing(tmp_path / "marker"),
+        unfinished=Unfinished(tmp_path / "calls", slots=4, termination_log=tmp_path / "log"),
+        recent=Recent(),
         metrics=Metrics(),
         tracer=tracer,
     )
@@ -317,6 +321,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
             "PULSAR_REPORTED_MARKER": str(tmp_path / "reported"),
             "PULSAR_HANDLER_COPIES": str(tmp_path / "copies"),
             "PULSAR_HANDLER_MARKER": str(tmp_path / "marker"),
+            "PULSAR_HANDLER_CALLS": str(tmp_path / "calls"),
         }
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.unit.consumer.traced_process"],

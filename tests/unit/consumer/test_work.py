@@ -16,8 +16,10 @@ from pulsar_consumer.failing import Failing
 from pulsar_consumer.handler import Delayed, Failed, Handled, Mismatched, Rejected, Verdict
 from pulsar_consumer.handling import lanes
 from pulsar_consumer.metrics import Metrics
+from pulsar_consumer.recent import Recent
 from pulsar_consumer.schema import Schema
 from pulsar_consumer.settings import Handling, Python
+from pulsar_consumer.unfinished import Unfinished
 from pulsar_consumer.work import LEAST_HELD, Work
 
 from tests.unit.consumer.messages import Message, Record
@@ -48,7 +50,7 @@ def failing(tmp_path: Path) -> Failing:
 
 
 @pytest.fixture
-def start(record: Record, failing: Failing) -> Iterator[Start]:
+def start(record: Record, failing: Failing, tmp_path: Path) -> Iterator[Start]:
     made: list[Work] = []
 
     def start(
@@ -66,6 +68,8 @@ def start(record: Record, failing: Failing) -> Iterator[Start]:
             send=record.send,
             lane_of=lanes(type),
             failing=failing,
+            unfinished=Unfinished(tmp_path / "calls", slots=4, termination_log=tmp_path / "log"),
+            recent=Recent(),
             metrics=metrics,
         )
         made.append(work)

@@ -242,7 +242,7 @@ def test_unreachable_says_what_localhost_is(server: str, kind: PulsarConsumer, w
 
 def test_every_reason_that_the_consumer_gives_has_a_next_step_and_is_in_the_guide() -> None:
     """The operator would lose one that it does not know, and report that the Pod crashes."""
-    own = {"InvalidSetting", "HandlerUnavailable", "HandlerFailing"}  # from its __main__
+    own = {"InvalidSetting", "HandlerUnavailable", "HandlerFailing", "PoisonMessage"}  # from its __main__
     own |= {consumers.CERTIFICATE_REJECTED, consumers.ISSUER_UNREACHABLE}
     given = {reason for reason, _ in consumers.REASONS.values()} | own
     assert set(NEXT_STEPS) == given

@@ -19,7 +19,7 @@ import pulsar
 from pulsar_consumer import discovery, tracing
 from pulsar_consumer.client import Hopeless, connect, explain, log
 from pulsar_consumer.credentials import Shown, is_outdated, shown
-from pulsar_consumer.failing import HandlerFailing
+from pulsar_consumer.failing import HandlerFailing, PoisonMessage
 from pulsar_consumer.handler import HandlerUnavailable
 from pulsar_consumer.handling import HandlingLoop
 from pulsar_consumer.health import Health, serve
@@ -189,14 +189,13 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     reported = Reported(Path(os.environ.get("PULSAR_REPORTED_MARKER") or "/tmp/reported"))
-    tracer = NOT_TRACED
+    tracer, handling = NOT_TRACED, None
     try:
         settings = Consumer.load(os.environ)
         health = Health()
         serve(health, port=settings.port)
         metrics = Metrics() if settings.metrics_port is None else Served(settings.metrics_port)
         tracer = tracing.started(os.environ, lost=metrics.spans_lost)
-        handling = None
         if settings.handling is not None:
             logging.getLogger().setLevel(logging.INFO)  # what users' code logs
             if isinstance(sys.stdout, io.TextIOWrapper):
@@ -210,20 +209,27 @@ def main() -> int:
                 health=health,
                 reported=reported,
             )
-        consume(
-            settings,
-            stop=stop,
-            health=health,
-            out=sys.stdout.buffer,
-            reported=reported,
-            metrics=metrics,
-            tracer=tracer,
-            handling=handling,
-        )
+        try:
+            consume(
+                settings,
+                stop=stop,
+                health=health,
+                out=sys.stdout.buffer,
+                reported=reported,
+                metrics=metrics,
+                tracer=tracer,
+                handling=handling,
+            )
+        except Exception:
+            if handling is not None:
+                handling.abandon()
+            raise
     except BadSetting as error:
         return _give_up(f"InvalidSetting: {error}")
     except HandlerUnavailable as error:
         return _give_up(f"HandlerUnavailable: {error}", reported)
+    except PoisonMessage as error:
+        return _give_up(f"PoisonMessage: {error}")
     except HandlerFailing as error:
         return _give_up(f"HandlerFailing: {error}")
     except Hopeless as error:

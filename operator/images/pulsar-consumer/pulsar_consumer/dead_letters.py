@@ -21,10 +21,10 @@ from pulsar.schema import Schema
 
 from pulsar_consumer.client import REASONS, Hopeless, connect, explain, log, run_to_the_end
 from pulsar_consumer.handler import id_of
+from pulsar_consumer.outbox import arguments_of
 from pulsar_consumer.receiving import next_message
 from pulsar_consumer.settings import BadSetting, Broker, keeps_dead_letters
 from pulsar_consumer.topics import Topics
-from pulsar_consumer.work import arguments_of
 
 SUBSCRIPTION = "kindling-dead-letters"
 OWN = (

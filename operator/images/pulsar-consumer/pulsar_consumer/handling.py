@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import json
+import time
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -16,8 +18,10 @@ from pulsar_consumer.metrics import Metrics
 from pulsar_consumer.outbox import Outbox
 from pulsar_consumer.python_handler import PythonHandler
 from pulsar_consumer.receiving import REST_MILLISECONDS, TURN_MILLISECONDS, Begun, Stop, next_message
+from pulsar_consumer.recent import Recent
 from pulsar_consumer.settings import Consumer, Handling, Python
 from pulsar_consumer.tracing import NOT_TRACED, Tracer
+from pulsar_consumer.unfinished import Unfinished
 from pulsar_consumer.work import LEAST_HELD, Work
 
 DRAIN_SECONDS = 20.0
@@ -40,7 +44,11 @@ class HandlingLoop:
         self._called = self._handler
         if (schema := handling.schema) is not None:
             self._called = Decoding(self._handler, is_json=schema.type == "JSON")
-        self._failing = Failing(handling.marker)
+        self._failing, self._recent = Failing(handling.marker), Recent()
+        # More than calls at once: those of a client that was lost may still be under way.
+        self._unfinished = Unfinished(
+            handling.calls, slots=4 * handling.concurrency, termination_log=handling.termination_log
+        )
         self.prefetch = max(LEAST_HELD, handling.concurrency)
 
     def connect(self, client: Any) -> None:
@@ -56,13 +64,23 @@ class HandlingLoop:
         if self._handling.dead_letter_topic and self._handling.keep_dead_letters:
             dead_letters.keep(client, self._handling.dead_letter_topic)
 
+    def page(self) -> bytes:
+        """What the operator is answered: figures, and the messages that fail while others are handled."""
+        return json.dumps({**self._recent.figures(), "poison": self._failing.poison()}).encode()
+
+    def abandon(self) -> None:
+        """The process ends, and no call that is under way is why."""
+        self._unfinished.clear()
+
     def receive(self, consumer: Any, *, stop: Stop, health: Health) -> None:
         """Handle messages until asked to stop, and then the rest of each batch that is begun.
 
         :raises PulsarException: when the broker fails; what is not acknowledged comes again.
-        :raises HandlerFailing: when the handler fails on every message, the first time.
+        :raises HandlerFailing: (PoisonMessage) when the handler fails on every message, the first time.
         :raises HandlerUnavailable: when the Pod's own container does not listen any more.
         """
+        self._failing.renewed()
+        connected = time.monotonic()
         work = Work(
             self._handling,
             self._called,
@@ -71,17 +89,26 @@ class HandlingLoop:
             send=self._outbox.send,
             lane_of=lanes(self._settings.subscription_type, several=self._settings.topics.several),
             failing=self._failing,
+            unfinished=self._unfinished,
+            recent=self._recent,
             metrics=self._metrics,
             tracer=self._tracer,
         )
         health.watch(lambda: consumer.is_connected() and self._outbox.is_connected())
         limit = OVERDUE_SECONDS + self._handling.handler.timeout_seconds
-        health.watch_handler(work.slowest_seconds, limit, failing=lambda: self._failing.marked)
+        health.watch_handler(
+            work.slowest_seconds,
+            limit,
+            failing=lambda: self._failing.marked,
+            poisoned=self._unfinished.poisoned,
+        )
+        health.page = self.page
         begun = Begun()
         try:
             while not stop.is_set() and work.failure is None:
                 health.turn()
                 self._failing.check()
+                self._unfinished.turn(time.monotonic() - connected)
                 if isinstance(self._handler, HttpHandler):
                     self._handler.check()
                 if not work.wait_for_capacity(TURN_MILLISECONDS / 1000):

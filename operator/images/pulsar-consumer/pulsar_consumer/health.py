@@ -1,5 +1,7 @@
 """The answers to the kubelet: /healthz (need this process be restarted?) and /readyz (is it connected now?).
 
+And to the operator: /handler, how its calls went of late.
+
 Standard library only, in threads of its own: the receive loop waits in the client and could not answer.
 """
 
@@ -29,18 +31,27 @@ class Health:
         self._slowest: Callable[[], float] = lambda: 0.0
         self._slowest_limit = 0.0
         self._failing: Callable[[], bool] = lambda: False
+        self._poisoned: Callable[[], bool] = lambda: False
+        self.page: Callable[[], bytes] | None = None
+        """What /handler answers; None where there is no handler."""
 
     def watch(self, is_connected: Callable[[], bool]) -> None:
         """From now on, this says whether the broker is connected."""
         self._is_connected = is_connected
 
     def watch_handler(
-        self, slowest: Callable[[], float], limit: float, *, failing: Callable[[], bool] = lambda: False
+        self,
+        slowest: Callable[[], float],
+        limit: float,
+        *,
+        failing: Callable[[], bool] = lambda: False,
+        poisoned: Callable[[], bool] = lambda: False,
     ) -> None:
         """From now on, these say for how many seconds a call of the handler has taken, which a restart ends,
-        and whether it fails on every message.
+        whether it fails on every message, and whether one may come that has ended the process.
         """
-        self._slowest, self._slowest_limit, self._failing = slowest, limit, failing
+        self._slowest, self._slowest_limit = slowest, limit
+        self._failing, self._poisoned = failing, poisoned
 
     def turn(self) -> None:
         """The loop has come round."""
@@ -66,7 +77,9 @@ class Health:
         """Why messages cannot come, if so."""
         if not self._is_connected():
             return "not connected to the broker"
-        return "the handler fails on every message" if self._failing() else None
+        if self._failing():
+            return "the handler fails on every message"
+        return "a message has ended the process again and again" if self._poisoned() else None
 
 
 def serve(health: Health, *, port: int) -> ThreadingHTTPServer:
@@ -78,14 +91,20 @@ def serve(health: Health, *, port: int) -> ThreadingHTTPServer:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            if self.path == "/handler" and health.page is not None:
+                self._answer(HTTPStatus.OK, "application/json", health.page())
+                return
             probe = probes.get(self.path)
             if probe is None:
                 self.send_error(HTTPStatus.NOT_FOUND)
                 return
             wrong = probe()
-            body = (wrong or "ok").encode()
-            self.send_response(HTTPStatus.SERVICE_UNAVAILABLE if wrong else HTTPStatus.OK)
-            self.send_header("Content-Type", "text/plain")
+            status = HTTPStatus.SERVICE_UNAVAILABLE if wrong else HTTPStatus.OK
+            self._answer(status, "text/plain", (wrong or "ok").encode())
+
+        def _answer(self, status: HTTPStatus, type: str, body: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", type)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

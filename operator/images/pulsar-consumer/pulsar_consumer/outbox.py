@@ -52,3 +52,15 @@ class Outbox:
             if topic not in self._producers:
                 self._producers[topic] = self._client.create_producer(topic, block_if_queue_full=True)
             return self._producers[topic]
+
+
+def arguments_of(message: Any, properties: dict[str, str]) -> dict[str, Any]:
+    """What a message made of another one has of it."""
+    found: dict[str, Any] = {"properties": properties}
+    if key := message.partition_key():
+        found["partition_key"] = key
+    if key := message.ordering_key():
+        found["ordering_key"] = key
+    if moment := message.event_timestamp():
+        found["event_timestamp"] = moment
+    return found

@@ -129,6 +129,9 @@ class Handling:
     backoff_max_seconds: float
     marker: Path
     """A file of the Pod's own: there while the handler fails on every message."""
+    calls: Path = Path("/tmp/handler-calls")
+    """Another: the calls under way."""
+    termination_log: Path = Path("/dev/termination-log")
     schema: Schema | None = None
 
     def backoff_seconds(self, failures: int) -> float:
@@ -180,6 +183,8 @@ class Handling:
             backoff_factor=float(_number(env, "PULSAR_RETRY_FACTOR", default=2, greatest=10)),
             backoff_max_seconds=float(_number(env, "PULSAR_RETRY_MAX_SECONDS", default=60, greatest=86_400)),
             marker=Path(env.get("PULSAR_HANDLER_MARKER") or "/tmp/handler-failing"),
+            calls=Path(env.get("PULSAR_HANDLER_CALLS") or "/tmp/handler-calls"),
+            termination_log=Path(env.get("PULSAR_TERMINATION_LOG") or "/dev/termination-log"),
             schema=Schema.load(env),
         )
 

@@ -35,13 +35,16 @@ from pulsar_consumer.handler import (
     id_of,
 )
 from pulsar_consumer.metrics import Metrics
-from pulsar_consumer.outbox import Send
+from pulsar_consumer.outbox import Send, arguments_of
+from pulsar_consumer.recent import Recent
 from pulsar_consumer.settings import Handling
 from pulsar_consumer.tracing import NOT_TRACED, Span, Tracer
+from pulsar_consumer.unfinished import Unfinished
 
 LEAST_HELD = 10
 """Messages that are taken at the least; each may have 5 MB."""
 
+FAILURES = (Failed, Rejected, Mismatched)
 AT_ONCE = {Rejected: REJECTED, Mismatched: SCHEMA_MISMATCH}
 """What makes a message a dead letter at once, and the reason that it gets."""
 
@@ -57,12 +60,17 @@ class Acknowledges(Protocol):
 
 @dataclass(eq=False)
 class _Item:
-    """A message that was taken: how often its handler was called, and how often that failed."""
+    """A message that was taken: how often its handler was called, and how often that failed.
+
+    `alone`: it has ended a process, and so is handled beside no other.
+    """
 
     message: Any
+    id: str
     lane: Hashable
     deliveries: int = 0
     failures: int = 0
+    alone: bool = False
 
 
 class Work:
@@ -81,6 +89,8 @@ class Work:
         send: Send,
         lane_of: Callable[[Any], Hashable],
         failing: Failing,
+        unfinished: Unfinished,
+        recent: Recent,
         metrics: Metrics,
         tracer: Tracer = NOT_TRACED,
         clock: Callable[[], float] = time.monotonic,
@@ -88,6 +98,7 @@ class Work:
         self._handling, self._handler, self._consumer, self._send = handling, handler, consumer, send
         self._subscription, self._lane_of, self._clock = subscription, lane_of, clock
         self._failing, self._metrics, self._tracer = failing, metrics, tracer
+        self._unfinished, self._recent = unfinished, recent
         self._most = max(LEAST_HELD, 2 * handling.concurrency)
         self._changed = threading.Condition()
         self._lanes: dict[Hashable, deque[_Item]] = {}
@@ -110,7 +121,11 @@ class Work:
             ) and not (self._stopped)
 
     def take(self, message: Any) -> None:
-        item = _Item(message, self._lane_of(message))
+        id = id_of(message)
+        self._unfinished.met(id)
+        # A process that ended is a delivery that failed.
+        ends = self._unfinished.ends(id)
+        item = _Item(message, id, self._lane_of(message), ends, ends, alone=ends > 0)
         with self._changed:
             self._held += 1
             lane = self._lanes.setdefault(item.lane, deque())
@@ -160,7 +175,7 @@ class Work:
                 now = self._clock()
                 while self._later and self._later[0][0] <= now and not self._draining:
                     self._ready.append(heapq.heappop(self._later)[2])
-                if self._ready:
+                if self._ready and self._may_begin(self._ready[0]):
                     item = self._ready.popleft()
                     self._began[item] = now
                     return item
@@ -168,11 +183,25 @@ class Work:
                 self._changed.wait(timeout=wait)
             return None
 
+    def _may_begin(self, item: _Item) -> bool:
+        return not self._began or not (item.alone or any(other.alone for other in self._began))
+
     def _handled(self, item: _Item) -> Verdict:
-        began = self._clock()
+        if self._is_given_up(item):
+            item.deliveries = self._unfinished.ends(item.id)
+            return Failed(f"ProcessEnded: the process has ended {item.deliveries} times while it handled it")
+        began, place = self._clock(), self._unfinished.begin(item.id)
         verdict = self._handler(item.message)
-        self._metrics.called(verdict, self._clock() - began)
+        self._unfinished.end(item.id, place)
+        seconds = self._clock() - began
+        self._metrics.called(verdict, seconds)
+        self._recent.called(seconds, failed=isinstance(verdict, FAILURES))
         return verdict
+
+    def _is_given_up(self, item: _Item) -> bool:
+        """Whether it need not be tried: by processes that ended alone, it has been tried often enough."""
+        enough = item.alone and item.failures >= self._handling.max_deliveries
+        return enough and bool(self._handling.dead_letter_topic)
 
     def _settle(self, item: _Item, verdict: Verdict, span: Span) -> None:
         """:raises PulsarException: when the broker has not taken what had to be sent."""
@@ -180,19 +209,22 @@ class Work:
         if isinstance(verdict, Handled):
             verdict = self._finish(item, verdict, span)
             if isinstance(verdict, Handled):
-                self._failing.success()
+                self._failing.success(item.id)
                 return
             span.called(verdict)
-        if isinstance(verdict, Failed | Rejected | Mismatched):
-            item.failures += 1
-            self._failing.failure(id_of(item.message), verdict.error)
-        id, again = id_of(item.message), ""
+        failed = isinstance(verdict, FAILURES)
+        item.failures += failed
         given_up = type(verdict) in AT_ONCE or item.failures >= self._handling.max_deliveries
+        if failed:
+            topic = item.message.topic_name()
+            self._failing.failure(item.id, verdict.error, topic=topic, given_up=given_up)
+        again = ""
         if given_up and self._handling.dead_letter_topic and not isinstance(verdict, Delayed):
             why = AT_ONCE.get(type(verdict), MAX_DELIVERIES)
             self._bury(item, why, verdict.error, span)
             self._metrics.dead_letter(why)
-            self._acknowledge(item.message)
+            self._acknowledge(item)
+            self._failing.settled(item.id)
             span.dead_letter(why)
             self._release(item)
             again = f"it is a dead letter now ({why})"
@@ -206,7 +238,7 @@ class Work:
             with self._changed:
                 heapq.heappush(self._later, (self._clock() + seconds, next(self._numbers), item))
             again = f"again in {seconds:g} s"
-        log.warning("message %s, delivery %d: %s; %s", id, item.deliveries, verdict.error, again)
+        log.warning("message %s, delivery %d: %s; %s", item.id, item.deliveries, verdict.error, again)
 
     def _finish(self, item: _Item, verdict: Handled, span: Span) -> Verdict:
         """Send the output, and acknowledge; an output that no broker takes is the handler's failure."""
@@ -215,7 +247,7 @@ class Work:
             properties = {
                 **(message.properties() or {}),
                 "REAL_TOPIC": message.topic_name(),
-                "ORIGIN_MESSAGE_ID": id_of(message),
+                "ORIGIN_MESSAGE_ID": item.id,
             }
             try:
                 self._send(topic, verdict.output, arguments_of(message, span.carried(properties)))
@@ -223,13 +255,14 @@ class Work:
             except pulsar.MessageTooBig:
                 words = f"an output of {len(verdict.output)} bytes is too big for the broker"
                 return Failed(words, pulsar.MessageTooBig.__name__)
-        self._acknowledge(message)
+        self._acknowledge(item)
         span.acknowledged()
         self._release(item)
         return verdict
 
-    def _acknowledge(self, message: Any) -> None:
-        self._consumer.acknowledge(message)
+    def _acknowledge(self, item: _Item) -> None:
+        self._consumer.acknowledge(item.message)
+        self._unfinished.settled(item.id)
         self._metrics.acknowledged()
 
     def _bury(self, item: _Item, why: str, error: str, span: Span) -> None:
@@ -239,7 +272,7 @@ class Work:
             **(message.properties() or {}),
             "REAL_TOPIC": message.topic_name(),
             "REAL_SUBSCRIPTION": self._subscription,
-            "ORIGIN_MESSAGE_ID": id_of(message),
+            "ORIGIN_MESSAGE_ID": item.id,
             "DEAD_LETTER_REASON": why,
             "DEAD_LETTER_ERROR": error,
             "DEAD_LETTER_DELIVERIES": str(item.deliveries),
@@ -260,15 +293,3 @@ class Work:
             else:
                 del self._lanes[item.lane]
             self._changed.notify_all()
-
-
-def arguments_of(message: Any, properties: dict[str, str]) -> dict[str, Any]:
-    """What a message made of another one has of it."""
-    found: dict[str, Any] = {"properties": properties}
-    if key := message.partition_key():
-        found["partition_key"] = key
-    if key := message.ordering_key():
-        found["ordering_key"] = key
-    if moment := message.event_timestamp():
-        found["event_timestamp"] = moment
-    return found

@@ -231,6 +231,13 @@ HANDLER_FAILING = _reason(
     "a consumer's handler has failed on every message for a minute, ten times at least",
     "fix the handler or what it uses; the consumer's log has each failure",
 )
+POISON_MESSAGE = _reason(
+    "PoisonMessage",
+    _CONSUMER,
+    "one message fails again and again, or ends the consumer's process, by a handler that handles others",
+    "set `spec.deadLetter.topic`, or fix the handler for the message that is named; the consumer's log has "
+    "each failure",
+)
 ACKNOWLEDGING = _reason("Acknowledging", _WAITING, "messages wait, and are being acknowledged")
 NO_BACKLOG = _reason("NoBacklog", _WAITING, "every message of the subscription is acknowledged")
 NO_CONSUMERS = _reason(

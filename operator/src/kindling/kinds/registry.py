@@ -55,6 +55,7 @@ def _pulsar_consumer(options: Options) -> Kind:
         image=options.images["pulsar-consumer"],
         local_broker=options.local_broker,
         pull_secrets=options.pull_secrets,
+        operator_namespace=options.operator_namespace,
     )
 
 

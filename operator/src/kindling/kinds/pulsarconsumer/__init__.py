@@ -3,8 +3,8 @@
 This file connects the modules of the package: `spec` reads the resource, `access` what lets it in at the
 broker, `workload` builds the Deployment, `handler` brings users' code or service into it, `metrics` what
 Prometheus reads of it, `ambassador` the local broker, `backlog` asks the broker, `backlog_metrics` has that
-for Prometheus, `autoscaling` follows what it says, `replay` sets the subscription to another moment,
-`deletion` unsubscribes, `status` reports.
+for Prometheus, `calls` asks the consumers how their handler does, `autoscaling` follows what the broker says,
+`replay` sets the subscription to another moment, `deletion` unsubscribes, `status` reports.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from kindling.kinds.base import (
     SyncResult,
     WatchedObject,
 )
-from kindling.kinds.network import policy
 from kindling.kinds.pulsarconsumer import (
     access,
     autoscaling,
     backlog,
     backlog_metrics,
+    calls,
     deletion,
     handler,
     metrics,
@@ -55,6 +55,7 @@ from kindling.kube.resources import (
 class PulsarConsumer(Kind):
     """`image` is what runs where a resource names none. `local_broker`, HOST:PORT or empty, is where a
     resource that names localhost finds its broker. With `pull_secrets` nodes pull the image.
+    `operator_namespace` is where the operator's Pods are.
     """
 
     type = ResourceType("pulsar.pulsarconsumer.krvarma.com", "v1", "PulsarConsumer", "pulsarconsumers")
@@ -64,8 +65,16 @@ class PulsarConsumer(Kind):
     durable = (*deletion.DURABLE, autoscaling.FIELD, replay.FIELD)
     finalizer = deletion.FINALIZER
 
-    def __init__(self, *, image: str, local_broker: str = "", pull_secrets: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        *,
+        image: str,
+        local_broker: str = "",
+        pull_secrets: Sequence[str] = (),
+        operator_namespace: str = "kindling-system",
+    ) -> None:
         self._image = image
+        self._operator_namespace = operator_namespace
         self._pull_secrets = pull_secrets
         self._local_broker = local_broker
 
@@ -84,7 +93,7 @@ class PulsarConsumer(Kind):
         return [code.config_map] if code is not None else []
 
     def probes(self, cr: Object, observed: Observed) -> Mapping[str, Probe]:
-        return backlog.probes(cr, observed)
+        return {**backlog.probes(cr, observed), **calls.probes(self.type, cr, observed)}
 
     def validate(self, cr: Object, observed: Observed) -> Problem | None:
         return access.validate(cr, observed) or handler.validate(cr, observed) or replay.validate(cr)
@@ -123,8 +132,7 @@ class PulsarConsumer(Kind):
         return replace(read, replicas=autoscaling.replicas(cr))
 
     def _children(self, cr: Object, observed: Observed, wanted: spec.Spec) -> list[Child]:
-        # Outwards all is open: a broker sends its clients on to addresses not known beforehand.
-        network = policy(self.type, cr, name=workload.workload_name(cr), allow_egress=True)
+        network = calls.network(self.type, cr, operator_namespace=self._operator_namespace)
         return [
             metrics.network(cr, network),
             workload.build(

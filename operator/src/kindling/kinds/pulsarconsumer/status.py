@@ -16,7 +16,7 @@ from kindling.kinds.base import (
 )
 from kindling.kinds.conditions import standard_conditions
 from kindling.kinds.metadata import selector_text
-from kindling.kinds.pulsarconsumer import ambassador, autoscaling, backlog, replay, topics
+from kindling.kinds.pulsarconsumer import ambassador, autoscaling, backlog, calls, replay, topics
 from kindling.kinds.pulsarconsumer.spec import server_of
 from kindling.kinds.pulsarconsumer.workload import CONTAINER, workload_name, workload_ref
 from kindling.kinds.rollout import refused, rollout
@@ -47,6 +47,7 @@ NEXT_STEPS = {
     "spec.deadLetter must take messages without a schema.",
     reasons.INVALID_SETTING: "Fix the setting that the consumer names.",
     reasons.HANDLER_FAILING: "Fix the handler, or what it uses: the consumer's log has each failure.",
+    reasons.POISON_MESSAGE: calls.STEP,
     reasons.HANDLER_UNAVAILABLE: "Fix what spec.handler names: the code in the ConfigMap, the service at "
     "the URL, or the container's program; consumers that run go on.",
 }
@@ -59,16 +60,22 @@ _LONGEST_NOTE = 500
 def report(
     type: ResourceType, cr: Object, observed: Observed, sync: SyncResult, *, local_broker: str
 ) -> StatusReport:
-    """The whole status. Ready is True once all consumers, of this generation alone, are connected."""
+    """The whole status. Ready is True once all consumers, of this generation alone, are connected, and no
+    message is known that their handler does not get past.
+    """
     meta, spec, known = cr["metadata"], cr.get("spec") or {}, cr.get("status") or {}
     deployment = _deployment(cr, observed)
     progress = rollout(deployment)
     found = pods.pods_of(type, cr, observed)
     settled = sync.in_sync and sync.problem is None
     ready = settled and progress.complete and all(pods.pod_ready(pod) for pod in found)
+    called = calls.read(type, cr, observed)
     fault = progressing.escalated(sync.problem, cr, observed) if sync.problem is not None else None
-    if settled and not ready:
+    if ready and called.problem is not None:
+        ready, fault = False, called.problem
+    elif settled and not ready:
         fault = _fault(cr, deployment, found, observed, local_broker=local_broker)
+        fault = fault or called.problem
         fault = fault or progressing.blocker(cr, pod_progress(type, cr, observed), observed)
 
     waiting = backlog.read(cr, observed)
@@ -106,6 +113,8 @@ def report(
         status["conditions"].append(replayed)
     if waiting.figures is not None:
         status["backlog"] = waiting.figures
+    if called.figures is not None:
+        status[calls.FIELD] = called.figures
     # Held back, the consumers go on with their last settings.
     settings: Object = {
         "server": spec.get("serverAddress"),
@@ -124,6 +133,7 @@ def report(
     result = _outcome(type, cr, observed, sync, fault, ready=ready)
     for seconds in (
         waiting.check_after,
+        called.check_after,
         autoscaling.check_after(cr, observed),
         replay.check_after(cr, observed),
     ):
