@@ -45,13 +45,15 @@ Some of them the CRD refuses to everybody. A test compares them with what real s
 """
 
 # By kind: the map of PostgreSQL's parameters; what decides who gets the Secrets that are named; the Pod whose
-# existence the status reveals; what makes a Postgresql, or replaces its data.
+# existence the status reveals; the issuer that a Certificate is made for; what makes a Postgresql, or
+# replaces its data.
 _PARAMETERS = {"Postgresql": "parameters"}
 _DESTINATIONS = {
     "PulsarConsumer": ("serverAddress", "adminURL", "auth.oauth2.issuerURL"),
     "Backup": ("targetURL", "endpointURL"),
 }
 _POD_NAMES = {"MyCustomResource": "name"}
+_ISSUERS = {"Postgresql": "tls.issuerRef"}
 _WRITES_DATABASES = ("Restore",)
 
 SECRETS = 16
@@ -138,6 +140,8 @@ class _Asked:
             self._services(services)
         if references:
             self._secrets(references, [*images, *map(_path, _DESTINATIONS.get(kind, ()))])
+        if kind in _ISSUERS:
+            self._issuer(_path(_ISSUERS[kind]))
         if kind in _WRITES_DATABASES:
             self._databases()
         if kind in _POD_NAMES:
@@ -183,6 +187,21 @@ class _Asked:
             " there'",
             "spec decides about the Service, and you may not create Services in its namespace: leave out"
             " serviceTemplate, or ask for the right to create services there",
+        )
+
+    def _issuer(self, path: Path) -> None:
+        """Who has a certificate issued might as well create the Certificate: which issuers that may name, and
+        for which names, is cert-manager's to say.
+        """
+        field = ".".join(name for name, _ in path)
+        may = cel.may("create", "certificates", group="'cert-manager.io'")
+        self._ask(
+            f"!{cel.is_changed(path)} || {may}",
+            f'"spec.{field}.name \'" + variables.spec.{field}.name + "\': this has a Certificate made, and'
+            " you may not create certificates.cert-manager.io in namespace '\" + request.namespace + \"':"
+            ' leave it out, or ask for the right to create certificates there"',
+            "spec has a Certificate made, and you may not create certificates.cert-manager.io in its"
+            " namespace: leave issuerRef out, or ask for the right",
         )
 
     def _secrets(self, references: Sequence[Path], destinations: Sequence[Path]) -> None:

@@ -58,6 +58,12 @@ DISRUPTION_BUDGETS = Rule(
 )
 JOBS = Rule("run what ends, and take away what has ended", "batch", ("jobs",), (*OWN, "delete"))
 CRON_JOBS = Rule("run it on schedule", "batch", ("cronjobs",), (*OWN, "delete"))
+CERTIFICATES = Rule(
+    "have cert-manager issue what a database serves; none is wanted where a resource does not ask",
+    "cert-manager.io",
+    ("certificates",),
+    (*OWN, "delete"),
+)
 PODS = Rule("see what runs and what is ready", "", ("pods",), LIST_WATCH)
 
 EVENTS = Rule("report what happened", "events.k8s.io", ("events",), ("create",))
@@ -104,6 +110,7 @@ NEEDS: Mapping[str, tuple[Rule, ...]] = {
         CONFIG_MAPS,
         VOLUME_CLAIMS,
         NETWORK_POLICIES,
+        CERTIFICATES,
         PODS,
         SAID,
     ),

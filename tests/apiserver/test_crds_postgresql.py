@@ -133,6 +133,20 @@ BAD: list[tuple[Json, list[str]]] = [
         ],
     ),
     (
+        {"roles": [CERTIFIED], "tls": {"issuerRef": {"name": "ours"}}},
+        ["spec.tls.issuerRef 'ours' replaces", "leave one of the two out"],
+    ),
+    (
+        {"tls": {"secretName": "mine", "issuerRef": {"name": "ours"}}},
+        ["spec.tls.secretName 'mine'", "spec.tls.issuerRef 'ours'", "set only one of them"],
+    ),
+    (
+        {"tls": {"issuerRef": {"name": "ours", "kind": "Isuer"}}},
+        ["spec.tls.issuerRef.kind 'Isuer'", "set Issuer or ClusterIssuer"],
+    ),
+    ({"tls": {"issuerRef": {"kind": "Issuer"}}}, ["spec.tls.issuerRef.name", "Required"]),
+    ({"tls": {"enabled": False, "issuerRef": {"name": "a"}}}, ["spec.tls.enabled 'false'", "issuerRef"]),
+    (
         {"roles": [{"name": "app", "clientCertificate": {"enabled": True}}]},
         ["spec.roles[app].clientCertificate is of no use", "set login to true"],
     ),
@@ -205,6 +219,7 @@ BAD: list[tuple[Json, list[str]]] = [
     ({"passwordSecretRef": {"name": "bad-superuser"}}, ["'bad-superuser'"]),
     ({"passwordSecretRef": {"name": "bad-server-tls"}}, ["'bad-server-tls'"]),
     ({"tls": {"secretName": "bad-server-tls"}}, ["spec.tls.secretName 'bad-server-tls'", "your own"]),
+    ({"tls": {"secretName": "bad-server-issued"}}, ["spec.tls.secretName 'bad-server-issued'", "your own"]),
     ({"tls": {"secretName": "bad-server-ca"}}, ["spec.tls.secretName 'bad-server-ca'", "your own"]),
     ({"tls": {"secretName": "My_Secret"}}, ["spec.tls.secretName", '"My_Secret"']),
     ({"tls": {"secretName": ""}}, ["spec.tls.secretName"]),

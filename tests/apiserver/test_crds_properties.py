@@ -57,6 +57,7 @@ def _is_kept_or_refused(api: Api, kind: Kind, data: st.DataObject) -> None:
             "needs a topic for what is given up", "keeps all messages in order",
             "from which it would come back", "exceeds maxSeconds", "has several moments",
             "is for type incremental alone", "needs exactly one of full and window", "would never run",
+            "both give the certificate", "is none of cert-manager.io",
             "is the default user, made by spec.defaultUser", "made with the server and kept with it",
             "is the role itself", "more than this resource may give", "is of a store that is not supported",
             "is for a store that speaks S3 alone", "would get the service account's tokens in clear",

@@ -31,6 +31,12 @@ from tests.apiserver.support.policed import CREATE_PODS, CREATE_SERVICES, User, 
 
 PODS_REMEDY = "ask for the right to create pods"
 SERVICES_REMEDY = "ask for the right to create services"
+CERTIFICATES_REMEDY = "ask for the right to create certificates"
+CREATE_CERTIFICATES: PolicyRule = {
+    "apiGroups": ["cert-manager.io"],
+    "resources": ["certificates"],
+    "verbs": ["create"],
+}
 SECRET_REMEDY = "ask for the right to get secrets of that name"
 REFUSED_BY_CRD = (
     "archive_cleanup_command",
@@ -269,6 +275,26 @@ def test_how_a_service_is_reached_is_chosen_by_those_who_may_create_services(
         *said,
     )
     nobody.edits(kind, {"spec": {"serviceTemplate": None}}, name=name).accepted()
+
+
+@pytest.mark.parametrize("kind", [POSTGRESQL, POSTGRESQL_EXAMPLE], ids=lambda kind: kind.id)
+def test_a_certificate_is_asked_for_by_those_who_may_create_certificates(
+    users: Users, nobody: User, kind: Kind
+) -> None:
+    spec: Json = {"tls": {"issuerRef": {"name": "private-ca"}}}
+    said = ("spec.tls.issuerRef.name 'private-ca'", f"namespace '{nobody.namespace}'", CERTIFICATES_REMEDY)
+    refused(nobody.creates(kind, spec, dry_run=True), *said)
+    refused(users.new(CREATE_PODS).creates(kind, spec), CERTIFICATES_REMEDY)
+    able = users.new(CREATE_CERTIFICATES)
+    able.creates(kind, spec).accepted()
+    # The same edit, by one who may not; then one that leaves it as it is, and one that takes it out.
+    nobody.finds(kind, {}, name=(name := able.namespace))
+    refused(nobody.edits(kind, {"spec": spec}, name=name), *said)
+    nobody.finds(kind, spec, name=(name := f"{able.namespace}-set"))
+    nobody.edits(kind, {"spec": {"progressDeadlineSeconds": 60}}, name=name).accepted()
+    other: Json = {"tls": {"issuerRef": {"kind": "ClusterIssuer"}}}
+    refused(nobody.edits(kind, {"spec": other}, name=name), *said)
+    nobody.edits(kind, {"spec": {"tls": None}}, name=name).accepted()
 
 
 @pytest.mark.parametrize("name", REFUSED_BY_CRD)

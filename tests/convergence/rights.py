@@ -55,6 +55,16 @@ def of_a_store() -> set[Right]:
     return set(granted()) - set(granted(sorted(rbac.NEEDS.keys() - WITH_A_STORE)))
 
 
+def of_cert_manager() -> set[Right]:
+    """The rights that serve clusters with cert-manager: `tests/apiserver/test_cert_manager.py` uses them."""
+    return {right for right in granted() if right.group == "cert-manager.io"}
+
+
+def granted_elsewhere() -> set[Right]:
+    """Those that only a cluster with more in it shows to be needed."""
+    return of_a_store() | of_cert_manager()
+
+
 def used(requests: Iterable[Request]) -> set[Right]:
     """What the server let in, found or not. An apply that makes an object needs the right to create, too."""
     found = set()

@@ -98,7 +98,7 @@ def _describing(schema: Json, name: str = "") -> Json:
     known = schema.get("properties", {})
     if name == "tls":
         # Without that Secret a server goes on with the certificate that it had, and a new one has none.
-        known = {at: below for at, below in known.items() if at != "secretName"}
+        known = {at: below for at, below in known.items() if at not in ("secretName", "issuerRef")}
     found = {**schema, "properties": {at: _describing(below, at) for at, below in known.items()}}
     if name in ("replicas", "size") and schema.get("type") == "integer":
         found["maximum"] = MOST_REPLICAS

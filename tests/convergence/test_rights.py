@@ -35,7 +35,7 @@ from tests.apiserver.support.kinds import (
     PULSAR_CONSUMER,
 )
 from tests.apiserver.support.operator_process import OperatorProcess, operator
-from tests.convergence.rights import Right, denied, granted, of_a_store, used, without
+from tests.convergence.rights import Right, denied, granted, granted_elsewhere, used, without
 
 LEADER = Ref(LEASE, NAMESPACE, ACCOUNT)
 # A back-off grows with the failures, so this is for a few of them.
@@ -58,7 +58,7 @@ TELLING = {
 EACH_RIGHT = [
     pytest.param(right, id=str(right), marks=() if right in TELLING else pytest.mark.thorough)
     for right in granted()
-    if right not in of_a_store()
+    if right not in granted_elsewhere()
 ]
 
 
@@ -205,8 +205,8 @@ def undisturbed(place: Cluster) -> ReferenceRun:
 def test_every_right_is_used_and_no_other_is_asked_for(undisturbed: ReferenceRun) -> None:
     assert denied(undisturbed.requests) == set()
     taken = used(undisturbed.requests)
-    assert {str(right) for right in set(granted()) - of_a_store()} == {
-        str(right) for right in taken - of_a_store()
+    assert {str(right) for right in set(granted()) - granted_elsewhere()} == {
+        str(right) for right in taken - granted_elsewhere()
     }
 
 

@@ -15,6 +15,7 @@ PULUMI_KUBERNETES = "4.25.0"
 KIND = "0.33.0"
 ETCD = "3.6.16"
 VERSITYGW = "1.8.0"
+CERT_MANAGER = "1.21.2"
 ACTIONLINT = "1.7.12"
 COREDNS = "1.14.7"
 LOCAL_PATH_PROVISIONER = "0.0.30"
@@ -140,6 +141,14 @@ TOOLS: dict[str, Tool] = {
             package="helm.sh/helm/v4/cmd/helm",
             seconds=90,
             ldflags=f"-X helm.sh/helm/v4/internal/version.version=v{HELM}",
+        ),
+        # What issues certificates, for a thorough test alone.
+        Tool(
+            name="cert-manager-controller",
+            version=CERT_MANAGER,
+            folder="cert-manager-controller",
+            package=".",
+            seconds=270,
         ),
         # An S3 server over a folder: for tests, and as the image of a stack with `objectStore`.
         Tool(

@@ -23,6 +23,7 @@ from kindling.engine.external import ExternalState
 from kindling.engine.flight_recorder import FlightRecorder
 from kindling.engine.leader_election import LeaderElector
 from kindling.engine.metrics import Metrics
+from kindling.engine.optional_types import OptionalTypes
 from kindling.engine.queue import Queue
 from kindling.engine.resource_metrics import ResourceMetrics
 from kindling.engine.restart_queue import RestartQueue
@@ -41,6 +42,7 @@ from kindling.kube.resources import Object, ResourceType
 from kindling.kube.versions import OLDEST, too_old
 from kindling.kube.watch_monitor import METADATA, WatchMonitor, paths_of
 from kindling.on_demand import OnDemandWatches
+from kindling.optional_watches import optional_watches
 from kindling.prober.client import ChildProber, Dial, ProberClient, direct
 from kindling.served import served
 from kindling.supervision import StartupError, run_unless_stopped, supervise
@@ -95,6 +97,7 @@ async def run_operator(config: Config, credentials: Credentials) -> None:
     options = what.options._replace(images=config.images.given())
     kinds_by_name, resources, on_demand = what.by_name, what.resources, what.on_demand
     metrics, resource_metrics = Metrics(), ResourceMetrics(what.kinds)
+    optional = OptionalTypes(what.optional)
     queue: Queue[Key] = Queue()
     store = Store(
         resources,
@@ -193,6 +196,7 @@ async def run_operator(config: Config, credentials: Credentials) -> None:
                 status_changed=events.status_changed,
                 repaired=events.repaired,
                 restart_queue=restart_queue,
+                optional=optional,
                 recorder=recorder,
                 tracer=traces.tracer,
             )
@@ -203,11 +207,12 @@ async def run_operator(config: Config, credentials: Credentials) -> None:
                 queue=queue,
                 metrics=metrics,
                 resources=resources,
-                children=list(dict.fromkeys([*what.children, *on_demand])),
+                children=list(dict.fromkeys([*what.children, *on_demand, *what.optional])),
                 namespaces=config.watch_namespaces,
                 selector=SELECTOR,
                 watches=what.unselected,
                 watched_on_demand=lambda type: on_demand_watches.active(type),
+                is_served=lambda type: type not in optional.unserved,
                 every_seconds=config.resync_seconds,
             )
 
@@ -218,7 +223,13 @@ async def run_operator(config: Config, credentials: Credentials) -> None:
             paths = paths_of([*resources, *what.children], config.watch_namespaces)
             on_demand_paths = paths_of(on_demand, config.watch_namespaces)
             paths |= {path + METADATA: type for path, type in on_demand_paths.items()}
-            monitor = WatchMonitor(paths, seconds=config.watch_seconds, relisted=relisted)
+            optional_paths = paths_of(what.optional, config.watch_namespaces)
+            monitor = WatchMonitor(
+                {**paths, **optional_paths},
+                seconds=config.watch_seconds,
+                relisted=relisted,
+                optional=optional_paths,
+            )
             health.monitor, health.resync = monitor, resync
             watcher = KopfWatcher(
                 credentials=credentials, store=store, queue=queue, monitor=monitor, types=resources
@@ -234,6 +245,7 @@ async def run_operator(config: Config, credentials: Credentials) -> None:
                 *,
                 selector: str = "",
                 metadata: bool = True,
+                optional: bool = False,
             ) -> Reflector:
                 return Reflector(
                     session=session,
@@ -244,6 +256,7 @@ async def run_operator(config: Config, credentials: Credentials) -> None:
                     on_event=on_event,
                     page_lock=page_lock,
                     metadata=metadata,
+                    optional=optional,
                 )
 
             on_demand_watches = OnDemandWatches(
@@ -260,15 +273,30 @@ async def run_operator(config: Config, credentials: Credentials) -> None:
                 for path, type in paths_of(what.children, config.watch_namespaces).items()
             ]
 
+            watches = optional_watches(
+                optional_paths,
+                served=client.served,
+                types=optional,
+                store=store,
+                queue=queue,
+                monitor=monitor,
+                make_reflector=lambda path, type: make_reflector(
+                    path, type, on_demand_watches.on_event, selector=SELECTOR, metadata=False, optional=True
+                ),
+            )
+
             async def work_after_sync() -> None:
                 """Until every reflector has synced, an existing child would look missing."""
                 for reflector in reflectors:
                     await reflector.synced.wait()
+                for watch in watches:
+                    await watch.known.wait()
                 await work(reconciler, queue, metrics)
 
             parts = [elector.renew(), resync.run(), events.run(), external_state.repeat()]
             parts += [reflector.run() for reflector in reflectors]
             parts += on_demand_watches.run()
+            parts += [watch.run() for watch in watches]
             parts += [work_after_sync() for _ in range(WORKERS)]
             await supervise(
                 parts,

@@ -20,7 +20,8 @@ class Served:
     """`resources` are the types of the kinds, `watches` those of which they look at others' objects too.
 
     Of these, `on_demand` are listed by their metadata and while somebody looks at one, `unselected` in any
-    case. `children` are all other types to follow: by our label, unless they are unselected.
+    case. `children` are all other types to follow: by our label, unless they are unselected. Those of
+    `optional` are followed so too, in a cluster that has them.
     """
 
     options: Options
@@ -30,6 +31,7 @@ class Served:
     on_demand: Sequence[ResourceType]
     unselected: Sequence[ResourceType]
     children: Sequence[ResourceType]
+    optional: Sequence[ResourceType]
 
     @property
     def by_name(self) -> Mapping[str, Kind]:
@@ -67,4 +69,5 @@ def served(config: Config) -> Served:
         on_demand=on_demand,
         unselected=unselected,
         children=children,
+        optional=list(dict.fromkeys(type for kind in found for type in kind.optional)),
     )

@@ -19,14 +19,15 @@ from tests.unit.docs.pages import PAGES, slug
 NAMES = [str(page.relative_to(REPOSITORY)) for page in PAGES]
 # kubectl's commands that the pages use, and the types that they name beside our own.
 VERBS = frozenset({
-    "annotate", "apply", "create", "delete", "describe", "drain", "exec", "get", "kustomize", "label",
-    "krew", "logs", "patch", "port-forward", "rollout", "scale", "taint", "wait",
+    "annotate", "api-resources", "apply", "create", "delete", "describe", "drain", "exec", "get",
+    "kustomize", "label", "krew", "logs", "patch", "port-forward", "rollout", "scale", "taint", "wait",
 })  # fmt: skip
 # Options that are followed by a value.
 VALUED = (
     "-f", "-k", "-o", "-n", "-l", "-c", "--namespace", "--filename", "--selector", "--container", "--stack",
 )  # fmt: skip
 TYPES = frozenset({
+    "certificate", "certificaterequest",  # cert-manager's.
     "configmap", "cronjobs", "csidrivers", "deployment", "events", "greetings", "job", "jobs", "kindling",
     "lease", "namespace", "node", "nodes", "pod", "pods", "pv", "pvc", "replicaset", "resourcequota",
     "secret", "service", "statefulset", "validatingadmissionpolicies", "volumeattachments",

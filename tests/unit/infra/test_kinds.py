@@ -51,14 +51,14 @@ def test_the_rights_of_a_kind_cover_its_children_and_watches(kind: str) -> None:
     assert alone
     themselves = {(served.type.group, served.type.plural) for served in alone}
     for served in alone:
-        wanted = {(type.group, type.plural) for type in (*served.children, *served.watches)}
+        wanted = {(type.group, type.plural) for type in (*served.children, *served.optional, *served.watches)}
         if served.__class__.warnings is not Kind.warnings:  # the Events of a Pod in trouble
             wanted.add((EVENT.group, EVENT.plural))
         if served.finalizer:  # which is written into the resource itself
             wanted |= themselves
         granted = {(rule.group, *rule.resources) for rule in rbac.NEEDS[kind]}
         assert granted == wanted
-        made = {(type.group, type.plural) for type in served.children if type != POD}
+        made = {(type.group, type.plural) for type in (*served.children, *served.optional) if type != POD}
         writable = {(rule.group, *rule.resources) for rule in rbac.NEEDS[kind] if "create" in rule.verbs}
         assert writable - {(EVENT.group, EVENT.plural)} == made
 

@@ -323,6 +323,7 @@ def test_only_children_and_events_can_be_written() -> None:
         ("", "persistentvolumeclaims"),
         ("networking.k8s.io", "networkpolicies"),
         ("policy", "poddisruptionbudgets"),
+        ("cert-manager.io", "certificates"),
         ("events.k8s.io", "events"),
         ("batch", "jobs"),
         ("batch", "cronjobs"),
@@ -337,7 +338,9 @@ def test_only_children_and_events_can_be_written() -> None:
     assert on_resources == {*rbac.READ, "create", "patch"}
     deletable = {rule.resources for rule in rbac.cluster_rules() if "delete" in rule.verbs}
     ends = {("jobs",), ("cronjobs",)}
-    assert deletable == {("poddisruptionbudgets",), ("configmaps",), *ends}, "all else goes with its owner"
+    assert deletable == {("poddisruptionbudgets",), ("configmaps",), ("certificates",), *ends}, (
+        "all else goes with its owner"
+    )
 
 
 def test_an_image_changes_with_what_enters_it_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -128,7 +128,7 @@ def test_nothing_raises_and_nothing_is_left_to_chance(kind: Kind, data: st.DataO
     assert {look.type for look in kind.watched_objects(cr)} <= set(kind.watches)
     if kind.validate(cr, observed) is None:
         assert kind.desired(cr, observed) == kind.desired(cr, observed)
-        assert {child.type for child in kind.desired(cr, observed)} <= set(kind.children)
+        assert {child.type for child in kind.desired(cr, observed)} <= {*kind.children, *kind.optional}
         decide(kind, cr, observed)
         kind.external_actions(cr, observed), kind.probes(cr, observed), kind.disruptions(cr, observed)
     sync = data.draw(FINDINGS, "findings")

@@ -17,6 +17,7 @@ from kindling.config import Config, InvalidConfig
 from kindling.diff import reading, report
 from kindling.diff.decision import Decision
 from kindling.diff.effects import ResourceDiff, effects
+from kindling.engine.optional_types import OptionalTypes
 from kindling.engine.store import key_of
 from kindling.kube.client import Client
 from kindling.kube.credentials import Credentials, NoCredentials, load_credentials
@@ -33,10 +34,14 @@ async def diff(config: Config, credentials: Credentials) -> report.Differences:
     """:raises ApiError: when something cannot be read."""
     known = served(config)
     async with Client(credentials, limit=AT_ONCE, before_write=reading.refuse) as client:
-        missing = [type for type in known.resources if not await client.served(type)]
+        missing, lacking = [
+            [type for type in types if not await client.served(type)]
+            for types in (known.resources, known.optional)
+        ]
+        optional = OptionalTypes(lacking)
         api = reading.ReadOnlyApi(client)
-        store = await reading.read(api, config, served=known, missing=missing)
-        dependencies = reading.dependencies(api, store)
+        store = await reading.read(api, config, served=known, missing=[*missing, *lacking])
+        dependencies = reading.dependencies(api, store, optional)
         slots = asyncio.Semaphore(AT_ONCE)
 
         async def of(ref: Ref) -> ResourceDiff:

@@ -12,6 +12,7 @@ from kindling.config import Config
 from kindling.engine.dependencies import Dependencies
 from kindling.engine.external import ExternalState
 from kindling.engine.metrics import Metrics
+from kindling.engine.optional_types import OptionalTypes
 from kindling.engine.queue import Queue
 from kindling.engine.resync import Resync
 from kindling.engine.store import Key, Store
@@ -62,7 +63,7 @@ class ReadOnlyApi:
 
 
 async def read(api: ReadOnlyApi, config: Config, *, served: Served, missing: list[ResourceType]) -> Store:
-    """A cache of all that the operator would have in its own; none of the `missing` kinds is there to list.
+    """A cache of all that the operator would have in its own; none of the `missing` types is there to list.
 
     :raises ApiError: when something cannot be listed.
     """
@@ -79,18 +80,19 @@ async def read(api: ReadOnlyApi, config: Config, *, served: Served, missing: lis
         queue=queue,
         metrics=Metrics(),
         resources=[type for type in served.resources if type not in missing],
-        children=list(dict.fromkeys([*served.children, *served.on_demand])),
+        children=list(dict.fromkeys([*served.children, *served.on_demand, *served.optional])),
         namespaces=config.watch_namespaces,
         selector=SELECTOR,
         watches=served.unselected,
         watched_on_demand=lambda type: type in served.on_demand and store.is_watched(type),
+        is_served=lambda type: type not in missing,
     )
     await resync.once()
     queue.shut_down()
     return store
 
 
-def dependencies(api: ReadOnlyApi, store: Store) -> Dependencies:
+def dependencies(api: ReadOnlyApi, store: Store, optional: OptionalTypes | None = None) -> Dependencies:
     """No server is asked or changed: of each member, no answer is known."""
 
     async def answer(request: object) -> ExternalResult:
@@ -99,6 +101,7 @@ def dependencies(api: ReadOnlyApi, store: Store) -> Dependencies:
     return Dependencies(
         api=api,
         store=store,
+        optional=optional or OptionalTypes(),
         external_state=ExternalState(send=answer, run=answer, requeue=lambda key: None),
         status_changed=lambda type, cr, before, after: refuse(),
     )

@@ -167,6 +167,8 @@ def seen(
         "restartSlot": asdict(observed.restart_slot),
         "warnings": [{**_ref(ref), "event": event._asdict()} for ref, event in observed.warnings.items()],
     }
+    if observed.unserved:
+        found["unserved"] = [asdict(type) for type in observed.unserved]
     if sync is not None:
         found["sync"] = {
             "inSync": sync.in_sync,
@@ -191,6 +193,7 @@ def observed(found: Object) -> Replayed:
         results={member: _read_cached(item) for member, item in found["results"].items()},
         restart_slot=RestartSlot(**found["restartSlot"]),
         warnings={_read_ref(item): WarningEvent(**item["event"]) for item in found["warnings"]},
+        unserved=frozenset(ResourceType(**type) for type in found.get("unserved", ())),
         answered=found["answered"],
         as_applied=frozenset(found.get("asApplied", ())),
     )

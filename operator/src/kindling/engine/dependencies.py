@@ -10,6 +10,7 @@ from typing import Protocol
 from kindling.engine.edits import Edit
 from kindling.engine.external import ExternalState
 from kindling.engine.flight_recorder import FlightRecorder
+from kindling.engine.optional_types import OptionalTypes
 from kindling.engine.plan import Apply
 from kindling.engine.restart_queue import RestartQueue
 from kindling.engine.store import Store
@@ -44,6 +45,7 @@ class Dependencies:
     external_state: ExternalState
     status_changed: StatusChanged
     repaired: Repaired = lambda type, cr, action, edit: None
+    optional: OptionalTypes = field(default_factory=OptionalTypes)
     recorder: FlightRecorder = field(default_factory=FlightRecorder)
     tracer: Tracer = field(default_factory=NoTracer)
     restart_queue: RestartQueue = field(

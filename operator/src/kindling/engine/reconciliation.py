@@ -46,6 +46,7 @@ class Reconciliation(ChildWriter):
         """
         if finalizers.is_deleted(self.cr):
             return await self._finish()
+        self.dependencies.optional.need(self.key, self.kind.needs(self.cr))
         if (patch := finalizers.due_patch(self.kind, self.cr)) is not None and not self.kind.paused(self.cr):
             await self._patch(patch)
         await self._observe()

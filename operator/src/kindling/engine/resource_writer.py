@@ -67,6 +67,7 @@ class ResourceWriter:
             results=self._results,
             restart_slot=self._restart_slot,
             warnings=self._warnings,
+            unserved=self.dependencies.optional.unserved,
         )
 
     def _record(

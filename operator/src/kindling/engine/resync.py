@@ -50,15 +50,16 @@ class Resync:
         selector: str,
         watches: Sequence[ResourceType] = (),
         watched_on_demand: Callable[[ResourceType], bool] = lambda _: False,
+        is_served: Callable[[ResourceType], bool] = lambda _: True,
         every_seconds: float = EVERY_SECONDS,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """The children are listed by `selector`, except the `watches`, which are listed without it.
 
         `watched_on_demand` says whether unowned objects of a type are watched at the moment: those are listed
-        too, by their metadata.
+        too, by their metadata. Children of a type that `is_served` denies are not listed.
         """
-        self._watched_on_demand = watched_on_demand
+        self._watched_on_demand, self._is_served = watched_on_demand, is_served
         self._api = api
         self._store = store
         self._queue = queue
@@ -107,7 +108,7 @@ class Resync:
         """:raises ApiError: when something could not be listed; what came before it holds."""
         for type in self._resources:
             await self._prune(type, selector="")
-        for type in self._children:
+        for type in filter(self._is_served, self._children):
             await self._prune(type, selector="" if type in self._watches else self._selector)
         for type in self._resources:
             for ref in self._store.refs(type):

@@ -159,7 +159,7 @@ class Observed:
     `results` holds the last answer of each member to whom this process has spoken: compare its cache key,
     and its age where that matters.
     `restart_slot` is the position that `disruptions` led to. `warnings` holds the newest Warning Events of
-    the objects in `Kind.warnings`.
+    the objects in `Kind.warnings`. `unserved` has those of `Kind.optional` that the API server does not have.
     """
 
     objects: Mapping[Ref, Object]
@@ -169,6 +169,7 @@ class Observed:
     results: Mapping[str, CachedResult] = field(default_factory=dict)
     restart_slot: RestartSlot = RestartSlot()
     warnings: Mapping[Ref, WarningEvent] = field(default_factory=dict)
+    unserved: frozenset[ResourceType] = frozenset()
 
     def result(self, member: str, cache_key: Hashable) -> ExternalResult | None:
         """The member's last answer, if it is one to this."""
@@ -290,6 +291,9 @@ class Kind(ABC):
     children: tuple[ResourceType, ...] = ()
     """The types of its children, and of the objects that those create as far as the status needs them."""
 
+    optional: tuple[ResourceType, ...] = ()
+    """Further types of children, which a cluster need not have; `Observed.unserved` says which it lacks."""
+
     watches: tuple[ResourceType, ...] = ()
     """The types of objects that it does not own and watches: without the label selector."""
 
@@ -298,6 +302,10 @@ class Kind(ABC):
 
     def watched_objects(self, cr: Object) -> Sequence[WatchedObject]:
         """The objects of `watches` whose events enqueue this resource."""
+        return ()
+
+    def needs(self, cr: Object) -> Sequence[ResourceType]:
+        """The types of `optional` without which this resource is not as desired."""
         return ()
 
     def validate(self, cr: Object, observed: Observed) -> Problem | None:

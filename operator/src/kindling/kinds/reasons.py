@@ -322,6 +322,24 @@ CERTIFICATE_EXPIRED = _reason(
     "the certificate in the Secret that `spec.tls.secretName` names has ended",
     "put a later one there: it is served without a restart",
 )
+CERT_MANAGER_NOT_FOUND = _reason(
+    "CertManagerNotFound",
+    _POSTGRESQL,
+    "`spec.tls.issuerRef` needs cert-manager, and the cluster does not have it",
+    "install it, or leave the field out; a server that runs keeps its certificate",
+)
+CERTIFICATE_PENDING = _reason(
+    "CertificatePending",
+    _POSTGRESQL,
+    "cert-manager has not issued the certificate of `spec.tls.issuerRef` yet",
+    "wait; if it lasts, see that the issuer exists and is Ready",
+)
+CERTIFICATE_NOT_ISSUED = _reason(
+    "CertificateNotIssued",
+    _POSTGRESQL,
+    "cert-manager tried to have the certificate of `spec.tls.issuerRef` issued, and failed",
+    "fix what `kubectl describe certificate NAME-server-issued` says; cert-manager tries again",
+)
 LOGIN_SUCCEEDED = _reason("LoginSucceeded", _POSTGRESQL, "the default user logged in through the Service")
 RESTART_PENDING = _reason(
     "RestartPending", _POSTGRESQL, "the server is restarted to put parameters into effect", "wait"

@@ -1,8 +1,8 @@
 """A server's certificate: which one it is to serve, the Secrets for it, and whom its clients trust.
 
 The Secret NAME-server-tls is what the Pod mounts. It holds a certificate of the resource's own authority
-(NAME-server-ca), renewed in time, or a copy of the one that `spec.tls.secretName` names. Only what a server
-can start with is copied: so a bad Secret changes nothing, not even at a restart.
+(NAME-server-ca), renewed in time, or a copy of the one in a Secret of the user's or of cert-manager's. Only
+what a server can start with is copied: so a bad Secret changes nothing, not even at a restart.
 
 Of every kind with `spec.tls`; whether TLS is on at all, each says for itself.
 """
@@ -10,10 +10,10 @@ Of every kind with `spec.tls`; whether TLS is on at all, each says for itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from kindling.kinds import certificates, reasons
+from kindling.kinds import cert_manager, certificates, reasons
 from kindling.kinds.base import Child, Observed, Problem
 from kindling.kinds.certificates import Certificate, Pair
 from kindling.kinds.kept_secrets import kept
@@ -30,6 +30,7 @@ AUTHORITY_KEY = "ca.key"
 CERTIFICATE_FILE, KEY_FILE = f"{FILES}/{CERTIFICATE}", f"{FILES}/{KEY}"
 AUTHORITY_FILE = f"{FILES}/{AUTHORITY}"
 
+KEEPS = "The server keeps the certificate that it has."
 DEFAULT_LIFE = timedelta(days=90)
 
 
@@ -46,7 +47,9 @@ class Material:
 
 
 def reference(cr: Object) -> str | None:
-    """The Secret with a certificate of the user's own."""
+    """The Secret with a certificate that is not of the resource's own authority."""
+    if cert_manager.issuer(cr) is not None:
+        return cert_manager.secret_name(cr)
     return str(((cr.get("spec") or {}).get("tls") or {}).get("secretName") or "") or None
 
 
@@ -57,7 +60,7 @@ class Switched:
     is_enabled: Callable[[Object], bool]
 
     def reference(self, cr: Object) -> str | None:
-        """The Secret with a certificate of the user's own."""
+        """The Secret with a certificate that is not of the resource's own authority."""
         return reference(cr) if self.is_enabled(cr) else None
 
     def decide(
@@ -70,6 +73,9 @@ class Switched:
 
     def validate(self, cr: Object, observed: Observed) -> Problem | None:
         return validate(cr, observed) if self.is_enabled(cr) else None
+
+    def waiting(self, cr: Object, observed: Observed) -> Problem | None:
+        return waiting(cr, observed) if self.is_enabled(cr) else None
 
     def deadlines(self, cr: Object, observed: Observed) -> Sequence[float]:
         return deadlines(cr, observed) if self.is_enabled(cr) else []
@@ -215,13 +221,18 @@ def trusted(
 
 
 def problem(cr: Object, observed: Observed) -> Problem | None:
-    """Why the Secret that the spec names gives no certificate; never what it holds."""
+    """Why the Secret of the user or of cert-manager gives no certificate; never what it holds."""
     name = reference(cr)
     if name is None:
         return None
-    namespace = cr["metadata"]["namespace"]
-    field = f"spec.tls.secretName {name!r}"
-    keeps = "The server keeps the certificate that it has."
+    if cert_manager.issuer(cr) is None:
+        return _of_secret(cr, observed, name)
+    found = cert_manager.problem(cr, observed, keeps=KEEPS)
+    return found or cert_manager.of_issued(cr, _of_secret(cr, observed, name), keeps=KEEPS)
+
+
+def _of_secret(cr: Object, observed: Observed, name: str) -> Problem | None:
+    namespace, field, keeps = cr["metadata"]["namespace"], f"spec.tls.secretName {name!r}", KEEPS
     if Ref(SECRET, namespace, name) not in observed.objects:
         return Problem(
             reason=reasons.SECRET_NOT_FOUND,
@@ -265,9 +276,18 @@ def problem(cr: Object, observed: Observed) -> Problem | None:
 
 def validate(cr: Object, observed: Observed) -> Problem | None:
     """A problem, where the server has no other certificate to go on with."""
+    return _without(cr, observed) if cert_manager.issuer(cr) is None else None
+
+
+def waiting(cr: Object, observed: Observed) -> Problem | None:
+    """The same of a certificate by cert-manager, for which all but the server is made."""
+    return _without(cr, observed) if cert_manager.issuer(cr) is not None else None
+
+
+def _without(cr: Object, observed: Observed) -> Problem | None:
     if (found := problem(cr, observed)) is None or present(cr, observed) is not None:
         return None
-    return Problem(reason=found.reason, message=found.message.rpartition(" The server keeps")[0])
+    return replace(found, message=found.message.rpartition(" The server keeps")[0])
 
 
 def deadlines(cr: Object, observed: Observed) -> Sequence[float]:

@@ -26,7 +26,7 @@ BASE_DELAY_SECONDS = 0.1
 MAX_DELAY_SECONDS = 10.0
 YIELD_EVERY = 20
 """Events after which other tasks run: a burst of events must not delay the renewal of the Lease."""
-HTTP_GONE = 410
+HTTP_GONE, HTTP_NOT_FOUND = 410, 404
 
 EventHandler = Callable[[ResourceType, str, Object], None]
 """Called for each event: the type, the event (ADDED, MODIFIED or DELETED), the object."""
@@ -46,9 +46,10 @@ class Reflector:
         on_event: EventHandler,
         page_lock: asyncio.Lock,
         metadata: bool = False,
+        optional: bool = False,
     ) -> None:
         """A watch is restarted after so many seconds; an empty `selector` selects all. With `metadata`,
-        objects come as PartialObjectMetadata.
+        objects come as PartialObjectMetadata; with `optional`, it ends once the type is not served.
 
         All reflectors share the `page_lock`: only its holder has a parsed page of a list in memory.
         """
@@ -57,12 +58,13 @@ class Reflector:
         self._session, self._url, self._type, self._on_event = session, url, type, on_event
         self._selected = {"labelSelector": selector} if selector else {}
         self._seconds = seconds
-        self._metadata = metadata
+        self._metadata, self._optional = metadata, optional
         self._version: str | None = None
         self._pause = BASE_DELAY_SECONDS
 
     async def run(self) -> None:
-        """Run for ever. After an error, watch again from the last version, or list again if it has expired.
+        """Run for ever, but for what is optional. After an error, watch again from the last version, or list
+        again if it has expired.
 
         The delays grow while there are no events. An event resets them, so that a watch which is cut off
         again and again does not fall behind.
@@ -75,7 +77,10 @@ class Reflector:
                 await self._watch()
                 self._pause = BASE_DELAY_SECONDS
             except (aiohttp.ClientError, TimeoutError, ApiError) as error:
-                if isinstance(error, ApiError) and error.status == HTTP_GONE:
+                status = error.status if isinstance(error, ApiError) else None
+                if status == HTTP_NOT_FOUND and self._optional:
+                    return
+                if status == HTTP_GONE:
                     self._version = None
                 log.info(f"restarting watch of {self._type.plural} in {self._pause:.1f} s: {error!r}")
             await asyncio.sleep(self._pause)

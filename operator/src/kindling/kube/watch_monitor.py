@@ -9,7 +9,7 @@ counted. Seen where the requests pass, since kopf itself reports nothing.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import aiohttp
 
@@ -34,17 +34,19 @@ class WatchMonitor:
         *,
         seconds: float,
         relisted: Callable[[ResourceType], None],
+        optional: Collection[str] = (),
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """`seconds` is how long a watch lasts at most; one that did not begin for twice as long is lost.
 
+        Those of the paths that are `optional` are watched only from `begin` to `end`, as those on demand are.
         `relisted` is called for each list but a path's first: a watch was lost, and deletions with it.
         """
         self._limit = 2 * seconds
         self._paths = paths
         self._relisted = relisted
         self._monotonic = monotonic
-        always = [path for path in paths if not path.endswith(METADATA)]
+        always = [path for path in paths if not path.endswith(METADATA) and path not in optional]
         self._began = dict.fromkeys(always, monotonic())
         self._listed: set[str] = set()
         self._unstarted = set(always)

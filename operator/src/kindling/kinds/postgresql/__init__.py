@@ -20,7 +20,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from kindling.kinds import exporter, server_tls
+from kindling.kinds import cert_manager, exporter, server_tls
 from kindling.kinds.base import (
     Child,
     ExternalAction,
@@ -74,6 +74,7 @@ from kindling.kinds.postgresql import (
     workload,
 )
 from kindling.kube.resources import (
+    CERTIFICATE,
     CONFIG_MAP,
     NETWORK_POLICY,
     POD,
@@ -96,6 +97,7 @@ class Postgresql(Kind):
     """
 
     children = (VOLUME_CLAIM, SECRET, CONFIG_MAP, SERVICE, NETWORK_POLICY, STATEFUL_SET, POD)
+    optional = (CERTIFICATE,)
     watches = (SECRET, CONFIG_MAP)
     finalizer = protection.FINALIZER
     durable = (credentials.FIELD,)
@@ -187,6 +189,9 @@ class Postgresql(Kind):
     def config_maps(self, cr: Object) -> Sequence[str]:
         return init_sql.config_maps(cr)
 
+    def needs(self, cr: Object) -> Sequence[ResourceType]:
+        return self.optional if tls.needs_cert_manager(cr) else ()
+
     def validate(self, cr: Object, observed: Observed) -> Problem | None:
         wanted = self._read(cr)
         return (
@@ -228,6 +233,11 @@ class Postgresql(Kind):
         served = login.served(cr, observed).get("fingerprint")
         known = secrets.trusted(cr, observed)
         ca = server_tls.trusted(cr, observed, material, served=served, known=known)
+        issued = (
+            cert_manager.children(self.type, cr, observed, hosts=server_tls.hosts(cr))
+            if tls.needs_cert_manager(cr)
+            else []
+        )
         issuer = client_certificates.issuer(material, authority, served=served, life=self._certificate_life)
         archives, admitted = archiver.find(cr, observed), archiver.to_admit(cr, observed)
         address = service.build(self.type, cr)
@@ -242,6 +252,7 @@ class Postgresql(Kind):
         return [
             *(() if wanted.ephemeral else (replace(self._claim(cr, observed, wanted), frozen=frozen),)),
             secrets.superuser(self.type, cr, observed),
+            *issued,
             *server_tls.children(self.type, cr, observed, material=material, authority=authority),
             secrets.binding(
                 self.type, cr, user=logs_in[0], password=logs_in[1], database=spec.user_of(cr), ca=ca
@@ -258,7 +269,12 @@ class Postgresql(Kind):
             ),
             address if archives is None else archiver.service(address),
             network if admitted is None else archiver.network(network, admitted),
-            replace(self._workload(cr, observed, wanted), frozen=frozen),
+            # Without a certificate, a server would not start.
+            replace(
+                self._workload(cr, observed, wanted),
+                frozen=frozen,
+                blocked=tls.waiting(cr, observed) is not None,
+            ),
         ]
 
     def _claim(self, cr: Object, observed: Observed, wanted: spec.Spec) -> Child:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from kindling.kinds import certificates, reasons
+from kindling.kinds import cert_manager, certificates, reasons
 from kindling.kinds.base import Observed, Problem
 from kindling.kinds.certificates import Certificate, Pair
 from kindling.kinds.metrics import unix_time
@@ -95,9 +95,11 @@ def validate(cr: Object) -> Problem | None:
     if name is not None and not tls.is_enabled(cr):
         message = f"{where} needs TLS, and spec.tls.enabled is false: set that to true, or leave {FIELD} out."
     elif name is not None and (given := tls.reference(cr)) is not None:
+        issuer = cert_manager.issuer(cr)
+        field = f"spec.tls.secretName {given!r}" if issuer is None else cert_manager.described(cr, issuer)
         message = (
-            f"{where} is signed by an authority of the resource's own, which spec.tls.secretName {given!r} "
-            "replaces: leave one of the two out."
+            f"{where} is signed by an authority of the resource's own, which {field} replaces: leave one "
+            "of the two out."
         )
     return Problem(reason=reasons.INVALID_SPEC, message=message) if message else None
 

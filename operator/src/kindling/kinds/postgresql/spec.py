@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kindling.engine.quantity import quantity
-from kindling.kinds import reasons
+from kindling.kinds import cert_manager, reasons
 from kindling.kinds.amounts import merged
 from kindling.kinds.base import Problem
 from kindling.kinds.postgresql import parameters
@@ -35,7 +35,7 @@ DEFAULT_MEMORY = "128Mi"
 DEFAULT_MEMORY_LIMIT = "512Mi"
 
 
-MADE_SECRETS = ("binding", "superuser", "superuser-ephemeral", "server-tls", "server-ca")
+MADE_SECRETS = ("binding", "superuser", "superuser-ephemeral", "server-tls", "server-ca", cert_manager.SUFFIX)
 """What comes after NAME- in the names of Secrets that are made from the resource; the CRD has the same."""
 
 
@@ -195,9 +195,14 @@ def validate(cr: Object) -> Problem | None:
             f"spec.tls.secretName {certificate!r} names a Secret that is made from this resource: refer to "
             "one of your own, or leave it out to have a certificate made."
         )
-    elif tls.get("enabled") is False and (certificate or tls.get("required") is True):
+    elif certificate and tls.get("issuerRef"):
         message = (
-            "spec.tls.enabled is false, and spec.tls has more than that: leave out secretName and required, "
-            "or set spec.tls.enabled to true."
+            f"spec.tls.secretName {certificate!r} and spec.tls.issuerRef both give the certificate: keep one "
+            "of them."
+        )
+    elif tls.get("enabled") is False and (certificate or tls.get("issuerRef") or tls.get("required") is True):
+        message = (
+            "spec.tls.enabled is false, and spec.tls has more than that: leave out secretName, issuerRef and "
+            "required, or set spec.tls.enabled to true."
         )
     return Problem(reason=reasons.INVALID_SPEC, message=message) if message else None

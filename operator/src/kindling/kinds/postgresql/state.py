@@ -71,6 +71,8 @@ def read_state(type: ResourceType, cr: Object, observed: Observed, sync: SyncRes
     if external is not None and external.reason == reasons.PAUSED:
         serves = serves or was_available  # a password that is planned is not that of the server yet
     fault = fault_of(type, cr, pod, external, observed, sync, was_available=was_available)
+    if sync.problem is None and (unissued := tls.waiting(cr, observed)) is not None:
+        fault = unissued
     if fault is None or fault.reason != reasons.DATA_LOST:
         external = identity.judged(external)
     listed, files = sync.results.get(objects.OBJECTS), sync.results.get(reload.MEMBER)

@@ -242,6 +242,8 @@ def _outcome(cr: Object, observed: Observed, sync: SyncResult, state: State) -> 
         return RequeueAfter(seconds)
     if state.fault is not None and state.fault.reason in _FOR_AN_EDIT:
         return Terminal(state.fault.reason)
+    if state.fault is not None and state.fault.reason == reasons.CERT_MANAGER_NOT_FOUND:
+        return RequeueAfter(30.0)  # no event reports that a type is served
     if sync.problem is not None:
         return RequeueAfter(5.0 if sync.problem.transient else 30.0)
     if seconds is not None and sync.problem is None:

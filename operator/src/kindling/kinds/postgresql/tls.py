@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kindling.kinds import cert_manager
 from kindling.kinds.server_tls import (
     CERTIFICATE_FILE,
     KEY_FILE,
@@ -33,6 +34,10 @@ def is_requested(cr: Object) -> bool:
     return is_enabled(cr) and isinstance((cr.get("spec") or {}).get("tls"), dict)
 
 
+def needs_cert_manager(cr: Object) -> bool:
+    return is_enabled(cr) and cert_manager.issuer(cr) is not None
+
+
 def _spec(cr: Object) -> Object:
     found: Object = (cr.get("spec") or {}).get("tls") or {}
     return found
@@ -40,7 +45,7 @@ def _spec(cr: Object) -> Object:
 
 _SWITCHED = Switched(is_enabled)
 reference, decide, deadlines = _SWITCHED.reference, _SWITCHED.decide, _SWITCHED.deadlines
-problem, validate = _SWITCHED.problem, _SWITCHED.validate
+problem, validate, waiting = _SWITCHED.problem, _SWITCHED.validate, _SWITCHED.waiting
 
 
 def secret_names(cr: Object) -> list[str]:
