@@ -6,13 +6,12 @@ Every Pod of the cluster, say, for MyCustomResource: what nobody looks for is no
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from kindling.engine.queue import Queue
 from kindling.engine.store import Key, Store, is_managed
-from kindling.kube.reflector import EventHandler, Reflector
+from kindling.kube.reflector import EventHandler, Reflector, follow
 from kindling.kube.resources import Object, ResourceType
 from kindling.kube.watch_monitor import METADATA, WatchMonitor
 
@@ -104,22 +103,9 @@ class _OnDemandWatch:
     async def _watch(self) -> None:
         """Until nobody looks any more; what a follower raises is raised."""
         reflectors = [self._make_reflector(path, self._type, self._on_event) for path in self._paths]
-        tasks = [asyncio.create_task(reflector.run()) for reflector in reflectors]
-        tasks.append(asyncio.create_task(self._until(wanted=False)))
-        synced = asyncio.create_task(self._open(reflectors))
-        try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
-        finally:
-            for task in (*tasks, synced):
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError, Exception):
-                    await task
+        await follow(reflectors, synced=self._open, until=[self._until(wanted=False)])
 
-    async def _open(self, reflectors: Sequence[Reflector]) -> None:
-        for reflector in reflectors:
-            await reflector.synced.wait()
+    def _open(self) -> None:
         for key in self._store.open(self._type):
             self._queue.add(key, cause=self._type.kind)
 

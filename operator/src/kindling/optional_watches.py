@@ -6,7 +6,6 @@ A type that is not served costs nothing until a resource needs it: only its reco
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
@@ -14,7 +13,7 @@ from kindling.engine.optional_types import OptionalTypes
 from kindling.engine.queue import Queue
 from kindling.engine.store import Key, Store
 from kindling.kube.errors import ApiError
-from kindling.kube.reflector import Reflector
+from kindling.kube.reflector import Reflector, follow
 from kindling.kube.resources import ResourceType
 from kindling.kube.watch_monitor import WatchMonitor
 
@@ -67,23 +66,13 @@ class OptionalWatch:
         for path in self._paths:
             self._monitor.begin(path)
         reflectors = [self._make_reflector(path, self._type) for path in self._paths]
-        tasks = [asyncio.create_task(reflector.run()) for reflector in reflectors]
-        synced = asyncio.create_task(self._open(reflectors))
         try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
+            await follow(reflectors, synced=self._open)
         finally:
-            for task in (*tasks, synced):
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError, Exception):
-                    await task
             for path in self._paths:
                 self._monitor.end(path)
 
-    async def _open(self, reflectors: Sequence[Reflector]) -> None:
-        for reflector in reflectors:
-            await reflector.synced.wait()
+    def _open(self) -> None:
         log.info(f"{self._type.plural}.{self._type.group} are served")
         for key in self._types.serve(self._type):
             self._queue.add(key, cause=self._type.kind)

@@ -77,7 +77,8 @@ def test_the_pod_of_the_run_is_asked_while_it_restores() -> None:
     )
     for phase in ("Stopping", "Restored", "Completed", "Failed", "Undoing"):
         assert KIND.probes(restore(phase), observed(restore())) == {}
-    for pod in ({"podIP": None}, {"phase": "Pending"}, {"phase": "Succeeded"}):
+    nowhere = ({"podIP": None}, {"podIP": "shop.example"}, {"podIP": "fe80::1%eth0"})
+    for pod in (*nowhere, {"phase": "Pending"}, {"phase": "Succeeded"}):
         assert KIND.probes(restore(), observed(restore(), **pod)) == {}
 
 

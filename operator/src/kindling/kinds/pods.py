@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
@@ -31,6 +32,19 @@ def running_of(type: ResourceType, cr: Object, observed: Observed) -> list[Objec
         for pod in _all_of(type, cr, observed)
         if (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
     ]
+
+
+def address(pod: Object) -> str:
+    """Its IP address; empty where it has none.
+
+    Whoever may edit Pods may have edited this: what is no address must get nowhere.
+    """
+    found = str((pod.get("status") or {}).get("podIP") or "")
+    try:
+        ipaddress.ip_address(found)
+    except ValueError:
+        return ""
+    return "" if "%" in found else found
 
 
 def _all_of(type: ResourceType, cr: Object, observed: Observed) -> Iterator[Object]:

@@ -8,8 +8,10 @@ while no watch was open are not noticed here: each list but the first requests a
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 import aiohttp
 import orjson
@@ -152,3 +154,31 @@ def _decoded(status: int, raw: bytes) -> Object:
         raise error_from(status=status, body=body)
     found: Object = body
     return found
+
+
+async def follow(
+    reflectors: Sequence[Reflector],
+    *,
+    synced: Callable[[], None],
+    until: Sequence[Coroutine[Any, Any, None]] = (),
+) -> None:
+    """Run them until one of them, or of `until`, ends; what that raises is raised. `synced` is called once
+    all of them have listed.
+    """
+
+    async def report() -> None:
+        for reflector in reflectors:
+            await reflector.synced.wait()
+        synced()
+
+    tasks = [asyncio.create_task(part) for part in (*(each.run() for each in reflectors), *until)]
+    reporting = asyncio.create_task(report())
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in (*tasks, reporting):
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await task

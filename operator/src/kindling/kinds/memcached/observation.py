@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Hashable, Iterator
 from typing import NamedTuple
 
 from kindling.kinds.base import Observed, Problem
 from kindling.kinds.memcached import spec
 from kindling.kinds.memcached.workload import PORT_ANNOTATION
-from kindling.kinds.pods import pod_problem, pod_ready, pods_of
+from kindling.kinds.pods import address, pod_problem, pod_ready, pods_of
 from kindling.kinds.progress import PodProgress
 from kindling.kinds.rollout import Rollout, refused, rollout
 from kindling.kube.resources import DEPLOYMENT, Object, Ref, ResourceType
@@ -57,16 +56,12 @@ def cache_key(pod: Object, endpoint: Endpoint) -> tuple[Hashable, ...]:
 
 
 def _endpoint(pod: Object) -> Endpoint | None:
-    """Whoever may edit Pods may have edited this: what is no address must get nowhere."""
-    ip = (pod.get("status") or {}).get("podIP") or ""
+    """Whoever may edit Pods may have edited the port, too."""
+    ip = address(pod)
     port = (pod["metadata"].get("annotations") or {}).get(PORT_ANNOTATION, "")
     if not (port.isascii() and port.isdecimal() and len(port) <= 5 and 0 < int(port) < 65536):
         return None
-    try:
-        ipaddress.ip_address(ip)
-    except ValueError:
-        return None
-    return None if "%" in ip else Endpoint(ip, int(port))
+    return Endpoint(ip, int(port)) if ip else None
 
 
 def deployment(cr: Object, observed: Observed) -> Object | None:

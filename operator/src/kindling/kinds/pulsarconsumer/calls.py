@@ -7,8 +7,6 @@ moved by more than a tenth.
 
 from __future__ import annotations
 
-import ipaddress
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +16,7 @@ from kindling.kinds import pods, reasons
 from kindling.kinds.amounts import LARGEST, rounded
 from kindling.kinds.base import Child, ExternalResult, Observed, Probe, Problem
 from kindling.kinds.conditions import rfc3339
-from kindling.kinds.http import HttpRequest
+from kindling.kinds.http import HttpRequest, answered
 from kindling.kinds.network import from_operator, policy
 from kindling.kinds.pulsarconsumer.handler import handler_of
 from kindling.kinds.pulsarconsumer.workload import CONTAINER, HEALTH_PORT, workload_name
@@ -60,7 +58,7 @@ def probes(type: ResourceType, cr: Object, observed: Observed) -> dict[str, Prob
         return {}
     made: dict[str, Probe] = {}
     for pod in pods.pods_of(type, cr, observed):
-        host, started = _address(pod), _started(pod)
+        host, started = pods.address(pod), _started(pod)
         if not host or not started or len(made) >= MOST_ASKED:
             continue
         meta = pod["metadata"]
@@ -156,11 +154,7 @@ def _near(old: int | None, new: int | None) -> bool:
 
 def _read(result: ExternalResult) -> Object | None:
     """None where it is no answer of a consumer."""
-    try:
-        said = json.loads(result.facts["body"]) if result.ok else None
-    except (ValueError, LookupError, RecursionError):
-        return None
-    if not isinstance(said, dict):
+    if (said := answered(result)) is None:
         return None
     found = {name: said[name] for name in FIGURES if _is_amount(said.get(name))}
     if CALLS not in found or FAILURES not in found:
@@ -182,16 +176,6 @@ def _poison(item: Any) -> Object | None:
 
 def _is_amount(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST
-
-
-def _address(pod: Object) -> str:
-    """Whoever may edit Pods may have edited this: what is no address must get nowhere."""
-    ip = str((pod.get("status") or {}).get("podIP") or "")
-    try:
-        ipaddress.ip_address(ip)
-    except ValueError:
-        return ""
-    return "" if "%" in ip else ip
 
 
 def _started(pod: Object) -> str:

@@ -6,13 +6,13 @@ run that does not answer is no fault: it may be of another release, or about to 
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+from kindling.kinds import pods
 from kindling.kinds.amounts import LARGEST, rounded
 from kindling.kinds.backup import results
 from kindling.kinds.base import Child, ExternalResult, Observed, Probe
-from kindling.kinds.http import HttpRequest
+from kindling.kinds.http import HttpRequest, answered
 from kindling.kinds.network import from_operator
 from kindling.kinds.restore import decisions
 from kindling.kube.resources import Object, ResourceType
@@ -39,7 +39,7 @@ def probes(cr: Object, observed: Observed) -> dict[str, Probe]:
     job = results.jobs(cr, observed).get(name)
     pod = results.pod_of(name, observed) if job is not None and results.ended(job) is None else None
     status, meta = (pod or {}).get("status") or {}, (pod or {}).get("metadata") or {}
-    host = status.get("podIP")
+    host = pods.address(pod or {})
     if not host or status.get("phase") != "Running" or "deletionTimestamp" in meta:
         return {}
     request = HttpRequest(
@@ -71,11 +71,7 @@ def words(progress: Object) -> str:
 
 def _read(result: ExternalResult) -> Object | None:
     """None where it is no answer of a run."""
-    try:
-        said = json.loads(result.facts["body"]) if result.ok else None
-    except (ValueError, LookupError, RecursionError):
-        return None
-    if not isinstance(said, dict):
+    if (said := answered(result)) is None:
         return None
     step = STEPS.get(str(said.get("phase")))
     if step is None:
