@@ -1,6 +1,6 @@
 """A Postgresql has its certificate from cert-manager: its real controller, on the real API server.
 
-What a server then does with the Pod's files, `tests/cluster/test_tls.py` shows: they come by the same Secret.
+What a server then does with it, `tests/cluster/test_cert_manager.py` shows.
 """
 
 from __future__ import annotations
@@ -86,7 +86,9 @@ def scenario(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scenario]:
 @pytest.fixture(scope="module")
 def with_cert_manager(scenario: Scenario) -> Iterator[None]:
     cert_manager.install(scenario.cluster.api)
-    with cert_manager.controller(scenario.cluster.plane, log=scenario.directory / "cert-manager.log"):
+    with cert_manager.controller(
+        scenario.cluster.plane.kubeconfig, log=scenario.directory / "cert-manager.log"
+    ):
         yield
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from infra import locks
 
 EXCLUSIVE = (
+    "test_cert_manager.py",
     "test_dev.py",
     "test_environment_lifecycle.py",
     "test_every_kind.py",

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import yaml
 from kindling.kube.resources import CERTIFICATE, ResourceType
 
+from infra import yaml_text
 from infra.bootstrap.toolchain.build import FOLDER
 from infra.bootstrap.toolchain.golang import Go
 from tests.apiserver.support.apiclient import Api, Json
 from tests.apiserver.support.audit import wait_until
-from tests.apiserver.support.controlplane import ControlPlane, background, tool
+from tests.apiserver.support.controlplane import background, tool
 from tests.apiserver.support.kinds import CRD_COLLECTION
 
 CONTROLLER, MODULE = "cert-manager-controller", "github.com/cert-manager/cert-manager"
@@ -21,11 +21,16 @@ ISSUER = ResourceType("cert-manager.io", "v1", "Issuer", "issuers")
 START_SECONDS = 60.0
 
 
+def definitions() -> list[Path]:
+    """The manifests of its kinds."""
+    source = Go.ensure().module_dir(folder=FOLDER / CONTROLLER, module=MODULE)
+    return sorted((source / "deploy" / "crds").glob("*.yaml"))
+
+
 def install(api: Api) -> None:
     """Serve its kinds."""
-    source = Go.ensure().module_dir(folder=FOLDER / CONTROLLER, module=MODULE)
-    for path in sorted((source / "deploy" / "crds").glob("*.yaml")):
-        api.create(CRD_COLLECTION, yaml.safe_load(path.read_text())).accepted()
+    for path in definitions():
+        api.create(CRD_COLLECTION, yaml_text.load(path.read_text())).accepted()
     for type in (CERTIFICATE, ISSUER):
         wait_until(
             lambda type=type: api.get(type.path(namespace=None)).status == 200,  # type: ignore[misc]
@@ -35,9 +40,9 @@ def install(api: Api) -> None:
 
 
 @contextmanager
-def controller(plane: ControlPlane, *, log: Path) -> Iterator[None]:
-    """Run it, with the kinds installed, and end it on leaving."""
-    words: list[str | Path] = [tool(CONTROLLER), plane.kubeconfig, "default"]
+def controller(kubeconfig: Path, *, log: Path) -> Iterator[None]:
+    """Run it, with the kinds installed, and end it on leaving. ClusterIssuers have Secrets in `default`."""
+    words: list[str | Path] = [tool(CONTROLLER), kubeconfig, "default"]
     with background(words, log=log):
         yield
 
