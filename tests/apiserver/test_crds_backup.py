@@ -39,19 +39,6 @@ def proof(**verify: object) -> Json:
     return {"into": "Verify", "verify": verify}
 
 
-def above(name: str) -> Json:
-    """Resources that ask for more than they may use."""
-    return {"requests": {name: "2"}, "limits": {name: "1"}}
-
-
-def _of_verify(resources: Json) -> Json:
-    return {"verify": {"resources": resources}}
-
-
-def _of_the_postgresql(resources: Json) -> Json:
-    return {"postgresql": {"resources": resources}}
-
-
 BAD: list[tuple[Kind, Json, list[str]]] = [
     (BACKUP, {"targetURL": "ftp://bucket/x"}, ["spec.targetURL 'ftp://bucket/x'", "use s3://BUCKET/PREFIX"]),
     (BACKUP, {"targetURL": "pvc://claim/x"}, ["'pvc://claim/x'", "gs://BUCKET/PREFIX", "azblob://CONTAINER"]),
@@ -161,11 +148,6 @@ BAD: list[tuple[Kind, Json, list[str]]] = [
         RESTORE,
         from_store() | {"postgresql": {"defaultUser": "pg_ada"}},
         ["spec.postgresql.defaultUser 'pg_ada' is reserved"],
-    ),
-    *(
-        (kind, more(above(name)), [f"requests.{name} '2' exceeds its limit", "use at most '1'"])
-        for kind, more in ((BACKUP, _of_verify), (RESTORE, _of_the_postgresql))
-        for name in ("cpu", "memory", "ephemeral-storage")
     ),
 ]
 GOOD: list[tuple[Kind, Json]] = [

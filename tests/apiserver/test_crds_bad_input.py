@@ -12,12 +12,14 @@ import pytest
 
 from tests.apiserver.support.apiclient import Api, Json
 from tests.apiserver.support.kinds import (
+    BACKUP,
     DOCUMENTED,
     MEMCACHED,
     MINIMAL_SPECS,
     MY_CUSTOM_RESOURCE,
     POSTGRESQL,
     PULSAR_CONSUMER,
+    RESTORE,
     Kind,
     merged,
 )
@@ -132,6 +134,35 @@ def test_bad_spec_is_refused_by_name(api: Api, kind: Kind, patch: Json, said: li
     api.create(kind.collection, kind.resource("least", least), dry_run=True).accepted()
     message = _refused(api, kind, kind.resource("bad", merged(least, patch)))
     assert [words for words in said if words not in message] == [], message
+
+
+ALL = ("cpu", "memory", "ephemeral-storage")
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "name"),
+    [
+        (kind, path, name)
+        for kind, path, names in (
+            (POSTGRESQL, "resources", ALL),
+            (POSTGRESQL, "exporter.resources", ALL[:2]),
+            (MEMCACHED, "resources", ALL),
+            (PULSAR_CONSUMER, "resources", ALL),
+            (BACKUP, "verify.resources", ALL),
+            (RESTORE, "postgresql.resources", ALL),
+        )
+        for name in names
+    ],
+    ids=lambda value: _title(value) or value,
+)
+def test_a_request_above_its_limit_is_refused_by_name(api: Api, kind: Kind, path: str, name: str) -> None:
+    patch: Json = {"requests": {name: "2G"}, "limits": {name: "1G"}}
+    for field in reversed(path.split(".")):
+        patch = {field: patch}
+    if path.startswith("exporter"):
+        patch["exporter"]["enabled"] = True  # which it requires
+    message = _refused(api, kind, kind.resource("bad", merged(MINIMAL_SPECS[kind.id], patch)))
+    assert f"spec.{path}.requests.{name} '2G' exceeds its limit: use at most '1G'" in message, message
 
 
 @pytest.mark.parametrize(
