@@ -11,15 +11,18 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
 from kindling.kube.resources import CERTIFICATE, SECRET, STATEFUL_SET, Ref
 
-from tests.apiserver.support import cert_manager
+from infra import rbac
+from tests.apiserver.support import cert_manager, differ
+from tests.apiserver.support.accounts import with_rights
 from tests.apiserver.support.apiclient import Json
 from tests.apiserver.support.audit import wait_until
-from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster, cluster, path, ref_to
+from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster, cluster, path, ref_to, role_rule
 from tests.apiserver.support.kinds import POSTGRESQL
 from tests.apiserver.support.operator_process import OperatorProcess, operator
 from tests.convergence.rights import denied, of_cert_manager, used
@@ -163,6 +166,18 @@ def test_an_edited_certificate_is_repaired_and_a_deleted_one_made_again(scenario
     scenario.wait(same, "the names as they were")
     scenario.cluster.delete(scenario.certificate)
     scenario.wait(same, "the Certificate as it was")
+
+
+@pytest.mark.usefixtures("with_cert_manager")
+def test_the_preview_reads_certificates_and_changes_none(scenario: Scenario) -> None:
+    reader = partial(with_rights, scenario.cluster.plane, scenario.cluster.api, namespace="kindling-preview")
+    rules = [role_rule(rule) for rule in rbac.diff_rules()]
+    found = differ.diff(reader(account="sees", rules=rules), namespaces=scenario.namespace)
+    assert (found["changes"], found["total"]) == (False, 1), found
+    others = [rule for rule in rules if rule["apiGroups"] != [CERTIFICATE.group]]
+    done = differ.run(reader(account="does-not", rules=others), namespaces=scenario.namespace)
+    assert done.returncode == 1
+    assert 'cannot list resource "certificates"' in done.stderr
 
 
 @pytest.mark.usefixtures("with_cert_manager")
