@@ -213,6 +213,8 @@ def _scenarios() -> Iterator[Scenario]:
 
 ONLY = os.environ.get("KINDLING_SCENARIOS", "").split(",")
 """Kinds whose scenarios alone are tried; empty for all."""
+if unknown := {*ONLY} - {"", *(kind.type.kind for kind in KINDS_BY_NAME.values())}:
+    raise ValueError(f"KINDLING_SCENARIOS: {sorted(unknown)} are no kinds; give names of kinds, with commas")
 SCENARIOS = tuple(scenario for scenario in _scenarios() if ONLY == [""] or scenario.kind.type.kind in ONLY)
 # Between them they make, edit, scale, delete, change a password and look at others.
 SAMPLE = tuple(
