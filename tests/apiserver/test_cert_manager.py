@@ -131,16 +131,8 @@ def test_what_is_issued_is_served(scenario: Scenario) -> None:
 def test_a_renewal_is_taken_up_and_changes_no_pod(scenario: Scenario) -> None:
     before = scenario.data("server-tls")["tls.crt"]
     template = (scenario.cluster.get(Ref(STATEFUL_SET, scenario.namespace, "db")) or {})["spec"]["template"]
-    # As `cmctl renew` asks for it.
-    issuing = {
-        "type": "Issuing",
-        "status": "True",
-        "reason": "ManuallyTriggered",
-        "message": "Certificate re-issuance manually triggered",
-        "lastTransitionTime": "2026-01-01T00:00:00Z",
-    }
     known = (scenario.cluster.get(scenario.certificate) or {})["status"]["conditions"]
-    patch = {"status": {"conditions": [*known, issuing]}}
+    patch = {"status": {"conditions": [*known, cert_manager.RENEW]}}
     scenario.cluster.api.merge(f"{path(scenario.certificate)}/status", patch).accepted()
     scenario.wait(lambda: scenario.data("server-tls")["tls.crt"] != before, "the successor")
     served = scenario.data("server-tls")

@@ -19,13 +19,6 @@ pytestmark = pytest.mark.thorough
 
 ISSUER, CERTIFICATE = "tls-private-ca", "certificates.cert-manager.io"
 LOAD_SECONDS = 180
-RENEW = {
-    "type": "Issuing",
-    "status": "True",
-    "reason": "ManuallyTriggered",
-    "message": "As `cmctl renew` asks for it.",
-    "lastTransitionTime": "2026-01-01T00:00:00Z",
-}
 
 
 @pytest.fixture
@@ -86,7 +79,7 @@ def test_it_is_served_and_a_renewal_fails_no_transaction(environment: Environmen
         hold(environment, PLURAL, name)
         with load(environment, pod):
             first = ends(name)
-            patch = json.dumps([{"op": "add", "path": "/status/conditions/-", "value": RENEW}])
+            patch = json.dumps([{"op": "add", "path": "/status/conditions/-", "value": cert_manager.RENEW}])
             certificate = f"{CERTIFICATE}/{name}-server-issued"
             words = ("--subresource=status", "--type=json", f"--patch={patch}")
             environment.kubectl("patch", certificate, *words)

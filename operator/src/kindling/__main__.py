@@ -42,7 +42,7 @@ from kindling.kube.resources import Object, ResourceType
 from kindling.kube.versions import OLDEST, too_old
 from kindling.kube.watch_monitor import METADATA, WatchMonitor, paths_of
 from kindling.on_demand import OnDemandWatches
-from kindling.optional_watches import optional_watches
+from kindling.optional_watches import OptionalWatch
 from kindling.prober.client import ChildProber, Dial, ProberClient, direct
 from kindling.served import served
 from kindling.supervision import StartupError, run_unless_stopped, supervise
@@ -273,17 +273,23 @@ async def run_operator(config: Config, credentials: Credentials) -> None:
                 for path, type in paths_of(what.children, config.watch_namespaces).items()
             ]
 
-            watches = optional_watches(
-                optional_paths,
-                served=client.served,
-                types=optional,
-                store=store,
-                queue=queue,
-                monitor=monitor,
-                make_reflector=lambda path, type: make_reflector(
-                    path, type, on_demand_watches.on_event, selector=SELECTOR, metadata=False, optional=True
-                ),
-            )
+            def make_optional(path: str, type: ResourceType) -> Reflector:
+                on_event = on_demand_watches.on_event
+                return make_reflector(path, type, on_event, selector=SELECTOR, metadata=False, optional=True)
+
+            watches = [
+                OptionalWatch(
+                    type,
+                    paths_of([type], config.watch_namespaces),
+                    served=client.served,
+                    types=optional,
+                    store=store,
+                    queue=queue,
+                    monitor=monitor,
+                    make_reflector=make_optional,
+                )
+                for type in what.optional
+            ]
 
             async def work_after_sync() -> None:
                 """Until every reflector has synced, an existing child would look missing."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection
 
 from kindling.engine.optional_types import OptionalTypes
 from kindling.engine.queue import Queue
@@ -32,7 +32,7 @@ class OptionalWatch:
     def __init__(
         self,
         type: ResourceType,
-        paths: Sequence[str],
+        paths: Collection[str],
         *,
         served: Callable[[ResourceType], Awaitable[bool]],
         types: OptionalTypes,
@@ -85,29 +85,3 @@ class OptionalWatch:
             if (known := self._store.get(ref)) is not None:
                 for key in self._store.delete(self._type, known):
                     self._queue.add(key, cause=self._type.kind)
-
-
-def optional_watches(
-    paths: Mapping[str, ResourceType],
-    *,
-    served: Callable[[ResourceType], Awaitable[bool]],
-    types: OptionalTypes,
-    store: Store,
-    queue: Queue[Key],
-    monitor: WatchMonitor,
-    make_reflector: MakeReflector,
-) -> list[OptionalWatch]:
-    """One for each type; `paths` has the path of each, in each namespace that is watched."""
-    return [
-        OptionalWatch(
-            type,
-            [path for path, other in paths.items() if other == type],
-            served=served,
-            types=types,
-            store=store,
-            queue=queue,
-            monitor=monitor,
-            make_reflector=make_reflector,
-        )
-        for type in dict.fromkeys(paths.values())
-    ]

@@ -19,6 +19,14 @@ from tests.apiserver.support.kinds import CRD_COLLECTION
 CONTROLLER, MODULE = "cert-manager-controller", "github.com/cert-manager/cert-manager"
 ISSUER = ResourceType("cert-manager.io", "v1", "Issuer", "issuers")
 START_SECONDS = 60.0
+RENEW: Json = {
+    "type": "Issuing",
+    "status": "True",
+    "reason": "ManuallyTriggered",
+    "message": "Certificate re-issuance manually triggered",
+    "lastTransitionTime": "2026-01-01T00:00:00Z",
+}
+"""A condition of a Certificate: as `cmctl renew` asks for it."""
 
 
 def definitions() -> list[Path]:

@@ -37,8 +37,9 @@ class World:
         self.reflected: list[Reflected] = []
         self.queue, self.types = Queue[Key](), OptionalTypes([CERTIFICATE])
         self.monitor = WatchMonitor({PATH: CERTIFICATE}, seconds=60, relisted=lambda _: None, optional=[PATH])
-        (self.watch,) = optional_watches.optional_watches(
-            {PATH: CERTIFICATE},
+        self.watch = optional_watches.OptionalWatch(
+            CERTIFICATE,
+            [PATH],
             served=self._served,
             types=self.types,
             store=new_store(),

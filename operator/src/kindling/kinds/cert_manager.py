@@ -74,7 +74,7 @@ def _taken(cr: Object, observed: Observed) -> bool:
     return bool(annotations.get(ISSUED_FOR) != secret_name(cr))
 
 
-def described(cr: Object, named: Issuer) -> str:
+def described(named: Issuer) -> str:
     """The field and its value."""
     return f"{FIELD} {named.name!r}"
 
@@ -83,7 +83,7 @@ def problem(cr: Object, observed: Observed, *, keeps: str) -> Problem | None:
     """Why there is no certificate, or none for this spec, by what cert-manager says in conditions."""
     if (named := issuer(cr)) is None:
         return None
-    name, namespace, field = secret_name(cr), cr["metadata"]["namespace"], described(cr, named)
+    name, namespace, field = secret_name(cr), cr["metadata"]["namespace"], described(named)
     if CERTIFICATE in observed.unserved:
         return Problem(
             reason=reasons.CERT_MANAGER_NOT_FOUND,
@@ -125,7 +125,7 @@ def of_issued(cr: Object, found: Problem | None, *, keeps: str) -> Problem | Non
         return None
     wrong = found.message.partition(": ")[2].partition(";")[0]
     message = (
-        f"{described(cr, named)} has issued into Secret {secret_name(cr)} what the server cannot serve: "
+        f"{described(named)} has issued into Secret {secret_name(cr)} what the server cannot serve: "
         f"{wrong}; name an issuer that issues for the names of the Service, with its authority in ca.crt, or "
         f"use spec.tls.secretName. {keeps}"
     )

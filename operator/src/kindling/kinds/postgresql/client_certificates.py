@@ -96,7 +96,7 @@ def validate(cr: Object) -> Problem | None:
         message = f"{where} needs TLS, and spec.tls.enabled is false: set that to true, or leave {FIELD} out."
     elif name is not None and (given := tls.reference(cr)) is not None:
         issuer = cert_manager.issuer(cr)
-        field = f"spec.tls.secretName {given!r}" if issuer is None else cert_manager.described(cr, issuer)
+        field = f"spec.tls.secretName {given!r}" if issuer is None else cert_manager.described(issuer)
         message = (
             f"{where} is signed by an authority of the resource's own, which {field} replaces: leave one "
             "of the two out."
