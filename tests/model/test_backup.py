@@ -247,7 +247,8 @@ def test_a_time_out_of_reach_is_refused_before_anything_is_touched(time: str, re
     backup = status(world, NIGHTLY)
     assert backup["firstRecoverabilityPoint"] in message
     assert CLAIM not in world.api.objects
-    assert "phase" not in status(world, BEFORE)
+    assert status(world, BEFORE)["phase"] == "Pending"
+    assert "startedAt" not in status(world, BEFORE)
 
 
 def test_what_only_another_moment_helps_is_not_tried_again() -> None:

@@ -463,7 +463,8 @@ def test_what_cannot_be_restored_stops_no_server(change: Any, reason: str) -> No
     restored_in_place(world, **change)
     pass_time(world)
     assert ready(world, BEFORE) == ("False", reason)
-    assert "phase" not in status(world, BEFORE)
+    assert status(world, BEFORE)["phase"] == "Pending"
+    assert "startedAt" not in status(world, BEFORE)
     assert server(world) == before
 
 

@@ -19,6 +19,8 @@ RESTORING, RESTORED, COMPLETED, GAVE_UP = "Restoring", "Restored", "Completed", 
 """The phases. In RESTORED the data is there, and the Postgresql is about to be made, or to start."""
 STOPPING, UNDOING, UNDONE = "Stopping", "Undoing", "Undone"
 """Those that only a restore in place has."""
+PENDING = "Pending"
+"""Nothing was begun, and the condition Ready says what for. It is a word for readers alone."""
 
 DURABLE = (
     "phase", "attempt", "source", "startedAt", "stoppedAt", "backupId", "reachedLSN", "reachedTime",
@@ -41,8 +43,9 @@ NO_WORD = frozenset({INTERRUPTED, "EngineFailed"})
 
 
 def phase_of(cr: Object) -> str | None:
+    """None until it was begun."""
     found: str | None = (cr.get("status") or {}).get("phase")
-    return found
+    return None if found == PENDING else found
 
 
 def job_name(cr: Object, attempt: int) -> str:
@@ -54,7 +57,7 @@ def decide(cr: Object, observed: Observed, situation: Situation) -> dict[str, An
     phase, now = phase_of(cr), rfc3339(observed.now)
     if phase is None:
         if situation.problem is not None:
-            return {}
+            return {"phase": PENDING}
         source: Object = {
             "systemIdentifier": situation.data["systemIdentifier"],
             "defaultUser": default_user(situation.data),
