@@ -75,10 +75,14 @@ def satisfies(desired: Any, observed: Any, *, field: str = "", atomic: bool = Fa
         if atomic and any(value for name, value in observed.items() if name not in desired):
             return False
         inside = field if field in QUANTITIES else None
-        return all(
-            satisfies(value, observed.get(name), field=inside or name, atomic=atomic)
-            for name, value in desired.items()
-        )
+        for name, value in desired.items():
+            other = observed.get(name)
+            # Most fields are texts that are as wanted; a call for each is half the time of a comparison.
+            if type(value) is str and value == other:
+                continue
+            if not satisfies(value, other, field=inside or name, atomic=atomic):
+                return False
+        return True
     if isinstance(desired, list):
         return _list_satisfies(desired, observed if observed is not None else [], field=field, atomic=atomic)
     if desired == observed and isinstance(desired, bool) == isinstance(observed, bool):

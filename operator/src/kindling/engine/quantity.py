@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from functools import lru_cache
 
 _SUFFIX = {
     "n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3"), "": Decimal(1),
@@ -20,9 +21,17 @@ def quantity(value: object) -> Decimal:
 
     :raises ValueError: when it is not a quantity.
     """
-    match = _FORM.fullmatch(str(value))
-    if match is None or isinstance(value, bool):
+    number = None if isinstance(value, bool) else _number(str(value))
+    if number is None:
         raise ValueError(f"{value!r} is not a quantity: write a number with a suffix such as m, Mi or Gi")
+    return number
+
+
+@lru_cache(maxsize=4096)
+def _number(text: str) -> Decimal | None:
+    match = _FORM.fullmatch(text)
+    if match is None:
+        return None
     number, exponent, suffix = match.groups()
     if exponent:
         return Decimal(number + exponent)

@@ -212,7 +212,23 @@ def _common_name(certificate: x509.Certificate) -> str:
 
 
 def is_pair(pair: Pair) -> bool:
-    """Whether the key is that of the first certificate."""
+    """Whether the key is that of the first certificate.
+
+    Remembered by a hash, for no key is to stay in memory that is in no Secret any more.
+    """
+    digest = hashlib.sha256("\0".join(pair).encode()).digest()
+    if (known := _PAIRS.get(digest)) is None:
+        if len(_PAIRS) >= _MOST_PAIRS:
+            del _PAIRS[next(iter(_PAIRS))]
+        known = _PAIRS[digest] = _is_pair(pair)
+    return known
+
+
+_MOST_PAIRS = 4096
+_PAIRS: dict[bytes, bool] = {}
+
+
+def _is_pair(pair: Pair) -> bool:
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives import serialization
 

@@ -105,11 +105,13 @@ def initialised_nothing(cr: Object, observed: Observed) -> bool:
 def _given_up(cr: Object, observed: Observed) -> bool:
     """Only where it is lost, and named: neither beforehand, nor a second time."""
     named, known = (cr["metadata"].get("annotations") or {}).get(START_EMPTY), recorded(cr, observed)
+    if not named or named != known:
+        return False
     last_result = login.last_result(cr, observed)
     other = last_result is not None and (
         last_result.reason == reasons.DATA_LOST or _identifier_in(last_result) not in (None, known)
     )
-    return bool(named) and named == known and (other or initialised_nothing(cr, observed))
+    return other or initialised_nothing(cr, observed)
 
 
 def _is_left(cr: Object, observed: Observed, known: str) -> bool:
