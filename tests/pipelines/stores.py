@@ -17,6 +17,8 @@ from tests.pipelines.root import HOME, UID, Runner
 CACHED = HOME / ".cache" / "kindling"
 # What a run on this machine may have made, and an earlier run on a hosted runner would have left.
 MADE = ("tools", "pulumi-home")
+LINTED = "mypy"
+"""What `infra test` leaves beside them, if it is that which runs these tests."""
 _LOCKS = ("requirements.txt", "requirements-dev.txt")
 _ENSURE = "import sys; from infra.bootstrap import virtualenv; virtualenv.ensure(sys.argv[1])"
 
@@ -52,7 +54,8 @@ def lend(folder: Path, progress: Progress, *, checkout: Path) -> tuple[Path, ...
 
     The packages are installed by the runner, once, from the index.
     """
-    for name in MADE:
+    linted = (LINTED,) if (paths.cache_dir() / LINTED).exists() else ()
+    for name in (*MADE, *linted):
         # What is at work here is no affair of a runner's.
         shutil.copytree(
             paths.cache_dir() / name,
