@@ -189,8 +189,11 @@ def test_parameters_reload_restart_and_are_refused(
     assert patch(environment, resource, "LoginSucceeded", parameters=both) == first
     assert environment.psql("tuned", "show work_mem") == "8MB"
 
+    # The server is another one then, in the same Pod and the same container.
     second = patch(environment, resource, "LoginSucceeded", parameters={"max_connections": 50})
-    assert second != first
+    assert second == first
+    (server,) = environment.get("pod", "tuned-0")["status"]["containerStatuses"]
+    assert server["restartCount"] == 0
     assert environment.psql("tuned", "show max_connections") == "50"
 
     assert patch(environment, resource, "InvalidParameter", parameters={"work_mem": "banana"}) == second

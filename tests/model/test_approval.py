@@ -206,9 +206,12 @@ def test_a_parameter_that_needs_a_restart_waits_too() -> None:
     made.settle()
     before = uid(made, "a")
 
+    restarts = list[str]()
+
     def answer(request: Any) -> ExternalResult:
-        started = uid(made, "a") != before
-        return ExternalResult(ok=True) if started else waiting
+        if getattr(request, "restart", False):
+            restarts.append(request.pod)
+        return ExternalResult(ok=True) if restarts else waiting
 
     made.answer = answer
     edit(made, parameters={"max_connections": "50"})
@@ -217,10 +220,40 @@ def test_a_parameter_that_needs_a_restart_waits_too() -> None:
     (act,) = approvals(made)
     assert said(made, "Ready") == ("False", "ApprovalPending")
     assert made.status(FIRST, "a")["pendingRestart"] == ["max_connections"]
-    assert uid(made, "a") == before
+    assert (act["disruption"], act["message"]) == (
+        "Restart",
+        "Parameters wait for approval: one restart of the server within its Pod, in about a second.",
+    )
+    assert made.writes_at_rest() == 0
+    made.restart()  # what it had in memory is gone, and the name is the same
+    made.settle()
+    assert approvals(made) == [act]
+    assert restarts == []
     approve(made, act["name"])
-    assert uid(made, "a") != before
+    assert (restarts, uid(made, "a")) == (["a-0"], before)
     assert said(made, "Ready")[0] == "True"
+    assert AWAITED not in made.api.objects[WORKLOAD]["metadata"]["annotations"]
+    assert made.writes_at_rest() == 0
+
+
+def test_a_restart_within_the_pod_is_approved_by_an_open_window() -> None:
+    made, restarts = World(), list[str]()
+    made.api.put(FIRST.type, resource(FIRST, "a", approval=RELOAD, maintenanceWindow=CLOSED))
+    made.settle()
+    facts = {"login": True, "pending_restart": ["max_connections"]}
+
+    def answer(request: Any) -> ExternalResult:
+        if getattr(request, "restart", False):
+            restarts.append(request.pod)
+        if restarts:
+            return ExternalResult(ok=True)
+        return ExternalResult(ok=False, reason="RestartPending", message="it follows", facts=facts)
+
+    made.answer = answer
+    edit(made, parameters={"max_connections": "50"})
+    assert restarts == []
+    edit(made, maintenanceWindow=OPEN)
+    assert restarts == ["a-0"]
 
 
 def test_while_other_rules_are_unread_no_restart_is_said_to_follow() -> None:

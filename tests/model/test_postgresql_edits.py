@@ -143,22 +143,86 @@ def test_reloaded_parameters_do_not_touch_the_pod() -> None:
     assert ready(world)["status"] == "True"
 
 
-def pending_until_replaced(world: World) -> None:
-    """PostgreSQL as it is: what needs a restart waits until there was one."""
-    old = world.api.objects[THE_POD]["metadata"]["uid"]
+def pending_until_restarted(world: World) -> list[str]:
+    """PostgreSQL as it is: what needs a restart waits until there was one. The restarts within the Pod."""
+    old, restarts = world.api.objects[THE_POD]["metadata"]["uid"], list[str]()
 
     def answer(login: Login) -> ExternalResult:
-        if world.api.objects[THE_POD]["metadata"]["uid"] != old:
+        if login.restart:
+            restarts.append(login.pod)
+        if restarts or world.api.objects[THE_POD]["metadata"]["uid"] != old:
             return ExternalResult(ok=True, facts={"login": True, "version": "17.5"})
         facts = {"login": True, "pending_restart": ["max_connections"]}
         return ExternalResult(ok=False, reason="RestartPending", message="It follows.", facts=facts)
 
     world.answer = answer
+    return restarts
 
 
-def test_restart_that_postgresql_needs_happens_once_and_is_reported() -> None:
+def of_an_operator_before(world: World) -> None:
+    """The Pod runs the server by itself, as it was made so."""
+    template = world.api.objects[WORKLOAD]["spec"]["template"]
+    command = template["spec"]["containers"][0]["command"]
+    before = [*command[command.index("--") + 1 :]]
+    world.api.edit(WORKLOAD, {"spec": {"updateStrategy": {"type": "OnDelete", "rollingUpdate": None}}})
+    containers = [{**template["spec"]["containers"][0], "command": before}]
+    pod = {"metadata": {"labels": {"controller-revision-hash": "before"}}, "spec": {"containers": containers}}
+    world.api.edit(THE_POD, pod)
+    world.settle()
+
+
+def test_restart_that_postgresql_needs_happens_within_the_pod_and_once() -> None:
     world = with_database()
-    pending_until_replaced(world)
+    restarts = pending_until_restarted(world)
+    workload, pod = world.api.objects[WORKLOAD]["spec"], world.api.objects[THE_POD]["metadata"]["uid"]
+    start = len(world.api.events)
+    world.api.edit(CR, {"spec": {"parameters": {"max_connections": "50"}}})
+    world.settle()
+    statuses = [obj["status"] for _, type, obj in world.api.events[start:] if type == FIRST.type]
+    assert ready(world)["status"] == "True"
+    assert "pendingRestart" not in statuses[-1]
+    assert "False" not in [find_condition(status, "Available")["status"] for status in statuses]
+    assert restarts == ["db-0"]
+    assert world.api.objects[WORKLOAD]["spec"] == workload
+    assert world.api.objects[THE_POD]["metadata"]["uid"] == pod
+    world.restart()
+    world.settle()
+    assert restarts == ["db-0"]
+    assert world.writes_at_rest() == 0
+
+
+def test_a_paused_server_is_not_restarted() -> None:
+    world = with_database()
+    restarts = pending_until_restarted(world)
+    world.api.edit(CR, {"spec": {"paused": True, "parameters": {"max_connections": "50"}}})
+    world.settle()
+    assert restarts == []
+
+
+def test_a_pod_that_is_not_ready_while_its_server_restarts_is_not_replaced() -> None:
+    """A server with much in memory takes its time to end."""
+    world = with_database()
+    facts = {"login": True, "pending_restart": ["max_connections"]}
+    world.answer = ExternalResult(ok=False, reason="RestartPending", message="It follows.", facts=facts)
+    world.api.edit(CR, {"spec": {"parameters": {"max_connections": "50"}}})
+    for _ in range(3):
+        world.deliver()
+        world.work()
+    assert world.status(FIRST, "db")["pendingRestart"] == ["max_connections"]
+    workload = world.api.objects[WORKLOAD]["spec"]
+    status = world.api.objects[THE_POD]["status"]
+    conditions = [{**item, "status": "False"} for item in status["conditions"]]
+    world.api.edit(THE_POD, {"status": {"conditions": conditions}})
+    for _ in range(3):
+        world.deliver()
+        world.work()
+    assert world.api.objects[WORKLOAD]["spec"] == workload
+
+
+def test_restart_that_postgresql_needs_replaces_a_pod_of_an_operator_before_once() -> None:
+    world = with_database()
+    of_an_operator_before(world)
+    restarts = pending_until_restarted(world)
     start = len(world.api.events)
     world.api.edit(CR, {"spec": {"parameters": {"max_connections": "50"}}})
     world.settle()
@@ -170,13 +234,15 @@ def test_restart_that_postgresql_needs_happens_once_and_is_reported() -> None:
     assert statuses[-1]["version"] == "17.5"
     sets = [obj for _, type, obj in world.api.events[start:] if type == STATEFUL_SET]
     assert len({obj["metadata"]["generation"] for obj in sets}) == 1
+    assert restarts == []
     assert world.writes_at_rest() == 0
 
 
 def test_restart_is_not_repeated_by_an_operator_that_was_away() -> None:
     """Its own last word was that one is pending; the Pod has been replaced since."""
     world = with_database()
-    pending_until_replaced(world)
+    of_an_operator_before(world)
+    pending_until_restarted(world)
     world.api.edit(CR, {"spec": {"parameters": {"max_connections": "50"}}})
     for _ in range(2):
         world.deliver()

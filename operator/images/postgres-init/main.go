@@ -4,7 +4,8 @@
 //	postgres-init install   copies the program itself
 //	postgres-init initdb    makes the data directory, and puts the parameters in place
 //	postgres-init started   the startup probe: sets the superuser's password once the server is ready
-//	postgres-init serve     becomes the server, with its log as JSON
+//	postgres-init serve     runs the server, and restarts it when the operator asks for that
+//	postgres-init prepare   what serve has done before a restart: tries the parameters, and has a checkpoint made
 package main
 
 import (
@@ -24,7 +25,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return errors.New("name one of install, initdb, started, serve")
+		return errors.New("name one of install, initdb, started, serve, prepare")
 	}
 	flags := flag.NewFlagSet("postgres-init "+args[0], flag.ExitOnError)
 	switch args[0] {
@@ -33,28 +34,52 @@ func run(args []string) error {
 		return parsed(flags, args[1:], func() error { return install(*target) })
 	case "initdb":
 		var in files
-		flags.StringVar(&in.data, "data", "", "the data directory; the directory that it is in is the volume")
+		tried(flags, &in)
 		flags.StringVar(&in.config, "config", "", "the directory with the parameters and the system identifier")
-		flags.StringVar(&in.trial, "trial", "", "the directory that parameters are tried in")
 		user := flags.String("username", "", "the superuser")
 		password := flags.String("password-file", "", "the file with the superuser's password")
 		return parsed(flags, args[1:], func() error { return initdb(in, *user, *password) })
 	case "started":
 		var of server
-		flags.StringVar(&of.sockets, "sockets", "", "the directory of the server's socket")
-		flags.StringVar(&of.port, "port", "", "the server's port")
-		flags.StringVar(&of.user, "username", "", "the superuser")
+		within(flags, &of.sockets, &of.port, &of.user)
 		flags.StringVar(&of.password, "password-file", "", "the file with the superuser's password")
 		return parsed(flags, args[1:], func() error { return started(of) })
 	case "serve":
-		logs := flags.String("logs", "", "the directory that the names of the log's files are in")
+		var of serving
+		within(flags, &of.sockets, &of.port, &of.user)
+		tried(flags, &of.files)
+		flags.StringVar(&of.request, "request", "", "the file by which the operator asks for a restart")
+		flags.IntVar(&of.seconds, "seconds", 60, "how long a server has to end")
+		flags.StringVar(&of.logs, logs, "", "the directory that the names of the log's files are in, for JSON")
 		_ = flags.Parse(args[1:])
 		if err := filled(flags); err != nil {
 			return err
 		}
-		return serve(*logs, flags.Args())
+		return serve(of, flags.Args())
+	case "prepare":
+		var of server
+		var in files
+		within(flags, &of.sockets, &of.port, &of.user)
+		tried(flags, &in)
+		parameters := flags.String("parameters", "", "the file with the parameters")
+		seconds := flags.Int("seconds", 60, "how long a checkpoint may take")
+		return parsed(flags, args[1:], func() error { return prepare(in, of, *parameters, *seconds) })
 	}
-	return fmt.Errorf("%q is none of install, initdb, started, serve", args[0])
+	return fmt.Errorf("%q is none of install, initdb, started, serve, prepare", args[0])
+}
+
+// The only flag that may be left out.
+const logs = "logs"
+
+func within(flags *flag.FlagSet, sockets, port, user *string) {
+	flags.StringVar(sockets, "sockets", "", "the directory of the server's socket")
+	flags.StringVar(port, "port", "", "the server's port")
+	flags.StringVar(user, "username", "", "the superuser")
+}
+
+func tried(flags *flag.FlagSet, in *files) {
+	flags.StringVar(&in.data, "data", "", "the data directory; the directory that it is in is the volume")
+	flags.StringVar(&in.trial, "trial", "", "the directory that parameters are tried in")
 }
 
 // Parsed calls what is to be done once each flag has a value.
@@ -73,7 +98,7 @@ func parsed(flags *flag.FlagSet, args []string, do func() error) error {
 func filled(flags *flag.FlagSet) error {
 	var err error
 	flags.VisitAll(func(each *flag.Flag) {
-		if each.Value.String() == "" {
+		if each.Value.String() == "" && each.Name != logs {
 			err = fmt.Errorf("give --%s, %s", each.Name, each.Usage)
 		}
 	})

@@ -19,11 +19,21 @@ const firstWithJSON = 15
 // "postgresql.json" itself; what is no message of the server (a library's, a command's output) goes to the former.
 const textLog, jsonLog = "postgresql.log", "postgresql.json"
 
+// The descriptor by which the server, and so its collector, has the container's standard error for JSON.
+const outputOfServer = 3
+
 var release = regexp.MustCompile(`\(PostgreSQL\) ([0-9]+)`)
 
-// Serve becomes the server, with its log as JSON on the container's standard error. A log as text is better than no
-// server: where the one cannot be had, it says so and is the other.
-func serve(logs string, server []string) error {
+// Serving is what the supervisor knows of its server. Without logs, the server logs as it likes.
+type serving struct {
+	files                              files
+	sockets, port, user, request, logs string
+	seconds                            int
+}
+
+// Serve runs the server until that ends, and ends as it did. A log as text is better than no server: where JSON cannot
+// be had, it says so and the server logs text.
+func serve(of serving, server []string) error {
 	if len(server) == 0 {
 		return errors.New("give the server's program and its arguments after --")
 	}
@@ -31,51 +41,63 @@ func serve(logs string, server []string) error {
 	if err != nil {
 		return err
 	}
-	settings, err := settingsOfJSON(program, logs)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "postgres-init: the server logs text, not JSON:", err)
+	inherited := []uintptr{0, 1, 2}
+	if of.logs != "" {
+		output, settings, err := settingsOfJSON(program, of.logs)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "postgres-init: the server logs text, not JSON:", err)
+		} else {
+			server, inherited = append(server, settings...), append(inherited, uintptr(output))
+		}
 	}
-	return syscall.Exec(program, append(server, settings...), os.Environ())
+	status, err := supervise(of, program, server, inherited)
+	if err != nil {
+		return err
+	}
+	os.Exit(status)
+	return nil
 }
 
-// SettingsOfJSON are the server's arguments. PostgreSQL writes JSON to files alone, by a process whose own standard
-// error is closed. So a copy of the container's is kept open for it, under the names of these files.
-func settingsOfJSON(program, logs string) ([]string, error) {
+// SettingsOfJSON are a copy of the container's standard error and the server's arguments. PostgreSQL writes JSON to
+// files alone, by a process whose own standard error is closed. So the copy is kept open for it, under the names of
+// these files.
+func settingsOfJSON(program, logs string) (output int, settings []string, err error) {
 	if err := writesJSON(program); err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	if err := os.MkdirAll(logs, 0o700); err != nil {
-		return nil, err
+		return 0, nil, err
 	}
-	// Unlike Go's own files, this one stays open in the program that follows.
-	output, err := syscall.Dup(syscall.Stderr)
-	if err != nil {
-		return nil, err
+	if output, err = syscall.Dup(syscall.Stderr); err != nil {
+		return 0, nil, err
 	}
-	target := filepath.Join("/proc/self/fd", strconv.Itoa(output))
+	syscall.CloseOnExec(output) // the server gets it by its own number, and nobody else
 	// As the collector will: a container's output may belong to another user.
-	opened, err := os.OpenFile(target, os.O_WRONLY|os.O_APPEND, 0)
+	opened, err := os.OpenFile(descriptor(output), os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
-		return nil, errors.Join(err, syscall.Close(output))
+		return 0, nil, errors.Join(err, syscall.Close(output))
 	}
 	_ = opened.Close()
 	for _, name := range []string{textLog, jsonLog} {
 		path := filepath.Join(logs, name)
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) { // of the container before
-			return nil, err
+			return 0, nil, err
 		}
-		if err := os.Symlink(target, path); err != nil {
-			return nil, err
+		if err := os.Symlink(descriptor(outputOfServer), path); err != nil {
+			return 0, nil, err
 		}
 	}
-	var settings []string
 	for _, setting := range []string{
 		"logging_collector=on", "log_destination=jsonlog", "log_directory=" + logs, "log_filename=" + textLog,
 		"log_rotation_age=0", "log_rotation_size=0", "log_truncate_on_rotation=off",
 	} {
 		settings = append(settings, "-c", setting)
 	}
-	return settings, nil
+	return output, settings, nil
+}
+
+func descriptor(number int) string {
+	return filepath.Join("/proc/self/fd", strconv.Itoa(number))
 }
 
 func writesJSON(program string) error {

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from kindling.kinds import server_tls
-from kindling.kinds.postgresql import config, hba, initdb, parameters, server_log, started, workload
+from kindling.kinds.postgresql import config, hba, initdb, parameters, serve, server_log, started, workload
 
 from tests.ports import free_port
 from tests.unit.operator import postgres_init
@@ -89,7 +89,8 @@ class Files:
             assert self.start(initdb.INITDB, log=log.fileno()).wait(timeout=60) == 0
             words = [word for each in ("log_statement=all", *settings) for word in ("-c", each)]
             cr = {"spec": {"logging": {"format": log_format}}}
-            process = self.start(server_log.command(cr, [*workload.SERVER, *words]), log=log.fileno())
+            command = serve.command(cr, [*workload.SERVER, *words], seconds=60)
+            process = self.start(command, log=log.fileno())
             try:
                 deadline = time.monotonic() + 30
                 while self.run(started.STARTED) != 0:

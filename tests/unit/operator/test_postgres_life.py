@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from kindling.kinds.postgresql import workload
+from kindling.kinds.postgresql import serve, workload
 from kindling.kinds.postgresql.initdb import INITDB, PGDATA
 from kindling.kinds.postgresql.started import IS_READY
 from kindling.kube.resources import STATEFUL_SET, Object
@@ -78,7 +78,7 @@ def connected(files: Files) -> psycopg.Connection[tuple[object, ...]]:
 
 def started(files: Files) -> subprocess.Popen[bytes]:
     assert files.run(INITDB) == 0
-    process = files.start(workload.SERVER)
+    process = files.start(serve.command({"spec": {}}, workload.SERVER, seconds=60))
     until(lambda: passes(files, "startup"))
     return process
 
@@ -93,8 +93,9 @@ def test_recovering_server_is_alive_and_not_ready_and_a_stopped_one_is_dead(file
         client = connected(files)
         os.kill(client.info.backend_pid, signal.SIGKILL)
         client.close()
-        until(lambda: recovering(server.pid) is not None, pause=0)
-        replaying = recovering(server.pid)
+        postmaster = int((files.mount / "pgdata" / "postmaster.pid").read_text().split()[0])
+        until(lambda: recovering(postmaster) is not None, pause=0)
+        replaying = recovering(postmaster)
         assert replaying is not None
         os.kill(replaying, signal.SIGSTOP)  # as long as it takes
         try:

@@ -12,7 +12,8 @@ from typing import Any
 
 import psycopg
 import pytest
-from kindling.kinds.postgresql.server_log import FILES, SERVE
+from kindling.kinds.postgresql import serve
+from kindling.kinds.postgresql.server_log import FILES
 
 from tests.unit.operator import postgres_init
 from tests.unit.operator.conftest import USER, Files
@@ -93,8 +94,9 @@ def test_the_server_logs_text_where_it_has_no_json(files: Files, printed: str, w
         f"print({printed!r} if '--version' in sys.argv else 'started ' + ' '.join(sys.argv[1:]))\n"
     )
     server.chmod(0o755)
+    words = serve.command({"spec": {"logging": {"format": "JSON"}}}, [str(server), "-D", "x"], seconds=5)
     done = subprocess.run(
-        [postgres_init.program(), *files.words([*SERVE[1:], str(server), "-D", "x"])],
+        [postgres_init.program(), *files.words(words[1:])],
         capture_output=True,
         text=True,
         timeout=30,
@@ -117,9 +119,9 @@ def test_no_file_of_the_log_is_written(files: Files) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["serve", "--", "postgres"], "give --logs, the directory"),
-        (["serve", "--logs=x"], "give the server's program and its arguments after --"),
-        (["serve", "--logs=x", "--", "no-such-program"], "no-such-program"),
+        (["serve", "--", "postgres"], "give --username, the superuser"),
+        (serve.SERVE[1:], "give the server's program and its arguments after --"),
+        ([*serve.SERVE[1:], "--", "no-such-program"], "no-such-program"),
     ],
 )
 def test_wrong_calls_are_refused(words: list[str], message: str) -> None:

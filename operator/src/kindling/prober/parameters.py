@@ -74,7 +74,7 @@ def sync(session: Session, wanted: Mapping[str, str], derived: Mapping[str, str]
     """
     changes = difference(session, wanted, derived)
     if changes:
-        _check_rejected(session, wanted, derived)
+        check_rejected(session, wanted, derived)
         present = _current(session)
         _load(session, changes)
         _set(session, changes, present, derived=derived)
@@ -96,7 +96,8 @@ def _same(name: str, value: str, other: str) -> bool:
     return parameters.elements(name, value) == parameters.elements(name, other)
 
 
-def _check_rejected(session: Session, wanted: Mapping[str, str], derived: Mapping[str, str]) -> None:
+def check_rejected(session: Session, wanted: Mapping[str, str], derived: Mapping[str, str]) -> None:
+    """:raises InvalidParameters: where a start with just these was tried in vain."""
     refused = fetchval(session, "SELECT pg_read_file(%s, 0, 1000000, true)", REFUSED)
     # Without the defaults, too: so were they written before there were any.
     known = [_settings(parameters.conf(values)) for values in ({**derived, **wanted}, wanted)]

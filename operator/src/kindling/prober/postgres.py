@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -20,7 +21,7 @@ from kindling.kinds.postgresql import identity
 from kindling.kinds.postgresql.init_sql import FACT
 from kindling.kinds.postgresql.login import Login
 from kindling.kinds.postgresql.spec import MODE, resumed
-from kindling.prober import hba, init_sql, logins, parameters, tls
+from kindling.prober import hba, init_sql, logins, parameters, restart, tls
 from kindling.prober.results import (
     disk_full,
     failed,
@@ -347,7 +348,13 @@ def _parameters(address: Address, login: Login, facts: dict[str, Any]) -> Extern
             if login.init_sql is not None and (at := init_sql.noted(connection, login)) is not None:
                 facts[FACT] = at
             if login.provision:
-                waiting = parameters.sync(connection, login.parameters, login.defaults)
+                wanted = login.parameters, login.defaults
+                waiting = parameters.sync(connection, *wanted)
+                if waiting and login.restart:
+                    renewed = partial(_superuser, address, login)
+                    if restart.restart(connection, renewed, *wanted):
+                        with renewed() as another:
+                            waiting = parameters.sync(another, *wanted)
             elif names := parameters.difference(connection, login.parameters, login.defaults):
                 message = (
                     f"The server runs with other parameters than the spec ({', '.join(sorted(names))}), and "

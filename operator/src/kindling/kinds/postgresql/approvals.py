@@ -58,6 +58,9 @@ def _restart(cr: Object, workload: Object | None) -> Act | None:
     act = approval.noted(workload)
     if act is None:
         return None
+    if workload is not None and not observation.is_held(workload):
+        message = f"Parameters wait for approval: {planned.WITHIN_POD}."
+        return replace(act, message=message)
     what = planned.DATA_GOES if is_ephemeral(cr) else planned.one_restart(cr)
     return replace(act, message=f"A change of the Pod waits for approval: {what}.")
 

@@ -42,7 +42,8 @@ class Login:
 
     Then see that the server runs with `parameters`, with `defaults` where they need no restart, and with
     no others of ours. In a database that is made, `init_sql` is run first, each an `init_sql.Script`; with
-    `init_problem`, why that is not possible, none is made. Data of another system identifier than
+    `init_problem`, why that is not possible, none is made. With `restart`, it is restarted within its Pod
+    where a parameter needs that. Data of another system identifier than
     `identifier` is left as it is. Without `provision` nothing is made so, only looked at, because of the
     field `paused_by`; with `check`, only the user's login. With `ca`, in PEM, only a server is spoken to that
     proves with a certificate of it to be `host`; `tls_required` is whether it should refuse everybody without
@@ -68,6 +69,7 @@ class Login:
     hba: str | None = None
     init_sql: Sequence[tuple[str, str, bool]] | None = field(default=None, repr=False)
     init_problem: str = ""
+    restart: bool = False
     provision: bool = True
     paused_by: str = PAUSED
     check: bool = False
@@ -136,11 +138,12 @@ def probes(login: Login | None, observed: Observed) -> dict[str, Probe]:
     return {SERVER: Probe(cache_key=login.cache_key, request=login, once=True)}
 
 
-def external_actions(login: Login | None, observed: Observed) -> list[ExternalAction]:
-    """`provision`, until the server is as wanted, and again once it is not."""
+def external_actions(login: Login | None, observed: Observed, *, restart: bool) -> list[ExternalAction]:
+    """`provision`, until the server is as wanted, and again once it is not; `restart`: by a restart of it."""
     if login is None or not login.provision or _is_provisioned(login, observed):
         return []
-    return [ExternalAction(name="provision", member=SERVER, cache_key=login.cache_key, request=login)]
+    name, request = ("restart", replace(login, restart=True)) if restart else ("provision", login)
+    return [ExternalAction(name=name, member=SERVER, cache_key=login.cache_key, request=request)]
 
 
 def _is_provisioned(login: Login, observed: Observed) -> bool:

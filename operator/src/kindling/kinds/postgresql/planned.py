@@ -26,6 +26,7 @@ from kindling.kinds.postgresql import (
     restart_time,
     roles,
     secrets,
+    server_restart,
     volume,
 )
 from kindling.kinds.postgresql.hibernation import is_to_stop
@@ -33,6 +34,7 @@ from kindling.kinds.postgresql.spec import MODE, is_ephemeral, is_planned, plan_
 from kindling.kube.resources import CONFIG_MAP, SECRET, STATEFUL_SET, VOLUME_CLAIM, Object, Ref
 
 CHANGED = "is created or changed; sessions stay"
+WITHIN_POD = "one restart of the server within its Pod, in about a second"
 DATA_GOES = "one restart, and the data, which is ephemeral, is lost"
 
 _FIELD = re.compile(r"spec(?:\.[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]\s]*\])?)+")
@@ -247,8 +249,12 @@ def _parameters(cr: Object, observed: Observed, answer: ExternalResult, *, resta
     elif any(differing.values()):
         names = ", ".join(sorted(name for name, restart in differing.items() if restart))
         disruption, seconds = Disruption.RESTART, _seconds(cr)
-        message = f"{one_restart(cr)}, which {names} {'need' if ',' in names else 'needs'}"
-        if is_ephemeral(cr):
+        within_pod = server_restart.is_possible(cr, observed)
+        what = WITHIN_POD if within_pod else one_restart(cr)
+        message = f"{what}, which {names} {'need' if ',' in names else 'needs'}"
+        if within_pod:
+            seconds = None  # what was measured is a Pod's
+        elif is_ephemeral(cr):
             disruption, message, seconds = Disruption.DATA_LOST, DATA_GOES, None
     return [
         Item(

@@ -1,7 +1,8 @@
 """When the Pod is replaced for the sake of its parameters: a mark in its template, changed only then.
 
 The rest of the template restarts by itself when it changes. Parameters are put into force on the
-running server wherever PostgreSQL can, so their change alone is no reason.
+running server wherever PostgreSQL can, and the server is restarted within its Pod for the others wherever
+that can (`server_restart`), so their change alone is no reason.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Mapping
 
 from kindling.kinds.base import Observed
 from kindling.kinds.pods import pod_condition, seconds_since
-from kindling.kinds.postgresql import identity
+from kindling.kinds.postgresql import identity, server_restart
 from kindling.kinds.postgresql.observation import current_pod, find_pod, is_down
 from kindling.kinds.postgresql.parameters import fingerprint
 from kindling.kinds.postgresql.workload import PARAMETERS_HASH
@@ -35,7 +36,7 @@ def restart_token(cr: Object, observed: Observed, parameters: Mapping[str, str])
     if not present:
         return wanted
     pod = current_pod(cr, observed)
-    if pod is not None and status.get("pendingRestart"):
+    if pod is not None and status.get("pendingRestart") and not server_restart.has_program(cr, observed):
         uid = pod["metadata"]["uid"]
         # What the status says is of this spec and of this very Pod, not of the one before the restart.
         requested = (status.get("active") or {}).get("uid") == uid

@@ -2,7 +2,7 @@
 
 JSON is for whoever collects logs: each message has its user, database, application and SQLSTATE as fields,
 and one of several lines is one message. PostgreSQL writes it to files alone, by its collector, so
-`postgres-init serve` gives that the container's standard error for a file, and then becomes the server.
+`postgres-init serve` gives that the container's standard error for a file.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Mapping
 
 from kindling.kinds import reasons
 from kindling.kinds.base import Problem
-from kindling.kinds.postgresql.initdb import PROGRAM
 from kindling.kube.resources import Object
 
 FIELD = "logging"
@@ -19,7 +18,6 @@ FORMAT = f"spec.{FIELD}.format"
 JSON = "JSON"
 FILES = "/tmp/kindling-logs"
 _TO = f"--logs={FILES}"
-SERVE = [PROGRAM, "serve", _TO, "--"]
 
 PARAMETERS = (
     "log_destination", "log_directory", "log_file_mode", "log_filename", "log_rotation_age",
@@ -32,9 +30,9 @@ def is_json(cr: Object) -> bool:
     return ((cr.get("spec") or {}).get(FIELD) or {}).get("format") == JSON
 
 
-def command(cr: Object, server: list[str]) -> list[str]:
-    """What the server's container runs, of the server's own command."""
-    return [*SERVE, *server] if is_json(cr) else server
+def arguments(cr: Object) -> list[str]:
+    """What `postgres-init serve` needs for it, as arguments."""
+    return [_TO] if is_json(cr) else []
 
 
 def differs(cr: Object, template: Object) -> bool:

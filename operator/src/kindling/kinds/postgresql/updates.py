@@ -24,6 +24,7 @@ from kindling.kinds.postgresql import (
     maintenance_window,
     observation,
     server_log,
+    server_restart,
     tls,
 )
 from kindling.kinds.postgresql.spec import is_ephemeral
@@ -125,9 +126,9 @@ def decide(
         cr, observed, template=template, spec_hash=wanted_hash, template_hash=template_hash
     )
     if running is None:
-        return Update(
-            strategy=AT_ONCE, annotations=_annotations(wanted_hash, template_hash, image), image=image
-        )
+        # A restart within the Pod changes nothing of the template; while it waits, it is noted all the same.
+        noted = _annotations(wanted_hash, template_hash, image, awaits=server_restart.awaited(cr, observed))
+        return Update(strategy=AT_ONCE, annotations=noted, image=image)
     held = _annotations(wanted_hash, template_hash, running)
     rule = policy(cr)
     if rule == MANUAL:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from kindling.kinds import exporter, pod_security, pod_template, server_tls
 from kindling.kinds.base import Child
 from kindling.kinds.metadata import child_metadata, labels_of, selector_of
-from kindling.kinds.postgresql import postgres_exporter, server_log, tls, volume
+from kindling.kinds.postgresql import postgres_exporter, serve, tls, volume
 from kindling.kinds.postgresql.config import RULES_HASH, config_name
 from kindling.kinds.postgresql.initdb import (
     CONFIG,
@@ -157,7 +157,9 @@ def _postgres(cr: Object, spec: Spec, *, encrypts: bool) -> Object:
     return {
         "name": "postgres",
         **pod_security.image(spec.image),
-        "command": server_log.command(cr, [*SERVER, *(tls.SETTINGS if encrypts else ())]),
+        "command": serve.command(
+            cr, [*SERVER, *(tls.SETTINGS if encrypts else ())], seconds=spec.shutdown_seconds
+        ),
         "env": [{"name": "PGDATA", "value": PGDATA}],
         "ports": [{"name": "postgresql", "containerPort": PORT, "protocol": "TCP"}],
         "resources": spec.resources,

@@ -1,0 +1,38 @@
+"""What the server's container runs: a program of ours, `postgres-init serve`, with the server as its child.
+
+It passes on what ends the container, ends as the server does, and restarts the server within its Pod when
+it is asked to: by a file that the operator has the server write, over SQL. So that takes no right in the
+cluster.
+"""
+
+from __future__ import annotations
+
+from kindling.kinds.postgresql import server_log
+from kindling.kinds.postgresql.initdb import PGDATA, PROGRAM, TRIAL
+from kindling.kinds.postgresql.service import PORT
+from kindling.kinds.postgresql.spec import SUPERUSER
+from kindling.kinds.postgresql.started import SOCKETS
+from kindling.kube.resources import Object
+
+FILE = "kindling.restart"
+REQUEST = f"{SOCKETS}/{FILE}"
+"""Where the request is written, beside the server's socket: `PID SECOND BASE64`, the server that it is for
+and the file of its parameters.
+"""
+
+SERVE = [
+    PROGRAM, "serve", f"--data={PGDATA}", f"--trial={TRIAL}", f"--sockets={SOCKETS}", f"--port={PORT}",
+    f"--username={SUPERUSER}", f"--request={REQUEST}",
+]  # fmt: skip
+
+
+def command(cr: Object, server: list[str], *, seconds: int) -> list[str]:
+    """The container's command, of the server's own; `seconds` is how long that has to end."""
+    return [*SERVE, f"--seconds={seconds}", *server_log.arguments(cr), "--", *server]
+
+
+def restarts(workload: Object) -> bool:
+    """Whether a Pod of this StatefulSet's template has that program, and not one of an operator before."""
+    template = (workload.get("spec") or {}).get("template") or {}
+    containers = (template.get("spec") or {}).get("containers") or ()
+    return any(SERVE[-1] in (item.get("command") or ()) for item in containers)
