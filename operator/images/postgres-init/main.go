@@ -50,6 +50,7 @@ func run(args []string) error {
 		tried(flags, &of.files)
 		flags.StringVar(&of.request, "request", "", "the file by which the operator asks for a restart")
 		flags.IntVar(&of.seconds, "seconds", 60, "how long a server has to end")
+		flags.StringVar(&of.ready, "ready", "", "the port that the kubelet asks over HTTP whether the server takes logins")
 		flags.StringVar(&of.logs, logs, "", "the directory that the names of the log's files are in, for JSON")
 		_ = flags.Parse(args[1:])
 		if err := filled(flags); err != nil {

@@ -26,9 +26,9 @@ var release = regexp.MustCompile(`\(PostgreSQL\) ([0-9]+)`)
 
 // Serving is what the supervisor knows of its server. Without logs, the server logs as it likes.
 type serving struct {
-	files                              files
-	sockets, port, user, request, logs string
-	seconds                            int
+	files                                     files
+	sockets, port, user, request, ready, logs string
+	seconds                                   int
 }
 
 // Serve runs the server until that ends, and ends as it did. A log as text is better than no server: where JSON cannot
@@ -49,6 +49,9 @@ func serve(of serving, server []string) error {
 		} else {
 			server, inherited = append(server, settings...), append(inherited, uintptr(output))
 		}
+	}
+	if err := readinessOf(of).listen(of.ready); err != nil {
+		return err
 	}
 	status, err := supervise(of, program, server, inherited)
 	if err != nil {

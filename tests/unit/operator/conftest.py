@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,8 @@ from tests.ports import free_port
 from tests.unit.operator import postgres_init
 
 SUPERUSER_PASSWORD = "the superuser's"
+IS_READY = ["pg_isready", "--quiet", f"--host={started.SOCKETS}", "--port=5432", "--dbname=postgres"]
+"""PostgreSQL's own word on whether it takes logins."""
 USER = "nobody" if os.geteuid() == 0 else getpass.getuser()
 """PostgreSQL refuses to be root; `nobody` is on every machine."""
 
@@ -31,6 +33,7 @@ class Files:
 
     root: Path
     port: int
+    ready_port: int = field(default_factory=free_port)
 
     @property
     def mount(self) -> Path:
@@ -51,6 +54,7 @@ class Files:
         for word in command:
             for ours, here in places.items():
                 word = word.replace(ours, str(here))
+            word = word.replace(f"--ready={serve.READY_PORT}", f"--ready={self.ready_port}")
             out.append(word.replace("port=5432", f"port={self.port}"))
         return out
 

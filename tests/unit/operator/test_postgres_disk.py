@@ -17,10 +17,9 @@ from kindling.kinds.conditions import find_condition
 from kindling.kinds.postgresql import defaults, workload
 from kindling.kinds.postgresql.initdb import INITDB
 from kindling.kinds.postgresql.spec import DEFAULT_SIZE
-from kindling.kinds.postgresql.started import IS_READY
 from kindling.kube.resources import POD, Object, Ref
 
-from tests.unit.operator.conftest import Files
+from tests.unit.operator.conftest import IS_READY, Files
 from tests.unit.operator.postgresqls import KIND, observed, postgresql, running
 from tests.unit.operator.test_postgres_port import as_superuser, login, sync
 
@@ -159,9 +158,8 @@ def test_log_of_changes_that_cannot_be_written_ends_the_server_and_is_said(files
         with log.open("wb") as file:
             server = files.start(workload.SERVER, log=file.fileno())
             try:
-                ready = [word.replace("5432", str(files.port)) for word in IS_READY]
                 deadline = time.monotonic() + 60
-                while files.run(ready) != 0:
+                while files.run(IS_READY) != 0:
                     assert time.monotonic() < deadline
                     time.sleep(0.1)
                 as_superuser(files, "CREATE TABLE load (row text)")

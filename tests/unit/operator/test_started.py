@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from kindling.kinds.postgresql.started import IS_READY, STARTED
+from kindling.kinds.postgresql.started import STARTED
 
 from tests.unit.operator.conftest import SUPERUSER_PASSWORD, Files
 from tests.unit.operator.test_postgres_port import as_superuser, sql
@@ -57,8 +57,3 @@ def test_a_server_that_takes_no_connections_has_not_started(files: Files) -> Non
     with files.running():
         assert files.run(STARTED) == 0
     assert files.run(STARTED) != 0
-
-
-def test_it_is_ready_by_the_same_word(files: Files) -> None:
-    with files.running():
-        assert files.run([word.replace("5432", str(files.port)) for word in IS_READY]) == 0

@@ -2,7 +2,7 @@
 
 It passes on what ends the container, ends as the server does, and restarts the server within its Pod when
 it is asked to: by a file that the operator has the server write, over SQL. So that takes no right in the
-cluster.
+cluster. It also says over HTTP whether the server takes logins.
 """
 
 from __future__ import annotations
@@ -20,9 +20,15 @@ REQUEST = f"{SOCKETS}/{FILE}"
 and the file of its parameters.
 """
 
+READY_PORT = 8008
+READY = "ready"
+"""The port, and its name, where the program answers the kubelet: a command would be a process of the
+container runtime each time.
+"""
+
 SERVE = [
     PROGRAM, "serve", f"--data={PGDATA}", f"--trial={TRIAL}", f"--sockets={SOCKETS}", f"--port={PORT}",
-    f"--username={SUPERUSER}", f"--request={REQUEST}",
+    f"--username={SUPERUSER}", f"--ready={READY_PORT}", f"--request={REQUEST}",
 ]  # fmt: skip
 
 

@@ -12,7 +12,6 @@ from kindling.kinds.postgresql.service import PORT
 from kindling.kinds.postgresql.spec import SUPERUSER
 
 SOCKETS = "/var/run/postgresql"
-IS_READY = ["pg_isready", "--quiet", f"--host={SOCKETS}", f"--port={PORT}", "--dbname=postgres"]
 
 STARTED = [
     PROGRAM, "started", f"--sockets={SOCKETS}", f"--port={PORT}",

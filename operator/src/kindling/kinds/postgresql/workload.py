@@ -24,7 +24,7 @@ from kindling.kinds.postgresql.initdb import (
 from kindling.kinds.postgresql.secrets import superuser_name
 from kindling.kinds.postgresql.service import PORT
 from kindling.kinds.postgresql.spec import Spec
-from kindling.kinds.postgresql.started import IS_READY, SOCKETS, STARTED
+from kindling.kinds.postgresql.started import SOCKETS, STARTED
 from kindling.kinds.postgresql.updates import Update
 from kindling.kube.resources import STATEFUL_SET, Object, ResourceType
 
@@ -161,7 +161,10 @@ def _postgres(cr: Object, spec: Spec, *, encrypts: bool) -> Object:
             cr, [*SERVER, *(tls.SETTINGS if encrypts else ())], seconds=spec.shutdown_seconds
         ),
         "env": [{"name": "PGDATA", "value": PGDATA}],
-        "ports": [{"name": "postgresql", "containerPort": PORT, "protocol": "TCP"}],
+        "ports": [
+            {"name": "postgresql", "containerPort": PORT, "protocol": "TCP"},
+            {"name": serve.READY, "containerPort": serve.READY_PORT, "protocol": "TCP"},
+        ],
         "resources": spec.resources,
         "securityContext": pod_security.CONTAINER,
         "terminationMessagePolicy": "FallbackToLogsOnError",
@@ -170,7 +173,7 @@ def _postgres(cr: Object, spec: Spec, *, encrypts: bool) -> Object:
         # and a server that recovers after one of its processes crashed is alive: it takes connections, if
         # only to refuse them, where pg_isready fails as for one that does not answer.
         "startupProbe": _probe({"exec": {"command": STARTED}}, period=1, failures=NEVER),
-        "readinessProbe": _probe({"exec": {"command": IS_READY}}, period=5, failures=2),
+        "readinessProbe": _probe({"httpGet": {"path": "/", "port": serve.READY}}, period=5, failures=2),
         "livenessProbe": {
             **_probe({"tcpSocket": {"port": "postgresql"}}, period=10, failures=18),
             "terminationGracePeriodSeconds": DEAD_SECONDS,
