@@ -44,7 +44,8 @@ COMMAND_PARAMETERS = (
 Some of them the CRD refuses to everybody. A test compares them with what real servers have.
 """
 
-# By kind: the map of PostgreSQL's parameters; what decides who gets the Secrets that are named; the Pod whose
+# By kind: the map of PostgreSQL's parameters; what decides who gets the Secrets that are named; the URL of a
+# store, which may be a claim; the Pod whose
 # existence the status reveals; the issuer that a Certificate is made for; what makes a Postgresql, or
 # replaces its data.
 _PARAMETERS = {"Postgresql": "parameters"}
@@ -52,6 +53,7 @@ _DESTINATIONS = {
     "PulsarConsumer": ("serverAddress", "adminURL", "auth.oauth2.issuerURL"),
     "Backup": ("targetURL", "endpointURL"),
 }
+_VOLUMES = {"Backup": "targetURL", "Restore": "source.targetURL"}
 _POD_NAMES = {"MyCustomResource": "name"}
 _ISSUERS = {"Postgresql": "tls.issuerRef"}
 _WRITES_DATABASES = ("Restore",)
@@ -142,6 +144,8 @@ class _Asked:
             self._secrets(references, [*images, *map(_path, _DESTINATIONS.get(kind, ()))])
         if kind in _ISSUERS:
             self._issuer(_path(_ISSUERS[kind]))
+        if kind in _VOLUMES:
+            self._volume(_path(_VOLUMES[kind]))
         if kind in _WRITES_DATABASES:
             self._databases()
         if kind in _POD_NAMES:
@@ -202,6 +206,19 @@ class _Asked:
             ' leave it out, or ask for the right to create certificates there"',
             "spec has a Certificate made, and you may not create certificates.cert-manager.io in its"
             " namespace: leave issuerRef out, or ask for the right",
+        )
+
+    def _volume(self, path: Path) -> None:
+        """Who has a claim mounted might as well create a Pod, which may mount any claim of the namespace."""
+        field = ".".join(name for name, _ in path)
+        url = f"variables.spec.{field}"
+        self._ask(
+            f"!({cel.is_changed(path)} && {url}.startsWith('pvc://')) || " + cel.may("create", "pods"),
+            f'"spec.{field} \'" + {url} + "\': this has a claim mounted, and you may not create Pods in'
+            " namespace '\" + request.namespace + \"': name a store of another kind, or ask for the right to"
+            ' create pods there"',
+            f"spec.{field} has a claim mounted, and you may not create Pods in its namespace: name a store of"
+            " another kind, or ask for the right to create pods there",
         )
 
     def _secrets(self, references: Sequence[Path], destinations: Sequence[Path]) -> None:

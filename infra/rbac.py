@@ -87,6 +87,7 @@ NEEDS: Mapping[str, tuple[Rule, ...]] = {
         CRON_JOBS,
         JOBS,
         PODS,
+        Rule("see the volume that backups go to", "", ("persistentvolumeclaims",), READ),
         *(Rule("see what is backed up", group, ("postgresqls",), READ) for group in POSTGRESQL_GROUPS),
     ),
     "Memcached": (

@@ -29,6 +29,17 @@ def from_store(**more: object) -> Json:
     return {"source": {**source, **more}}
 
 
+def on_claim(**more: object) -> Json:
+    """Laid over the least Backup: one on a volume."""
+    return {"targetURL": "pvc://claim/x", "credentialsSecretRef": None, **more}
+
+
+def from_claim(**more: object) -> Json:
+    """Laid over the least Restore: one from a repository on a volume."""
+    source = {"targetURL": "pvc://claim/x/shop/db/7300000000000000001", "credentialsSecretRef": None}
+    return from_store(**{**source, **more})
+
+
 def databases(*items: Json) -> Json:
     """A spec that loads these."""
     return {"into": "Databases", "databases": [*items]}
@@ -41,7 +52,22 @@ def proof(**verify: object) -> Json:
 
 BAD: list[tuple[Kind, Json, list[str]]] = [
     (BACKUP, {"targetURL": "ftp://bucket/x"}, ["spec.targetURL 'ftp://bucket/x'", "use s3://BUCKET/PREFIX"]),
-    (BACKUP, {"targetURL": "pvc://claim/x"}, ["'pvc://claim/x'", "gs://BUCKET/PREFIX", "azblob://CONTAINER"]),
+    (BACKUP, {"targetURL": "nfs://claim/x"}, ["'nfs://claim/x'", "gs://BUCKET/PREFIX", "pvc://CLAIM/PREFIX"]),
+    (BACKUP, {"targetURL": "pvc://Claim/x"}, ["spec.targetURL", "pvc://Claim/x"]),
+    (BACKUP, {"targetURL": "pvc://claim/x"}, ["spec.credentialsSecretRef.name 'store'", "with pvc://"]),
+    (BACKUP, on_claim(endpointURL="https://store"), ["spec.endpointURL 'https://store'", "with pvc://"]),
+    (BACKUP, on_claim(caSecretRef={"name": "ca"}), ["spec.caSecretRef.name 'ca'", "with pvc://"]),
+    (BACKUP, on_claim(region="eu"), ["spec.region 'eu'", "leave it out"]),
+    (BACKUP, on_claim(targetURL="pvc://db-data/x"), ["'pvc://db-data/x'", "of the database itself"]),
+    (BACKUP, on_claim(targetURL="pvc://db-data"), ["'pvc://db-data'", "name another claim"]),
+    (
+        RESTORE,
+        from_claim(credentialsSecretRef={"name": "store"}),
+        ["spec.source.credentialsSecretRef.name 'store'", "with pvc://"],
+    ),
+    (RESTORE, from_claim(endpointURL="https://store"), ["spec.source.endpointURL 'https://store'"]),
+    (RESTORE, from_claim(caSecretRef={"name": "ca"}), ["spec.source.caSecretRef.name 'ca'", "with pvc://"]),
+    (RESTORE, from_claim(targetURL="pvc://claim/x"), ["'pvc://claim/x'", "system identifier"]),
     (BACKUP, {"targetURL": "azblob://Backups/x"}, ["spec.targetURL", "azblob://Backups/x"]),
     (BACKUP, {"targetURL": "azblob://a_b"}, ["spec.targetURL", "azblob://a_b"]),
     (
@@ -170,6 +196,10 @@ GOOD: list[tuple[Kind, Json]] = [
     (RESTORE, from_store(targetURL="azblob://a-b/x/shop/db/7300000000000000001", endpointURL="https://a:1")),
     (BACKUP, {"targetURL": "gs://bucket_1/a/b/", "endpointURL": "https://store.example"}),
     (BACKUP, {"targetURL": "azblob://backups", "endpointURL": "http://azurite:10000"}),
+    (BACKUP, on_claim()),
+    (BACKUP, on_claim(targetURL="pvc://c", encryption={"passphraseSecretRef": {"name": "words"}})),
+    (BACKUP, on_claim(targetURL="pvc://db-data.old/x")),
+    (RESTORE, from_claim()),
     (
         RESTORE,
         from_store(

@@ -392,6 +392,25 @@ def test_a_store_is_read_by_those_who_may_get_what_opens_it(users: Users, field:
     able.creates(RESTORE, {"source": source}).accepted()
 
 
+@pytest.mark.parametrize("kind", [BACKUP, RESTORE], ids=lambda kind: kind.id)
+def test_a_claim_is_named_by_those_who_may_create_pods(users: Users, kind: Kind) -> None:
+    """Whoever may create Pods may mount any claim of the namespace."""
+    url, field = "pvc://shelf/x", "spec.targetURL"
+    spec: Json = {"targetURL": url, "credentialsSecretRef": None}
+    if kind == RESTORE:
+        url, field = "pvc://shelf/x/ns/db/7300000000000000001", "spec.source.targetURL"
+        spec = {"source": {"backupRef": None, "targetURL": url}}
+    nobody, able = users.new(), users.new(CREATE_PODS)
+    refused(nobody.creates(kind, spec), f"{field} '{url}'", f"namespace '{nobody.namespace}'", PODS_REMEDY)
+    able.creates(kind, spec).accepted()
+    if kind == BACKUP:
+        nobody.finds(BACKUP, spec)
+        nobody.edits(BACKUP, {"spec": {"suspend": True}}).accepted()
+        refused(
+            nobody.edits(BACKUP, {"spec": {"targetURL": "pvc://other/x"}}), "'pvc://other/x'", PODS_REMEDY
+        )
+
+
 def test_another_image_is_not_given_a_secret_by_one_who_may_only_create_pods(users: Users) -> None:
     user = users.new(CREATE_PODS)
     user.finds(PULSAR_CONSUMER, {**token(), **variables("another")})

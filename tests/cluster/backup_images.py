@@ -113,6 +113,9 @@ class Store(Protocol):
     def store(self, path: str, **changes: Any) -> dict[str, Any]:
         """What store.json says."""
 
+    def mount(self, *, writes: bool) -> list[str]:
+        """The words by which a container has the store, where that is a volume."""
+
     def segment(self, path: str, name: str) -> Path | None:
         """The file of a segment of the log; None where it is not in the store, or the store has no files."""
 
@@ -141,6 +144,9 @@ class S3:
 
     def files(self) -> dict[str, str]:
         return {}
+
+    def mount(self, *, writes: bool) -> list[str]:
+        return []
 
     def segment(self, path: str, name: str) -> Path | None:
         found = list(self.folder.glob(f"{path[1:]}/archive/main/*/*/{name}-*"))
@@ -355,7 +361,16 @@ class Pod:
         words = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         named = ["run", "--detach", "--name"]
         self.engine.run(
-            *named, f"{self.name}-server", *mounts, self.postgres, *INIT, "postgres", "-D", PGDATA, *words
+            *named,
+            f"{self.name}-server",
+            *mounts,
+            *self.store.mount(writes=True),
+            self.postgres,
+            *INIT,
+            "postgres",
+            "-D",
+            PGDATA,
+            *words,
         )
         server = ["pgbackrest", "--config=/etc/kindling/backup/pgbackrest.conf", "server"]
         self.engine.run(*named, f"{self.name}-archiver", *mounts, self.runner, *server)
@@ -453,6 +468,7 @@ class Pod:
         ]
         words += ["--volume", f"{message}:/dev/termination-log"]
         words += ["--volume", f"{self.name}-{volume or name + '-data'}:{DATA}"]
+        words += self.store.mount(writes=action in ("backup", "delete"))
         if target is not None:
             self.put("target", target)
             words += ["--volume", f"{self.name}-target:/etc/kindling/target:ro"]

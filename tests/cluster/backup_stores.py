@@ -76,6 +76,9 @@ class CloudStore:
     def store(self, path: str, **changes: Any) -> dict[str, Any]:
         return {"url": self.url, "endpoint": self.endpoint, "ca": True, "path": path, **changes}
 
+    def mount(self, *, writes: bool) -> list[str]:
+        return []
+
     def segment(self, path: str, name: str) -> Path | None:
         return None
 

@@ -34,6 +34,7 @@ EXCLUSIVE = (
 """They come last, and all in one worker: two that wait to be alone would wait for each other."""
 SECOND = (
     "test_backup.py",
+    "test_backup_volume.py",
     "test_handler_command.py",
     "test_pulsarconsumer.py",
     "test_pulsarconsumer_backlog.py",

@@ -38,7 +38,7 @@ from kindling.kube.credentials import Credentials, NoCredentials, load_credentia
 from kindling.kube.errors import ApiError
 from kindling.kube.portforward import PortForwarder
 from kindling.kube.reflector import EventHandler, Reflector
-from kindling.kube.resources import Object, ResourceType
+from kindling.kube.resources import SEEN_WHOLE, Object, ResourceType
 from kindling.kube.versions import OLDEST, too_old
 from kindling.kube.watch_monitor import METADATA, WatchMonitor, paths_of
 from kindling.on_demand import OnDemandWatches
@@ -255,7 +255,7 @@ async def run_operator(config: Config, credentials: Credentials) -> None:
                     seconds=config.watch_seconds,
                     on_event=on_event,
                     page_lock=page_lock,
-                    metadata=metadata,
+                    metadata=metadata and type not in SEEN_WHOLE,
                     optional=optional,
                 )
 

@@ -16,7 +16,15 @@ from postgres_backup.files import PGDATA, RESULT, sync, write
 from postgres_backup.loading import load
 from postgres_backup.outcome import CHECKSUM_FAILED, ENGINE_FAILED, INVALID_REQUEST, Failed, rfc3339
 from postgres_backup.pgbackrest import PgBackRest
-from postgres_backup.request import CONFIG, SUPERUSER, SUPERUSER_PASSWORD, EngineConfig, Request, S3Store
+from postgres_backup.request import (
+    CONFIG,
+    SUPERUSER,
+    SUPERUSER_PASSWORD,
+    EngineConfig,
+    Folder,
+    Request,
+    S3Store,
+)
 from postgres_backup.server import THROWAWAY, Server
 
 END_OF_WAL = "the end of its WAL"
@@ -173,7 +181,8 @@ def delete(request: Request) -> dict[str, Any]:
     """Delete all that is stored of the database. Run again, it deletes what is left."""
     deadline, place = programs.Deadline(request.seconds), S3Store.load()
     engine: Engine = PgBackRest(deadline)
-    store.preflight(place, engine, write=True)
+    # A volume that is full is written to no more, and emptied all the same.
+    store.preflight(place, engine, write=not isinstance(place, Folder))
     programs.progress("delete")
     engine.delete()
     if left := store.some_keys(place, engine):

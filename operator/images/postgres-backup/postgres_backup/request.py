@@ -22,8 +22,10 @@ REQUEST = Path("/etc/kindling/request/request.json")
 SUPERUSER_PASSWORD = Path("/etc/kindling/superuser/password")
 """Only where a restore is to set it: the new Postgresql has a Secret of its own."""
 
-S3 = "s3"
-SCHEMES = (S3, "gs", "azblob")
+S3, CLAIM = "s3", "pvc"
+SCHEMES = (S3, "gs", "azblob", CLAIM)
+VOLUME = Path("/var/lib/kindling/store")
+"""Where the volume of a store is mounted that is one."""
 TARGET_FILES = Path("/etc/kindling/target")
 """Of a run that loads databases into a Postgresql: the superuser's password, and with TLS the authority of
 the server's certificate.
@@ -128,6 +130,14 @@ class Request:
 
 
 @dataclass(frozen=True)
+class Folder:
+    """Where the backups are on a volume that is mounted at `volume`."""
+
+    volume: Path
+    path: Path
+
+
+@dataclass(frozen=True)
 class S3Store:
     """Where the backups are. `endpoint` empty is the real cloud's; `path` is the key of the repository."""
 
@@ -140,16 +150,18 @@ class S3Store:
     ca: str | None
 
     @staticmethod
-    def read(given: Mapping[str, Any], *, ca: Path = CA) -> S3Store | None:
-        """None for a store that does not speak S3: the engine's configuration has all of it."""
+    def read(given: Mapping[str, Any], *, ca: Path = CA) -> S3Store | Folder | None:
+        """None for a store that the engine is asked about: its configuration has all of it."""
         try:
             url = urlsplit(given["url"])
             if url.scheme not in SCHEMES or not url.netloc:
                 raise Failed(
                     INVALID_REQUEST,
-                    "targetURL is none that can be used: write it as s3://BUCKET/PREFIX, gs://BUCKET/PREFIX "
-                    "or azblob://CONTAINER/PREFIX",
+                    "targetURL is none that can be used: write it as s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, "
+                    "azblob://CONTAINER/PREFIX or pvc://CLAIM/PREFIX",
                 )
+            if url.scheme == CLAIM:
+                return Folder(volume=VOLUME, path=VOLUME / str(given["path"]).strip("/"))
             if url.scheme != S3:
                 return None
             return S3Store(
@@ -165,7 +177,7 @@ class S3Store:
             raise Failed(INVALID_REQUEST, f"store.json lacks {error}: the operator makes it again") from None
 
     @staticmethod
-    def load(file: Path = STORE) -> S3Store | None:
+    def load(file: Path = STORE) -> S3Store | Folder | None:
         return S3Store.read(_json(file))
 
 

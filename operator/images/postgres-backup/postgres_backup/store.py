@@ -1,6 +1,7 @@
 """The object store, asked before the engine works there: a refusal has one code, and comes within seconds.
 
-A store that speaks S3 is asked by botocore, whose errors have S3's codes; any other by the engine itself.
+A store that speaks S3 is asked by botocore, whose errors have S3's codes; a volume is looked at (`folder`);
+any other is asked by the engine itself.
 """
 
 from __future__ import annotations
@@ -13,17 +14,17 @@ import botocore.session
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from postgres_backup import codes
+from postgres_backup import codes, folder
 from postgres_backup.engine import Engine
 from postgres_backup.outcome import INVALID_REQUEST, Failed
-from postgres_backup.request import S3Store
+from postgres_backup.request import Folder, S3Store
 
 CONNECT_SECONDS = 5
 READ_SECONDS = 10
 PROBE = "kindling.preflight"
 
 
-def preflight(store: S3Store | None, engine: Engine, *, write: bool) -> None:
+def preflight(store: S3Store | Folder | None, engine: Engine, *, write: bool) -> None:
     """List below the prefix with a signed request; to `write`, put and delete a small object too.
 
     The engine has nothing that writes one object: of its stores, the first thing written says whether that is
@@ -34,6 +35,9 @@ def preflight(store: S3Store | None, engine: Engine, *, write: bool) -> None:
     if store is None:
         engine.reach()
         return
+    if isinstance(store, Folder):
+        folder.preflight(store, write=write)
+        return
     key = f"{store.path}/{PROBE}"
     with _answers():
         client = _client(store)
@@ -43,13 +47,15 @@ def preflight(store: S3Store | None, engine: Engine, *, write: bool) -> None:
             client.delete_object(Bucket=store.bucket, Key=key)
 
 
-def some_keys(store: S3Store | None, engine: Engine) -> Sequence[str]:
+def some_keys(store: S3Store | Folder | None, engine: Engine) -> Sequence[str]:
     """A few keys below the prefix, from it on; empty if there are none.
 
     :raises Failed: by what the store answers.
     """
     if store is None:
         return engine.left()
+    if isinstance(store, Folder):
+        return folder.left(store)
     prefix = f"{store.path}/"
     with _answers():
         found = _client(store).list_objects_v2(Bucket=store.bucket, Prefix=prefix, MaxKeys=3)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from postgres_backup import codes, wal
+from postgres_backup import codes, folder, wal
 from postgres_backup.engine import BackupSet, Repository
 from postgres_backup.outcome import (
     ACCESS_DENIED,
@@ -97,6 +97,8 @@ def reason(status: int, said: str, *, about: str, database: str = "") -> tuple[s
             ACCESS_DENIED,
             "private_key in serviceAccountKey is no key: put the cloud's own JSON file there",
         )
+    if of_volume := folder.said(said):
+        return of_volume
     if "no space left on device" in low:
         return VOLUME_FULL, "the volume is full: give the run a larger one"
     if "invalid page checksum" in low:

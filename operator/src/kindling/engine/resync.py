@@ -17,7 +17,7 @@ from kindling.engine.metrics import Metrics
 from kindling.engine.queue import Queue
 from kindling.engine.store import Key, Store, is_managed, key_of
 from kindling.kube.errors import ApiError
-from kindling.kube.resources import ListPage, ResourceType, ref_of
+from kindling.kube.resources import SEEN_WHOLE, ListPage, ResourceType, ref_of
 
 log = logging.getLogger(__name__)
 
@@ -125,7 +125,10 @@ class Resync:
         for namespace in self._namespaces:
             for metadata in (False, True) if self._watched_on_demand(type) else (False,):
                 pages = self._api.pages(
-                    type, namespace=namespace, selector="" if metadata else selector, metadata=metadata
+                    type,
+                    namespace=namespace,
+                    selector="" if metadata else selector,
+                    metadata=metadata and type not in SEEN_WHOLE,
                 )
                 async for page in pages:
                     versions.add(page.version)

@@ -13,7 +13,16 @@ from typing import NamedTuple, TypeVar
 from kindling.engine.compression import Compressor, decompress
 from kindling.kinds.base import WatchedObject
 from kindling.kinds.metadata import KIND_LABEL, MANAGED_BY_LABEL, MANAGER, named_in
-from kindling.kube.resources import POD, SECRET, Object, Ref, ResourceType, ref_of, version_of
+from kindling.kube.resources import (
+    POD,
+    SECRET,
+    SEEN_WHOLE,
+    Object,
+    Ref,
+    ResourceType,
+    ref_of,
+    version_of,
+)
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -55,7 +64,7 @@ def transform(type: ResourceType, obj: Object, *, metadata_only: bool) -> Object
 
     If `metadata_only`, who it is and no more: it may be any Pod of the cluster.
     """
-    if metadata_only:
+    if metadata_only and type not in SEEN_WHOLE:
         kept = ("namespace", "name", "uid", "resourceVersion")
         return {"metadata": {name: obj["metadata"][name] for name in kept if name in obj["metadata"]}}
     meta = {k: v for k, v in obj["metadata"].items() if k != "managedFields"}

@@ -579,17 +579,32 @@ INVALID_SECRET = _reason(
 STORE_UNREACHABLE = _reason(
     "StoreUnreachable",
     _BACKUP,
-    "the store does not answer, or its certificate is not trusted",
+    "the store does not answer, its certificate is not trusted, or its claim is lost or being deleted",
     "see that it runs and that the cluster may reach it; name its authority in `spec.caSecretRef`",
 )
 ACCESS_DENIED = _reason(
     "AccessDenied",
     _BACKUP,
-    "the store rejects the keys, or they do not permit what is needed",
+    "the store rejects the keys, or they do not permit what is needed; a volume is not writable",
     "put valid keys into the Secret of `spec.credentialsSecretRef`; the run is repeated",
 )
 BUCKET_NOT_FOUND = _reason(
-    "BucketNotFound", _BACKUP, "the bucket or container does not exist", "create it, or fix `spec.targetURL`"
+    "BucketNotFound",
+    _BACKUP,
+    "the bucket, container or PersistentVolumeClaim does not exist",
+    "create it, or fix `spec.targetURL`",
+)
+STORE_FULL = _reason(
+    "StoreFull",
+    _BACKUP,
+    "the volume that is the store has no space left",
+    "let its claim ask for more; the run is repeated",
+)
+STORE_UNSUITABLE = _reason(
+    "StoreUnsuitable",
+    _BACKUP,
+    "the PersistentVolumeClaim in `spec.targetURL` cannot be shared or written, or has a Postgresql's data",
+    "name another claim",
 )
 WRONG_PASSPHRASE = _reason(
     "WrongPassphrase",

@@ -86,3 +86,5 @@ DISRUPTION_BUDGET = ResourceType("policy", "v1", "PodDisruptionBudget", "poddisr
 LEASE = ResourceType("coordination.k8s.io", "v1", "Lease", "leases")
 CERTIFICATE = ResourceType("cert-manager.io", "v1", "Certificate", "certificates")
 EVENT = ResourceType("events.k8s.io", "v1", "Event", "events")
+SEEN_WHOLE = frozenset({VOLUME_CLAIM})
+"""What of others is not seen by its metadata alone: whether a claim can be used, its spec and status say."""

@@ -1,10 +1,11 @@
-"""Backup: backups of one Postgresql in an object store, its log archived without a gap, and restores that are
-tried.
+"""Backup: backups of one Postgresql in an object store or on a volume, its log archived without a gap, and
+restores that are tried.
 
 `spec` reads the resource, `situation` what it meets: database, Secrets, the server's word (`archive`).
-`stores` reads where backups go, `repository` and `store_options` have the files for pgBackRest, `keys` the
-pair that runs and server know each other by, `runs` the Jobs and CronJobs, `results` what became of them.
-`decisions` are kept on record, `status` reports, `proofs` are signed, and `metrics` has it for Prometheus.
+`stores` reads where backups go, `claims` has what is a volume, `repository` and `store_options` have the
+files for pgBackRest, `keys` the pair that runs and server know each other by, `runs` the Jobs and CronJobs,
+`results` what became of them. `decisions` are kept on record, `status` reports, `proofs` are signed, and
+`metrics` has it for Prometheus.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 from kindling.kinds.backup import (
     archive,
+    claims,
     decisions,
     deletion,
     keys,
@@ -26,7 +28,7 @@ from kindling.kinds.backup import (
     store_options,
 )
 from kindling.kinds.backup.metrics import METRICS
-from kindling.kinds.backup.runs import BACKUP, VERIFY
+from kindling.kinds.backup.runs import BACKUP, DELETE, VERIFY
 from kindling.kinds.backup.situation import Situation
 from kindling.kinds.base import (
     Child,
@@ -49,6 +51,7 @@ from kindling.kube.resources import (
     NETWORK_POLICY,
     POD,
     SECRET,
+    VOLUME_CLAIM,
     Object,
     Ref,
     ResourceType,
@@ -60,7 +63,7 @@ class Backup(Kind):
 
     type = ResourceType(spec.GROUP, "v1", "Backup", "backups")
     children = (SECRET, NETWORK_POLICY, CONFIG_MAP, CRON_JOB, JOB, POD)
-    watches = (SECRET, *spec.DATABASE_TYPES)
+    watches = (SECRET, VOLUME_CLAIM, *spec.DATABASE_TYPES)
     durable = decisions.DURABLE
     finalizer = deletion.FINALIZER
     metrics = METRICS
@@ -72,8 +75,10 @@ class Backup(Kind):
         read, namespace = spec.read(cr), cr["metadata"]["namespace"]
         names = dict.fromkeys(named.name for named in spec.all_references(read))
         mine = (spec.own_secrets(cr).archive, archive.superuser_secret(read.database))
+        claim = claims.ref(read.store, namespace=namespace)
         return [
             WatchedObject(read.database_type, read.database, namespace),
+            *([WatchedObject(VOLUME_CLAIM, claim.name, namespace)] if claim is not None else []),
             *(WatchedObject(SECRET, name, namespace) for name in (*names, *mine) if name),
         ]
 
@@ -103,7 +108,7 @@ class Backup(Kind):
         found = situation.read(self.type, cr, observed)
         return [
             self._pair(cr, found, observed),
-            policy(self.type, cr, name=runs.config_name(cr), allow_egress=True),
+            self._network(cr, found),
             *self._files(cr, found, observed),
             *self._runs(cr, found, observed),
             *proofs.children(self.type, cr, found.spec, observed),
@@ -120,6 +125,13 @@ class Backup(Kind):
 
     def status(self, cr: Object, observed: Observed, sync: SyncResult) -> StatusReport:
         return status.report(cr, observed, sync, situation.read(self.type, cr, observed))
+
+    def _network(self, cr: Object, found: Situation) -> Child:
+        """Runs reach the store and the server; where the store is a volume, the server alone."""
+        child = policy(self.type, cr, name=runs.config_name(cr), allow_egress=True)
+        if claims.ref(found.spec.store, namespace=found.namespace) is None:
+            return child
+        return archiver.only_to_server(child, found.database_ref)
 
     def _pair(self, cr: Object, found: Situation, observed: Observed) -> Child:
         """Made once; where somebody emptied it, another one."""
@@ -168,6 +180,8 @@ class Backup(Kind):
                 # Without it, the database does not archive.
                 ports = store_options.ports(found.spec.store)
                 metadata["annotations"] = {archiver.STORE_PORT: ",".join(map(str, ports))}
+                if (claim := claims.ref(found.spec.store, namespace=namespace)) is not None:
+                    metadata["annotations"] = {archiver.STORE_CLAIM: claim.name}
             body = {"metadata": metadata, "type": "Opaque", "data": secret_data(files)}
             made.append(Child(type=SECRET, body=body, blocked=not pair))
         return made
@@ -189,7 +203,7 @@ class Backup(Kind):
                         wanted,
                         action=action,
                         schedule=schedule,
-                        template=self._template(cr, found, action),
+                        template=self._template(cr, found, observed, action),
                         suspend=wanted.suspended or found.refusal is not None or deletion.is_due(cr),
                     )
                 )
@@ -201,13 +215,13 @@ class Backup(Kind):
                     cr,
                     action=request,
                     name=runs.job_name(cr, action, attempt["number"]),
-                    template=self._template(cr, found, request),
+                    template=self._template(cr, found, observed, request),
                     ended=attempt["result"] != decisions.STARTED,
                 )
             )
         return children
 
-    def _template(self, cr: Object, found: Situation, action: str) -> Object:
+    def _template(self, cr: Object, found: Situation, observed: Observed, action: str) -> Object:
         verify = found.spec.verify
         copies = action == VERIFY
         known = (cr.get("status") or {}).get("database") or {}
@@ -222,6 +236,13 @@ class Backup(Kind):
             secret=spec.own_secrets(cr).verify if copies else spec.own_secrets(cr).backup,
             request=f"{action}.json",
             data=runs.scratch(verify, size=size) if copies else None,
+            store=claims.mount(
+                found.spec.store,
+                observed,
+                namespace=found.namespace,
+                writes=not copies,
+                beside=None if action == DELETE else found.database_ref,
+            ),
             resources=runs.replaying(found.database, verify.resources if verify else None)
             if copies
             else runs.SMALL,

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kindling.kinds import reasons
+from kindling.kinds.backup import claims, store_options
 from kindling.kinds.backup import spec as specs
-from kindling.kinds.backup import store_options
 from kindling.kinds.backup.spec import Access, Spec
 from kindling.kinds.backup.stores import (
     ACCESS_KEY,
@@ -35,7 +35,8 @@ LONGEST_SECRET = 65536
 
 @dataclass(frozen=True, kw_only=True)
 class Repository:
-    """A repository with what opens it. `path` is absolute in the bucket; the Secrets' values are hidden.
+    """A repository with what opens it. `path` is absolute in the bucket or volume; the Secrets' values are
+    hidden.
 
     Those of `values` are by the key that the Secret has.
     """
@@ -54,7 +55,9 @@ def path(spec: Spec, *, namespace: str, identifier: str) -> str:
 
 
 def problem(access: Access, observed: Observed, *, namespace: str) -> Problem | None:
-    """Which Secret or key is missing, or cannot be a line of a file; never what it holds."""
+    """Which Secret or key is missing, or cannot be a line of a file, never what it holds; or what is wrong
+    with the claim that is the store.
+    """
     for named in specs.references(access):
         field, wanted = f"{named.field}.name {named.name!r}", repr(named.key)
         wanted += f" or {named.instead!r}" if named.instead else ""
@@ -82,7 +85,9 @@ def problem(access: Access, observed: Observed, *, namespace: str) -> Problem | 
             return Problem(
                 reason=reasons.INVALID_SECRET, message=f"{field}: what stands under {key!r} {unusable}"
             )
-    return None
+    return claims.problem(
+        access.store, observed, namespace=namespace, field=access.field, writes=isinstance(access, Spec)
+    )
 
 
 def _given(key: str) -> str:
@@ -213,7 +218,7 @@ def _repository(repository: Repository, *, files: str) -> dict[str, str]:
     access = repository.access
     found = {
         **store_options.options(access.store, _credentials(repository), files=files),
-        "repo1-path": repository.path,
+        "repo1-path": store_options.path(access.store, repository.path),
         "repo1-bundle": "y",
         "repo1-block": "y",
     }

@@ -33,6 +33,7 @@ RUN_REASONS = frozenset(
         reasons.STORE_UNREACHABLE,
         reasons.ACCESS_DENIED,
         reasons.BUCKET_NOT_FOUND,
+        reasons.STORE_FULL,
         reasons.WRONG_PASSPHRASE,
         reasons.REPOSITORY_OF_ANOTHER_DATABASE,
         reasons.DATABASE_UNREACHABLE,

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from kindling.kinds import pod_security
 from kindling.kinds.backup.archive import Facts
+from kindling.kinds.backup.claims import Mount
 from kindling.kinds.backup.repository import FILES
 from kindling.kinds.backup.spec import Spec, Verify
 from kindling.kinds.base import Child, Observed
@@ -164,11 +165,12 @@ def template(
     request: str,
     data: Object | None = None,
     target: Object | None = None,
+    store: Mount | None = None,
     resources: Object = SMALL,
 ) -> Object:
     """The Pod of a run. `request` is the key in the ConfigMap `config`; `secret` has what opens the store, if
     it needs that; `data` is the volume source for a copy of the database, where the run makes one; `target`
-    that of the files which open a server that databases are loaded into.
+    that of the files which open a server that databases are loaded into; `store` the one that is a volume.
     """
     program = BACKUP if action == PREPARE else action
     volumes: list[Object] = [
@@ -188,6 +190,9 @@ def template(
     if target is not None:
         volumes.append({"name": "target", **target})
         mounts.append({"name": "target", "mountPath": TARGET, "readOnly": True})
+    if store is not None:
+        volumes.append(store.volume)
+        mounts.append(store.place)
     if data is not None:
         volumes += [
             {"name": "data", **data},
@@ -207,10 +212,11 @@ def template(
         "securityContext": pod_security.CONTAINER,
         "volumeMounts": mounts,
     }
+    placed = {} if store is None or store.affinity is None else {"affinity": store.affinity}
     pod = pod_security.pod({}, uid=UID, volumes=True, grace_seconds=30, pull_secrets=pull_secrets)
     return {
         "metadata": {"labels": {**labels_of(type, cr), RUN_LABEL: action}},
-        "spec": {**pod, "restartPolicy": "Never", "containers": [container], "volumes": volumes},
+        "spec": {**pod, **placed, "restartPolicy": "Never", "containers": [container], "volumes": volumes},
     }
 
 

@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass
 
 from kindling.kinds import reasons
-from kindling.kinds.backup import archive, repository
+from kindling.kinds.backup import archive, claims, repository
 from kindling.kinds.backup import spec as specs
 from kindling.kinds.backup.archive import Facts
 from kindling.kinds.backup.repository import Repository
@@ -23,7 +23,7 @@ from kindling.kube.resources import SECRET, Object, Ref, ResourceType
 @dataclass(frozen=True, kw_only=True)
 class Situation:
     """`refusal`: what only an edit can change. `wait`: what may end by itself. `inputs` is a digest of which
-    versions of the user's Secrets there are.
+    versions of the user's Secrets there are, or of the claim.
     """
 
     namespace: str
@@ -35,6 +35,10 @@ class Situation:
     refusal: Problem | None
     wait: Problem | None
     inputs: str
+
+    @property
+    def database_ref(self) -> Ref:
+        return Ref(self.spec.database_type, self.namespace, self.spec.database)
 
     @property
     def may_run(self) -> bool:
@@ -146,4 +150,5 @@ def _inputs(cr: Object, spec: Spec, observed: Observed) -> str:
         meta = observed.objects.get(Ref(SECRET, cr["metadata"]["namespace"], name), {}).get("metadata") or {}
         versions.append((name, str(meta.get("uid")), str(meta.get("resourceVersion"))))
     versions.append((spec.store.url, str(spec.store.endpoint), spec.store.region))
+    versions += claims.versions(spec.store, observed, namespace=cr["metadata"]["namespace"])
     return hashlib.sha256(repr(versions).encode()).hexdigest()[:16]

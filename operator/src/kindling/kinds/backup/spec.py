@@ -137,7 +137,9 @@ def validate(cr: Object) -> Problem | None:
             f"metadata.name {name!r} must be at most 40 of a-z, 0-9 and '-', starting with a letter: its "
             "runs bear it. Create the resource under another name."
         )
-    message = message or stores.wrong(spec, field="spec") or _own_secret(cr) or _wrong_times(spec)
+    message = (
+        message or stores.wrong(spec, field="spec") or _own_claim(cr) or _own_secret(cr) or _wrong_times(spec)
+    )
     return Problem(reason=reasons.INVALID_SPEC, message=message) if message else None
 
 
@@ -148,6 +150,16 @@ class OwnSecrets(NamedTuple):
     backup: str
     verify: str
     archive: str
+
+
+def _own_claim(cr: Object) -> str | None:
+    found = read(cr)
+    if found.store.scheme == stores.CLAIM and found.store.bucket == f"{found.database}-data":
+        return (
+            f"spec.targetURL {found.store.url!r} is on the volume of the database itself, and would be lost "
+            "with it: name another claim."
+        )
+    return None
 
 
 def own_secrets(cr: Object) -> OwnSecrets:

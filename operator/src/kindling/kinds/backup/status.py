@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from kindling.kinds import pods, reasons
-from kindling.kinds.backup import archive, decisions, deletion, proofs, results
+from kindling.kinds.backup import archive, claims, decisions, deletion, proofs, results
 from kindling.kinds.backup import spec as specs
 from kindling.kinds.backup.results import FAILED, RUNNING
 from kindling.kinds.backup.runs import BACKUP, DELETE, PREPARE, VERIFY
@@ -153,9 +153,12 @@ def _archiving(known: Object, observed: Observed, situation: Situation) -> _Judg
         return _Judgement(truth=False, reason=reasons.DATABASE_NOT_READY, message=message)
     if facts.is_behind:
         since = "Nothing" if facts.archived_until is None else "Too little"
+        store = "answers and takes its keys"
+        if claims.ref(situation.spec.store, namespace=situation.namespace) is not None:
+            store = "has space, and can be written"
         message = (
-            f"{since} of the log of Postgresql {name} reaches the store: see that the store answers and "
-            f"takes its keys (`kubectl logs {name}-0 -c postgres -n {situation.namespace}` has what "
+            f"{since} of the log of Postgresql {name} reaches the store: see that the store {store} "
+            f"(`kubectl logs {name}-0 -c postgres -n {situation.namespace}` has what "
             "pgBackRest says). What waits is kept on the volume and uploaded later; until then it fills."
         )
         return _Judgement(truth=False, reason=reasons.ARCHIVING_BEHIND, message=message)

@@ -14,12 +14,14 @@ from kindling.kinds.backup.stores import (
     ACCOUNT_KEY,
     ACCOUNT_NAME,
     AZURE,
+    CLAIM,
     GCS,
     SAS_TOKEN,
     SECRET_KEY,
     SERVICE_ACCOUNT_KEY,
     Store,
 )
+from kindling.kinds.postgresql import archiver
 from kindling.kube.resources import Object
 
 SERVICE_ACCOUNT_FILE = "service-account.json"
@@ -33,11 +35,20 @@ _SERVICE_ACCOUNT = ("client_email", "private_key", "token_uri")
 
 def ports(store: Store) -> tuple[int, ...]:
     """What the server and the runs must reach."""
+    if store.scheme == CLAIM:
+        return ()
     return (store.port, TOKEN_PORT) if store.scheme == GCS and store.port != TOKEN_PORT else (store.port,)
+
+
+def path(store: Store, inside: str) -> str:
+    """Of a repository, as pgBackRest has it: a volume is mounted somewhere."""
+    return f"{archiver.STORE}{inside}" if store.scheme == CLAIM else inside
 
 
 def options(store: Store, keys: Mapping[str, str], *, files: str) -> dict[str, str]:
     """`keys` are the Secret's, by name; `files` is where those of `files_of` are."""
+    if store.scheme == CLAIM:
+        return {"repo1-type": "posix"}
     if store.scheme == GCS:
         return {
             "repo1-type": "gcs",

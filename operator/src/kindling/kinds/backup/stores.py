@@ -1,4 +1,7 @@
-"""The stores of backups: what a URL and an address say of one, and which keys of a Secret open it."""
+"""The stores of backups: what a URL and an address say of one, and which keys of a Secret open it.
+
+That of a folder on a volume (`claims`) has neither address nor keys.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from urllib.parse import urlsplit
 
 from kindling.kube.resources import Object
 
-S3, GCS, AZURE = "s3", "gs", "azblob"
+S3, GCS, AZURE, CLAIM = "s3", "gs", "azblob", "pvc"
 DEFAULT_REGION = "us-east-1"
 
 ACCESS_KEY, SECRET_KEY = "accessKeyId", "secretAccessKey"
@@ -18,16 +21,24 @@ KEYS = {
     S3: ((ACCESS_KEY,), (SECRET_KEY,)),
     GCS: ((SERVICE_ACCOUNT_KEY,),),
     AZURE: ((ACCOUNT_NAME,), (ACCOUNT_KEY, SAS_TOKEN)),
+    CLAIM: (),
 }
 """What the Secret of credentialsSecretRef has for each store: of the keys in one group exactly one."""
 
-_FORMS = {S3: "s3://BUCKET/PREFIX", GCS: "gs://BUCKET/PREFIX", AZURE: "azblob://CONTAINER/PREFIX"}
+_FORMS = {
+    S3: "s3://BUCKET/PREFIX",
+    GCS: "gs://BUCKET/PREFIX",
+    AZURE: "azblob://CONTAINER/PREFIX",
+    CLAIM: "pvc://CLAIM/PREFIX",
+}
+_PLACES = {AZURE: "container", CLAIM: "claim"}
 _HOSTS = {GCS: "storage.googleapis.com", AZURE: "blob.core.windows.net"}
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://")
 _BUCKETS = {
     S3: r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]",
     GCS: r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]",
     AZURE: r"[a-z0-9](?:[a-z0-9]|-(?!-)){1,61}[a-z0-9]",
+    CLAIM: r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?",
 }
 _TARGETS = {
     scheme: re.compile(rf"{scheme}://({bucket})((?:/[A-Za-z0-9!_.*()-]+)*)/?")
@@ -37,7 +48,9 @@ _ENDPOINT = re.compile(r"https?://[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]
 
 
 class Store(NamedTuple):
-    """Where backups go; `host` without a scheme. `bucket` is a container of Azure's."""
+    """Where backups go; `host` without a scheme. `bucket` is a container of Azure's, or a claim, of which
+    the rest of the address says nothing.
+    """
 
     url: str
     scheme: str
@@ -88,11 +101,13 @@ def wrong(given: Object, *, field: str) -> str | None:
             f"stores that speak S3 have their address in {field}.endpointURL."
         )
     if _TARGETS[scheme].fullmatch(url) is None or "/." in url:
-        what = "container" if scheme == AZURE else "bucket"
+        what = _PLACES.get(scheme, "bucket")
         return (
             f"{field}.targetURL {url!r} is no {what} with a prefix: use {_FORMS[scheme]}, with letters, "
             "digits and hyphens."
         )
+    if scheme == CLAIM and (said := _of_no_claim(given)):
+        return f"{field}.{said}"
     if region is not None and scheme != S3:
         return (
             f"{field}.region {region!r} is for a store that speaks S3 alone: leave it out with {scheme}://."
@@ -108,6 +123,17 @@ def wrong(given: Object, *, field: str) -> str | None:
         return (
             f"{field}.endpointURL {endpoint!r} would get the service account's tokens in clear: use https://."
         )
+    return None
+
+
+def _of_no_claim(given: Object) -> str | None:
+    """The first field that a folder on a volume has no use for."""
+    for name in ("endpointURL", "region"):
+        if (value := given.get(name)) is not None:
+            return f"{name} {value!r} is for a store with an address: leave it out with {CLAIM}://."
+    for name in ("credentialsSecretRef", "caSecretRef"):
+        if (value := given.get(name)) is not None:
+            return f"{name}.name {value.get('name')!r} is for a store that asks for it: leave it out with {CLAIM}://."
     return None
 
 

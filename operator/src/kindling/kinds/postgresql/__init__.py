@@ -336,11 +336,15 @@ class Postgresql(Kind):
             exporters_image=self._exporters_image,
             restart_token=restart_token,
         )
-        archives = archiver.find(cr, observed) is not None
-        if archives:
-            template = {**template, "spec": archiver.pod(template["spec"], cr)}
+        archives = archiver.find(cr, observed)
+        if archives is not None:
+            template = {**template, "spec": archiver.pod(template["spec"], cr, claim=archives.claim)}
         decided = updates.decide(
-            cr, observed, template=template, restart_token=restart_token, archives=archives
+            cr,
+            observed,
+            template=template,
+            restart_token=restart_token,
+            archives=archives.asked if archives is not None else False,
         )
         return template, decided
 

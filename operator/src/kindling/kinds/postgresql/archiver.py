@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kindling.kinds import pod_security
 from kindling.kinds.base import Child, Observed
-from kindling.kinds.metadata import INSTANCE_LABEL, KIND_LABEL
+from kindling.kinds.metadata import INSTANCE_LABEL, KIND_LABEL, selector_of
 from kindling.kinds.postgresql.initdb import MOUNT
 from kindling.kinds.postgresql.spec import pod_name
 from kindling.kinds.postgresql.started import SOCKETS
@@ -22,6 +22,11 @@ BACKUP = "backup.database.technotuesday.io"
 
 STORE_PORT = "kindling.dev/store-port"
 """Annotation of the Secret: the port of the store, which the server is let out to; several with commas."""
+
+STORE_CLAIM = "kindling.dev/store-claim"
+"""Annotation of the Secret, instead of that: the claim of a store that is a folder on a volume."""
+STORE = "/var/lib/kindling/store"
+"""Where such a volume is mounted, in the server's container alone and in the runs."""
 
 NAME = "archiver"
 FILES = "/etc/kindling/archive"
@@ -47,10 +52,16 @@ all sessions, and recover.
 
 
 class Archiver(NamedTuple):
-    """The Backup that archives this server, and the ports of its store."""
+    """The Backup that archives this server, and the ports of its store, or the claim that it is on."""
 
     backup: str
     store_ports: tuple[int, ...]
+    claim: str | None = None
+
+    @property
+    def asked(self) -> bool | str:
+        """What a user has said of the server's Pod with it."""
+        return self.claim or True
 
 
 def secret_name(cr: Object) -> str:
@@ -62,14 +73,16 @@ def find(cr: Object, observed: Observed) -> Archiver | None:
     found = observed.watched.get(Ref(SECRET, cr["metadata"]["namespace"], secret_name(cr)))
     meta = (found or {}).get("metadata") or {}
     labels = meta.get("labels") or {}
-    ports = str((meta.get("annotations") or {}).get(STORE_PORT) or "").split(",")
+    annotations = meta.get("annotations") or {}
+    claim = str(annotations.get(STORE_CLAIM) or "") or None
+    ports = [] if claim else str(annotations.get(STORE_PORT) or "").split(",")
     if labels.get(KIND_LABEL) != BACKUP or not labels.get(INSTANCE_LABEL) or "deletionTimestamp" in meta:
         return None
     if not all(port.isdecimal() and len(port) <= 5 and 0 < int(port) < 65536 for port in ports):
         return None
     if (cr.get("spec") or {}).get("image"):
         return None  # another image need not have pgBackRest
-    return Archiver(backup=labels[INSTANCE_LABEL], store_ports=tuple(map(int, ports)))
+    return Archiver(backup=labels[INSTANCE_LABEL], store_ports=tuple(map(int, ports)), claim=claim)
 
 
 def to_admit(cr: Object, observed: Observed) -> Archiver | None:
@@ -105,8 +118,11 @@ def parameters(archiver: Archiver | None) -> dict[str, str]:
     return dict(PARAMETERS) if archiver is not None else {}
 
 
-def pod(spec: Object, cr: Object) -> Object:
-    """The Pod's spec with the archiver in it: its container, its files, and those for `archive_command`."""
+def pod(spec: Object, cr: Object, *, claim: str | None = None) -> Object:
+    """The Pod's spec with the archiver in it: its container, its files, and those for `archive_command`,
+    which alone writes to the volume of a `claim` that is the store: the archiver serves the server's own
+    files.
+    """
     server, *others = spec["containers"]
     files = {"name": "archive", "mountPath": FILES, "readOnly": True}
     archiver = {
@@ -130,11 +146,15 @@ def pod(spec: Object, cr: Object) -> Object:
         "command": [*INIT, *server["command"]],
         "volumeMounts": [*server["volumeMounts"], files],
     }
+    volumes = [*spec["volumes"]]
+    if claim is not None:
+        server["volumeMounts"] = [*server["volumeMounts"], {"name": "store", "mountPath": STORE}]
+        volumes.append({"name": "store", "persistentVolumeClaim": {"claimName": claim}})
     source = {"name": "archive", "secret": {"secretName": secret_name(cr), "defaultMode": 0o440}}
     return {
         **spec,
         "containers": [server, archiver, *others],
-        "volumes": [*spec["volumes"], source],
+        "volumes": [*volumes, source],
     }
 
 
@@ -145,6 +165,15 @@ def service(child: Child) -> Child:
     return Child(type=child.type, body={**child.body, "spec": {**spec, "ports": [*spec["ports"], port]}})
 
 
+def only_to_server(child: Child, database: Ref) -> Child:
+    """The NetworkPolicy of runs that need nothing but the server's archiver."""
+    labels = selector_of(database.type, {"metadata": {"name": database.name}})
+    names = {"ports": [{"port": DNS_PORT, "protocol": protocol} for protocol in ("UDP", "TCP")]}
+    server = {"to": [{"podSelector": {"matchLabels": labels}}], "ports": [{"port": PORT, "protocol": "TCP"}]}
+    spec = {**child.body["spec"], "policyTypes": ["Ingress", "Egress"], "egress": [names, server]}
+    return Child(type=child.type, body={**child.body, "spec": spec})
+
+
 def network(child: Child, archiver: Archiver) -> Child:
     """The NetworkPolicy that lets the Backup's runs in, and the log out to the store."""
     runs = {"podSelector": {"matchLabels": {INSTANCE_LABEL: archiver.backup, KIND_LABEL: BACKUP}}}
@@ -152,5 +181,6 @@ def network(child: Child, archiver: Archiver) -> Child:
     names = {"ports": [{"port": DNS_PORT, "protocol": protocol} for protocol in ("UDP", "TCP")]}
     store = {"ports": [{"port": port, "protocol": "TCP"} for port in archiver.store_ports]}
     spec = child.body["spec"]
-    opened = {**spec, "ingress": [*spec["ingress"], ingress], "egress": [names, store]}
+    egress = [names, store] if archiver.store_ports else []
+    opened = {**spec, "ingress": [*spec["ingress"], ingress], "egress": egress}
     return Child(type=child.type, body={**child.body, "spec": opened})

@@ -68,10 +68,10 @@ def policy(cr: Object) -> str:
     return str(given) if given else ON_RESTART if is_ephemeral(cr) else AUTO
 
 
-def spec_hash(cr: Object, *, restart_token: str, archives: bool = False) -> str:
+def spec_hash(cr: Object, *, restart_token: str, archives: bool | str = False) -> str:
     """A hash of what the spec says about the Pod, and of `restart.restart_token`.
 
-    `archives`: a Backup is a user's word too.
+    `archives`: a Backup is a user's word too, and so is the claim that it stores on.
 
     Whatever else of a spec comes to enter the template is to be added here, or its edit is held back as if it
     were the operator's own (test_postgresql_updates compares the two). What is left out does not count, so
@@ -82,7 +82,7 @@ def spec_hash(cr: Object, *, restart_token: str, archives: bool = False) -> str:
         name: spec.get(name) for name in ("image", "imagePullSecrets", "resources", "shutdownSeconds")
     } | {"parameters": restart_token, "podTemplate": _placed(cr)}
     if archives:
-        fields |= {"archives": True}
+        fields |= {"archives": archives}
     if exporter.is_enabled(cr):
         fields |= {"exporter": exporter.asked(cr)}
     if not tls.is_enabled(cr):
@@ -105,7 +105,7 @@ def restart_disruption(cr: Object) -> Disruption:
 
 
 def decide(
-    cr: Object, observed: Observed, *, template: Object, restart_token: str, archives: bool = False
+    cr: Object, observed: Observed, *, template: Object, restart_token: str, archives: bool | str = False
 ) -> Update:
     """How the StatefulSet gets this template, and whether its Pod follows."""
     wanted_hash, template_hash, image = (

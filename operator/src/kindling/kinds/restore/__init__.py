@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Any
 
 from kindling.kinds import reasons
-from kindling.kinds.backup import repository, results, runs
+from kindling.kinds.backup import claims, repository, results, runs
 from kindling.kinds.backup.spec import DATABASE_TYPES, GROUP, references
 from kindling.kinds.base import (
     Child,
@@ -81,7 +81,7 @@ class Restore(Kind):
 
     type = ResourceType(GROUP, "v1", "Restore", "restores")
     children = (SECRET, NETWORK_POLICY, CONFIG_MAP, VOLUME_CLAIM, JOB, POD, *DATABASE_TYPES)
-    watches = (SECRET, situation.BACKUP, *DATABASE_TYPES)
+    watches = (SECRET, VOLUME_CLAIM, situation.BACKUP, *DATABASE_TYPES)
     durable = decisions.DURABLE
     finalizer = in_place.FINALIZER
 
@@ -102,6 +102,8 @@ class Restore(Kind):
             database.append(WatchedObject(SECRET, databases_in_place.secret_name(read.database), namespace))
         if read.repository is not None:
             names = dict.fromkeys(named.name for named in references(read.repository))
+            claim = claims.ref(read.repository.store, namespace=namespace)
+            database += [WatchedObject(VOLUME_CLAIM, claim.name, namespace)] if claim is not None else []
             return [*database, *(WatchedObject(SECRET, name, namespace) for name in names if name)]
         return [
             *database,
@@ -164,9 +166,10 @@ class Restore(Kind):
             return [*children, self._request(cr, read, observed), run]
         children += self._files(cr, observed)
         if phase == RESTORING:
-            children += [self._request(cr, read, observed), new.claim(cr, read), self._job(cr, read)]
+            run = self._job(cr, read, observed)
+            children += [self._request(cr, read, observed), new.claim(cr, read), run]
             return children
-        children += [self._request(cr, read, observed), self._job(cr, read, ended=True)]
+        children += [self._request(cr, read, observed), self._job(cr, read, observed, ended=True)]
         if phase == RESTORED:
             children.append(new.database(cr, read))
         return children
@@ -180,12 +183,12 @@ class Restore(Kind):
         found = observed.watched.get(Ref(read.database_type, cr["metadata"]["namespace"], read.database))
         resources = databases.resources_of(found or {})
         children.append(self._request(cr, read, observed))
-        children.append(self._job(cr, read, ended=phase != RESTORING, resources=resources))
+        children.append(self._job(cr, read, observed, ended=phase != RESTORING, resources=resources))
         if status.get("undoStartedAt"):
             name = in_place.undo_name(cr)
             ended = phase != UNDOING or bool(status.get("undoStoppedAt"))
             children.append(
-                self._run(cr, read, action=runs.UNDO, name=name, resources=runs.SMALL, ended=ended)
+                self._run(cr, read, observed, action=runs.UNDO, name=name, resources=runs.SMALL, ended=ended)
             )
         return children
 
@@ -236,11 +239,18 @@ class Restore(Kind):
         return Child(type=CONFIG_MAP, body=body)
 
     def _job(
-        self, cr: Object, read: spec.Spec, *, ended: bool = False, resources: Object | None = None
+        self,
+        cr: Object,
+        read: spec.Spec,
+        observed: Observed,
+        *,
+        ended: bool = False,
+        resources: Object | None = None,
     ) -> Child:
         return self._run(
             cr,
             read,
+            observed,
             action=runs.RESTORE,
             name=decisions.job_name(cr, decisions.attempt_of(cr)),
             resources=resources or databases.resources_of({"spec": read.postgresql}),
@@ -252,6 +262,7 @@ class Restore(Kind):
         return self._run(
             cr,
             read,
+            observed,
             action=runs.LOAD if read.loads else runs.VERIFY,
             name=decisions.job_name(cr, decisions.attempt_of(cr)),
             resources=resources,
@@ -264,6 +275,7 @@ class Restore(Kind):
         self,
         cr: Object,
         read: spec.Spec,
+        observed: Observed,
         *,
         action: str,
         name: str,
@@ -283,6 +295,7 @@ class Restore(Kind):
             request=REQUEST,
             data=data or {"persistentVolumeClaim": {"claimName": f"{read.database}-data"}},
             target=target,
+            store=None if action == runs.UNDO else situation.mount(cr, read, observed),
             resources=resources,
         )
         over = read.in_place and name == in_place.run_name(cr) and start_deadline.is_over(cr)

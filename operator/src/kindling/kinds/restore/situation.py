@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kindling.kinds import reasons
-from kindling.kinds.backup import repository
+from kindling.kinds.backup import claims, repository
 from kindling.kinds.backup import spec as backups
+from kindling.kinds.backup.claims import Mount
 from kindling.kinds.backup.repository import Repository
 from kindling.kinds.base import Observed, Problem
 from kindling.kinds.conditions import find_condition
@@ -66,6 +67,22 @@ def read(cr: Object, observed: Observed) -> Situation:
     return Situation(spec=spec, data=data, repository=opened, problem=problem, database=found, made=made)
 
 
+def mount(cr: Object, spec: Spec, observed: Observed) -> Mount | None:
+    """How a run reads from a store that is a volume; None where it is another. One node may have it at a
+    time: that of the server which writes there.
+    """
+    namespace = cr["metadata"]["namespace"]
+    if spec.repository is not None:
+        store = spec.repository.store
+        return claims.mount(store, observed, namespace=namespace, writes=False, beside=None)
+    backup = observed.watched.get(Ref(BACKUP, namespace, spec.backup))
+    if backup is None:
+        return None
+    of = backups.read(backup)
+    beside = Ref(of.database_type, namespace, of.database)
+    return claims.mount(of.store, observed, namespace=namespace, writes=False, beside=beside)
+
+
 def is_up(database: Object | None) -> bool:
     """Whether the server of the Postgresql takes logins, or is to stay down by its own spec."""
     ready = find_condition((database or {}).get("status") or {}, "Ready")
@@ -100,6 +117,12 @@ def _no_backup(cr: Object, spec: Spec, backup: Object | None, *, observed: Obser
             transient=True,
         )
     of = backups.read(backup)
+    ready = find_condition(status, "Ready")
+    if claims.ref(of.store, namespace=namespace) is not None and ready.get("reason") in claims.UNUSABLE:
+        # Its Pod would wait for it, and a server that is restored in place would be stopped meanwhile.
+        return Problem(
+            reason=ready["reason"], message=f"{field} cannot be read: {ready['message']}", transient=True
+        )
     if spec.proves and (spec.database, spec.database_type) != (of.database, of.database_type):
         return Problem(
             reason=reasons.REPOSITORY_OF_ANOTHER_DATABASE,
