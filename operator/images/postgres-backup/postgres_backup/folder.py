@@ -19,6 +19,8 @@ from postgres_backup.request import VOLUME, Folder
 
 SECONDS = 20.0
 PROBE, PROBE_BYTES = "kindling.preflight", 65536
+NEARLY_FULL = 16 * 2**20
+"""One part of a file that does not fit is no larger."""
 _NUMBER = re.compile(r"\[(\d{1,3})\]")
 
 _FULL = (
@@ -60,12 +62,25 @@ def meaning(number: int) -> tuple[str, str]:
     )
 
 
-def said(words: str) -> tuple[str, str] | None:
+def said(words: str, *, free: Callable[[], int] | None = None) -> tuple[str, str] | None:
     """The same for words of the engine about the volume; None for what is about another file."""
     if str(VOLUME) not in words:
         return None
+    free = free or _free
     numbers = [int(each) for each in _NUMBER.findall(words)]
-    return next((_MEANINGS[each] for each in numbers if each in _MEANINGS), None)
+    known = next((_MEANINGS[each] for each in numbers if each in _MEANINGS), None)
+    if known is None and "unable to write" in words:
+        # Of what it writes to a file that is open, it does not say which error it was.
+        return _FULL if free() < NEARLY_FULL else _GONE
+    return known
+
+
+def _free() -> int:
+    """The bytes that can be written to the volume; as many as there may be where it does not say."""
+    with suppress(OSError):
+        found = os.statvfs(VOLUME)
+        return found.f_bavail * found.f_frsize
+    return NEARLY_FULL
 
 
 def preflight(store: Folder, *, write: bool) -> None:
