@@ -12,7 +12,7 @@ from kindling.engine import store as module
 from kindling.engine.store import Store
 from kindling.kinds.base import WatchedObject
 from kindling.kinds.metadata import INSTANCE_LABEL, KIND_LABEL
-from kindling.kube.resources import POD, SECRET, Ref
+from kindling.kube.resources import POD, SECRET, SEEN_WHOLE, VOLUME_CLAIM, Ref
 
 from tests.unit.operator.watcher_kind import TYPE, child_labels, key, new_store, obj, watcher
 
@@ -190,3 +190,17 @@ def test_an_own_write_concerns_those_who_watch_the_object_but_do_not_own_it() ->
     unwatched = obj("unwatched", 4, metadata={"labels": child_labels("owner")})
     store.upsert(SECRET, unwatched)
     assert store.handle_event(SECRET, "ADDED", unwatched) == set()
+
+
+def test_a_claim_of_others_is_seen_whole_and_all_else_by_who_it_is() -> None:
+    """Whether it can be used, its spec and its status say."""
+    look = {TYPE.group_kind: lambda cr: [WatchedObject(type, "one", "ns") for type in (VOLUME_CLAIM, POD)]}
+    store = Store([TYPE], watches=[POD, VOLUME_CLAIM], watched_objects=look)
+    store.upsert(TYPE, obj("a", 1))
+    parts = {"spec": {"accessModes": ["ReadWriteMany"]}, "status": {"phase": "Bound"}}
+    for type in (VOLUME_CLAIM, POD):
+        store.upsert(type, {**obj("one", 2), **parts})
+    seen = {ref.type: found for ref, found in store.watched_by(key("a")).items()}
+    assert {name: seen[VOLUME_CLAIM][name] for name in parts} == parts
+    assert set(seen[POD]) == {"metadata"}
+    assert frozenset({VOLUME_CLAIM}) == SEEN_WHOLE
