@@ -27,7 +27,7 @@ def test_a_look_writes_and_leaves_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "prefix" / "ns").exists(), "empty folders go"
 
 
-def test_what_is_left_is_told_by_its_path(tmp_path: Path) -> None:
+def test_what_is_left_is_reported_by_its_path(tmp_path: Path) -> None:
     (tmp_path / "prefix" / "ns" / "a" / "empty").mkdir(parents=True)
     (tmp_path / "prefix" / "ns" / "a" / "b").touch()
     assert folder.left(place(tmp_path)) == ["a/b"]
