@@ -237,7 +237,7 @@ def test_a_restore_reads_the_volume_and_cannot_write_it(by_url: bool) -> None:
 def test_a_restore_from_a_claim_that_is_not_there_does_not_begin() -> None:
     cr = restore_of(targetURL=f"pvc://shelf/prefix/ns/db/{IDENTIFIER}")
     cr["status"] = {}
-    assert not RESTORE.durable_state(cr, seen(None))
+    assert RESTORE.durable_state(cr, seen(None)) == {"phase": "Pending"}
     reason = find_condition(RESTORE.status(cr, seen(None), SyncResult(in_sync=True)).status, "Ready")[
         "reason"
     ]
