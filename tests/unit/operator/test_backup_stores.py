@@ -208,7 +208,7 @@ def test_the_ports_are_said_in_the_secret() -> None:
         ({"targetURL": "azblob://a--b/x"}, "no container"),
         ({"targetURL": "gs://b"}, "gs://BUCKET/PREFIX"),
         ({"targetURL": "gs://bucket/../x"}, "gs://BUCKET/PREFIX"),
-        ({"targetURL": "pvc://claim/x"}, "s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, azblob://CONTAINER/PREFIX"),
+        ({"targetURL": "nfs://claim/x"}, "s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, azblob://CONTAINER/PREFIX"),
         ({"targetURL": "gs://bucket/x", "region": "eu"}, "spec.region 'eu'"),
         ({"targetURL": "gs://bucket/x", "endpointURL": "http://store"}, "spec.endpointURL 'http://store'"),
         ({"targetURL": "azblob://bucket/x", "region": "eu"}, "spec.region 'eu'"),
