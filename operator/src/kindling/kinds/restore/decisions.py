@@ -56,10 +56,12 @@ def decide(cr: Object, observed: Observed, situation: Situation) -> dict[str, An
     """The new values of what changes; None removes a field."""
     phase, now = phase_of(cr), rfc3339(observed.now)
     if phase is None:
-        if situation.problem is not None:
+        identifier = situation.data.get("systemIdentifier")
+        # Without one the URL is refused before this is asked.
+        if situation.problem is not None or identifier is None:
             return {"phase": PENDING}
         source: Object = {
-            "systemIdentifier": situation.data["systemIdentifier"],
+            "systemIdentifier": identifier,
             "defaultUser": default_user(situation.data),
             **{
                 name: situation.data[name]
