@@ -45,9 +45,8 @@ Some of them the CRD refuses to everybody. A test compares them with what real s
 """
 
 # By kind: the map of PostgreSQL's parameters; what decides who gets the Secrets that are named; the URL of a
-# store, which may be a claim; the Pod whose
-# existence the status reveals; the issuer that a Certificate is made for; what makes a Postgresql, or
-# replaces its data.
+# store, which may be a claim; the Pod whose existence the status reveals; the issuer that a Certificate is
+# made for; what makes a Postgresql, or replaces its data.
 _PARAMETERS = {"Postgresql": "parameters"}
 _DESTINATIONS = {
     "PulsarConsumer": ("serverAddress", "adminURL", "auth.oauth2.issuerURL"),

@@ -15,6 +15,7 @@ from kindling.kinds.postgresql.archiver import STORE, STORE_CLAIM, STORE_PORT
 from kindling.kinds.restore import Restore
 from kindling.kinds.restore.situation import BACKUP
 from kindling.kube.resources import CRON_JOB, NETWORK_POLICY, SECRET, STATEFUL_SET, VOLUME_CLAIM, Object, Ref
+from postgres_backup.request import VOLUME
 
 from tests.unit.operator import postgresqls
 from tests.unit.operator.backups import IDENTIFIER, KIND, backup, observed
@@ -243,3 +244,7 @@ def test_a_restore_from_a_claim_that_is_not_there_does_not_begin() -> None:
     ]
     assert reason == "BucketNotFound"
     assert RESTORE.durable_state(cr, seen(claim("ReadOnlyMany")))["phase"] == "Restoring"
+
+
+def test_the_image_looks_where_the_operator_mounts_it() -> None:
+    assert str(VOLUME) == STORE

@@ -25,6 +25,7 @@ NO_ANSWER = 2
 
 @contextmanager
 def served(files: Files) -> Iterator[subprocess.Popen[bytes]]:
+    """The first process of the Pod's container, with a server that takes logins."""
     assert files.run(INITDB) == 0
     with (files.root / "server.log").open("ab") as log:
         process = files.start(serve.command({"spec": {}}, workload.SERVER, seconds=60), log=log.fileno())

@@ -16,15 +16,16 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from kindling.kinds.postgresql import serve, workload
-from kindling.kinds.postgresql.initdb import INITDB, REFUSED
+from kindling.kinds.postgresql import serve
+from kindling.kinds.postgresql.initdb import REFUSED
 from kindling.kinds.postgresql.parameters import conf
 
 from tests.unit.operator import postgres_init
 from tests.unit.operator.conftest import Files
-from tests.unit.operator.test_postgres_life import connected, passes, until
+from tests.unit.operator.test_postgres_life import connected, until
 from tests.unit.operator.test_postgres_parameters import Database, pending
 from tests.unit.operator.test_postgres_port import as_superuser
+from tests.unit.operator.test_postgres_ready import said, served
 
 EACH = 0.02
 """How often somebody logs in."""
@@ -35,24 +36,9 @@ SECONDS = 5
 @contextmanager
 def container_of(files: Files) -> Iterator[subprocess.Popen[bytes]]:
     """The first process of the Pod's container, with a server that answers."""
-    assert files.run(INITDB) == 0
-    with (files.root / "server.log").open("ab") as log:
-        command = serve.command({"spec": {}}, workload.SERVER, seconds=60)
-        process = files.start(command, log=log.fileno())
-    try:
-        until(lambda: passes(files, "startup"))
+    with served(files) as process:
         assert Database(files).ask({}).ok  # the user's database is made now, while nobody uses its template
         yield process
-    finally:
-        process.terminate()
-        try:
-            process.wait(timeout=30)
-        finally:
-            process.kill()
-
-
-def said(files: Files) -> str:
-    return (files.root / "server.log").read_text()
 
 
 def server_of(files: Files) -> int:
