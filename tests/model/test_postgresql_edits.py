@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from datetime import timedelta
 
 import pytest
 from kindling.engine.store import Key
@@ -217,6 +218,30 @@ def test_a_pod_that_is_not_ready_while_its_server_restarts_is_not_replaced() -> 
         world.deliver()
         world.work()
     assert world.api.objects[WORKLOAD]["spec"] == workload
+
+
+def test_a_server_that_nobody_restarts_gets_another_pod_after_the_deadline() -> None:
+    world = with_database()
+    old = world.api.objects[THE_POD]["metadata"]["uid"]
+    facts = {"login": True, "pending_restart": ["max_connections"]}
+
+    def answer(login: Login) -> ExternalResult:
+        if world.api.objects[THE_POD]["metadata"]["uid"] != old:
+            return ExternalResult(ok=True, facts={"login": True, "version": "17.5"})
+        return ExternalResult(ok=False, reason="RestartPending", message="It follows.", facts=facts)
+
+    world.answer = answer
+    world.api.edit(CR, {"spec": {"parameters": {"max_connections": "50"}}})
+    world.settle()
+    world.now += timedelta(minutes=9)
+    assert world.writes_at_rest() == 0
+    assert world.api.objects[THE_POD]["metadata"]["uid"] == old
+    world.now += timedelta(minutes=2)
+    world.resync()
+    world.settle()
+    assert world.api.objects[THE_POD]["metadata"]["uid"] != old
+    assert ready(world)["status"] == "True"
+    assert world.writes_at_rest() == 0
 
 
 def test_restart_that_postgresql_needs_replaces_a_pod_of_an_operator_before_once() -> None:

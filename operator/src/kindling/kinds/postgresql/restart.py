@@ -36,7 +36,8 @@ def restart_token(cr: Object, observed: Observed, parameters: Mapping[str, str])
     if not present:
         return wanted
     pod = current_pod(cr, observed)
-    if pod is not None and status.get("pendingRestart") and not server_restart.has_program(cr, observed):
+    within = server_restart.has_program(cr, observed) and not server_restart.is_overdue(cr, observed)
+    if pod is not None and status.get("pendingRestart") and not within:
         uid = pod["metadata"]["uid"]
         # What the status says is of this spec and of this very Pod, not of the one before the restart.
         requested = (status.get("active") or {}).get("uid") == uid

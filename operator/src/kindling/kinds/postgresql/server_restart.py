@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kindling.kinds import reasons
+from kindling.kinds import progress, reasons
 from kindling.kinds.base import Observed
 from kindling.kinds.planned import Disruption
 from kindling.kinds.postgresql import approval, config, login, observation, serve
@@ -24,6 +24,13 @@ def has_program(cr: Object, observed: Observed) -> bool:
     """
     workload = observation.find_workload(cr, observed)
     return workload is not None and not observation.is_held(workload) and serve.restarts(workload)
+
+
+def is_overdue(cr: Object, observed: Observed) -> bool:
+    """Whether there has been none within the deadline on progress: then the Pod is replaced after all."""
+    pod = observation.find_pod(cr, observed)
+    found = [pod] if pod is not None else []
+    return progress.idle_seconds(cr, found, observed) >= progress.deadline_of(cr)
 
 
 def is_possible(cr: Object, observed: Observed) -> bool:
