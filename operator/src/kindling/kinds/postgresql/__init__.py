@@ -3,7 +3,8 @@
 This file connects the modules of the package: `spec`, `password`, `parameters` and `version` read the
 resource, `defaults` what follows from volume and memory; `volume`, `secrets`, `config`, `service` and
 `workload` each build one child, `archiver` what a Backup adds to them (`initdb` and `started` are what the
-Pod does first, `restart` when it is replaced for its parameters, `updates` when for a later operator's sake);
+Pod does first, and `serve` is what runs the server there; `server_restart` is when that is restarted within
+the Pod, `restart` when the Pod is replaced for its parameters, `updates` when for a later operator's sake);
 `tls` has the server's certificate, `client_certificates` those of roles, `hba` its rules of login, `reload`
 has a running server read its files again; `identity` knows whose data it is, `deletion` that it is about to
 go, `protection` that it must not; `login` is what is asked and wanted of the server, `objects` what of its
