@@ -200,8 +200,8 @@ def test_a_message_that_fails_while_others_are_handled_is_named() -> None:
     assert (ready["status"], ready["reason"]) == ("False", "PoisonMessage")
     assert ready["message"] == (
         "Set spec.deadLetter.topic, where a message goes that has failed spec.retry.maxDeliveries times, or "
-        "fix the handler for this one: the consumer's log has each failure, and with `kubectl logs "
-        "--previous` the last lines of a process that ended. Message 5:1:-1 of "
+        "fix the handler for this one: the consumer's log has each failure, and its previous log "
+        "(--previous) the last lines of a process that ended. Message 5:1:-1 of "
         "persistent://public/default/orders has failed with ValueError since 2026-01-01T00:00:00Z, and "
         "others have been handled since."
     )

@@ -236,7 +236,7 @@ POISON_MESSAGE = _reason(
     _CONSUMER,
     "one message fails again and again, or ends the consumer's process, by a handler that handles others",
     "set `spec.deadLetter.topic`, or fix the handler for the message that is named; the consumer's log has "
-    "each failure, and with `kubectl logs --previous` the last lines of a process that ended",
+    "each failure, and its previous log (`--previous`) the last lines of a process that ended",
 )
 ACKNOWLEDGING = _reason("Acknowledging", _WAITING, "messages wait, and are being acknowledged")
 NO_BACKLOG = _reason("NoBacklog", _WAITING, "every message of the subscription is acknowledged")

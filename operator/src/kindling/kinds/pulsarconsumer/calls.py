@@ -98,7 +98,7 @@ class Calls:
 
 STEP = (
     "Set spec.deadLetter.topic, where a message goes that has failed spec.retry.maxDeliveries times, or fix "
-    "the handler for this one: the consumer's log has each failure, and with `kubectl logs --previous` the "
+    "the handler for this one: the consumer's log has each failure, and its previous log (--previous) the "
     "last lines of a process that ended."
 )
 """What to do about a poison message."""
