@@ -41,21 +41,22 @@ func parse(content []byte) (found asked, complete bool, err error) {
 	return found, true, err
 }
 
-func lockOf(data string) (server int, started string) {
+func lockOf(data string) (server int, started, state string) {
 	content, _ := os.ReadFile(filepath.Join(data, lockFile))
 	lines := strings.Split(string(content), "\n")
 	if len(lines) < 3 {
-		return 0, ""
+		return 0, "", ""
 	}
 	server, _ = strconv.Atoi(strings.TrimSpace(lines[0]))
-	return server, strings.TrimSpace(lines[2])
+	if len(lines) > 7 {
+		state = strings.TrimSpace(lines[7])
+	}
+	return server, strings.TrimSpace(lines[2]), state
 }
 
 func isReady(data string, server int) bool {
-	content, _ := os.ReadFile(filepath.Join(data, lockFile))
-	lines := strings.Split(string(content), "\n")
-	found, _ := lockOf(data)
-	return found == server && len(lines) > 7 && strings.TrimSpace(lines[7]) == "ready"
+	found, _, state := lockOf(data)
+	return found == server && state == "ready"
 }
 
 // Prepare fails where postgres would not start with the parameters, which are then left for the operator to read. Else
@@ -81,7 +82,7 @@ func prepare(files files, of server, parameters string, seconds int) error {
 			"options='-c statement_timeout=0'", of.sockets, of.port, of.user))
 	checkpoint.Stderr = os.Stderr
 	if err := checkpoint.Run(); err != nil {
-		fmt.Fprintln(os.Stderr, "postgres-init: no checkpoint before the restart, which takes longer:", err)
+		say("no checkpoint before the restart, which takes longer: %v", err)
 	}
 	return nil
 }

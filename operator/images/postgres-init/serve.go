@@ -45,7 +45,7 @@ func serve(of serving, server []string) error {
 	if of.logs != "" {
 		output, settings, err := settingsOfJSON(program, of.logs)
 		if err != nil {
-			fmt.Fprintln(os.Stderr, "postgres-init: the server logs text, not JSON:", err)
+			say("the server logs text, not JSON: %v", err)
 		} else {
 			server, inherited = append(server, settings...), append(inherited, uintptr(output))
 		}

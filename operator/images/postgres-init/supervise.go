@@ -224,7 +224,7 @@ func (s *supervisor) take() {
 		return // it is being written
 	}
 	_ = os.Remove(s.of.request)
-	found, started := lockOf(s.of.files.data)
+	found, started, _ := lockOf(s.of.files.data)
 	switch {
 	case err != nil || wrong != nil:
 		say("a request to restart cannot be read: %v", errors.Join(err, wrong))

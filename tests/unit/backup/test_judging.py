@@ -7,7 +7,7 @@ import json
 import pytest
 from postgres_backup import actions, checks, judging, outcome, wal
 from postgres_backup.outcome import Failed
-from postgres_backup.request import VOLUME, Folder, Request, S3Store
+from postgres_backup.request import VOLUME, Folder, Request, S3Store, store_of
 from postgres_backup.targets import Target
 
 from tests.unit.backup.sets import NOON, backup_set, later, repository
@@ -99,13 +99,13 @@ def test_requests_and_stores_that_cannot_be_used_are_refused_by_name() -> None:
     assert Request.read({"type": "full", "target": "ns/db"}).target is None
     for url in ({"url": "ftp://bucket"}, {"url": "gs:///x"}, {}):
         with pytest.raises(Failed):
-            S3Store.read({"path": "/x", "accessKeyId": "a", "secretAccessKey": "s", **url})
+            store_of({"path": "/x", "accessKeyId": "a", "secretAccessKey": "s", **url})
     for scheme in ("gs", "azblob"):
-        assert S3Store.read({"url": f"{scheme}://b/p", "path": "/p/x"}) is None
-    place = S3Store.read({"url": "pvc://claim/p", "path": "/p/ns/db/1"})
+        assert store_of({"url": f"{scheme}://b/p", "path": "/p/x"}) is None
+    place = store_of({"url": "pvc://claim/p", "path": "/p/ns/db/1"})
     assert isinstance(place, Folder)
     assert (place.volume, place.path) == (VOLUME, VOLUME / "p/ns/db/1")
-    store = S3Store.read({"url": "s3://b/p", "path": "/p/x", "accessKeyId": "a", "secretAccessKey": "canary"})
+    store = store_of({"url": "s3://b/p", "path": "/p/x", "accessKeyId": "a", "secretAccessKey": "canary"})
     assert isinstance(store, S3Store)
     assert (store.bucket, store.path, store.ca) == ("b", "p/x", None)
     assert "canary" not in repr(store)

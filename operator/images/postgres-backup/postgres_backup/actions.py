@@ -23,7 +23,7 @@ from postgres_backup.request import (
     EngineConfig,
     Folder,
     Request,
-    S3Store,
+    load_store,
 )
 from postgres_backup.server import THROWAWAY, Server
 
@@ -47,7 +47,7 @@ def backup(request: Request) -> dict[str, Any]:
     """
     deadline = programs.Deadline(request.seconds)
     engine: Engine = PgBackRest(deadline)
-    store.preflight(S3Store.load(), engine, write=True)
+    store.preflight(load_store(), engine, write=True)
     programs.progress("backup")
     engine.prepare()
     if request.prepares:
@@ -100,7 +100,7 @@ def verify(request: Request) -> dict[str, Any]:
     """Restore up to the target, or with all WAL and compare how far it came, and check what there is."""
     deadline, begun = programs.Deadline(request.seconds), time.monotonic()
     engine: Engine = PgBackRest(deadline)
-    store.preflight(S3Store.load(), engine, write=False)
+    store.preflight(load_store(), engine, write=False)
     server = Server(recovery.PARTIAL, deadline)
     done: list[str] = []
     try:
@@ -153,7 +153,7 @@ def _recovered(request: Request) -> dict[str, Any]:
     """Recover into `PARTIAL`, stop the server, and return what is said of it."""
     deadline, begun = programs.Deadline(request.seconds), time.monotonic()
     engine: Engine = PgBackRest(deadline)
-    store.preflight(S3Store.load(), engine, write=False)
+    store.preflight(load_store(), engine, write=False)
     server = Server(recovery.PARTIAL, deadline)
     try:
         recovered = recovery.recover(
@@ -179,7 +179,7 @@ def _recovered(request: Request) -> dict[str, Any]:
 
 def delete(request: Request) -> dict[str, Any]:
     """Delete all that is stored of the database. Run again, it deletes what is left."""
-    deadline, place = programs.Deadline(request.seconds), S3Store.load()
+    deadline, place = programs.Deadline(request.seconds), load_store()
     engine: Engine = PgBackRest(deadline)
     # A volume that is full is written to no more, and emptied all the same.
     store.preflight(place, engine, write=not isinstance(place, Folder))

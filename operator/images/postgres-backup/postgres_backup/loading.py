@@ -19,7 +19,7 @@ from postgres_backup.destination import Destination, temporary
 from postgres_backup.engine import Engine
 from postgres_backup.outcome import INVALID_REQUEST, NOT_IN_BACKUP, RESTORE_FAILED, Failed
 from postgres_backup.pgbackrest import PgBackRest
-from postgres_backup.request import CONFIG, SUPERUSER, Database, EngineConfig, Request, S3Store
+from postgres_backup.request import CONFIG, SUPERUSER, Database, EngineConfig, Request, load_store
 from postgres_backup.server import SOCKETS, THROWAWAY, Server
 
 _ROLES = """
@@ -73,7 +73,7 @@ def load(request: Request) -> dict[str, Any]:
         destination.clean()
         destination.check(names)
         engine: Engine = PgBackRest(deadline)
-        store.preflight(S3Store.load(), engine, write=False)
+        store.preflight(load_store(), engine, write=False)
         recovered = recovery.recover(
             engine, server, request, settings=THROWAWAY, database=EngineConfig.load(CONFIG).database
         )

@@ -149,36 +149,36 @@ class S3Store:
     secret_key: str = field(repr=False)
     ca: str | None
 
-    @staticmethod
-    def read(given: Mapping[str, Any], *, ca: Path = CA) -> S3Store | Folder | None:
-        """None for a store that the engine is asked about: its configuration has all of it."""
-        try:
-            url = urlsplit(given["url"])
-            if url.scheme not in SCHEMES or not url.netloc:
-                raise Failed(
-                    INVALID_REQUEST,
-                    "targetURL is none that can be used: write it as s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, "
-                    "azblob://CONTAINER/PREFIX or pvc://CLAIM/PREFIX",
-                )
-            if url.scheme == CLAIM:
-                return Folder(volume=VOLUME, path=VOLUME / str(given["path"]).strip("/"))
-            if url.scheme != S3:
-                return None
-            return S3Store(
-                bucket=url.netloc,
-                path=str(given["path"]).strip("/"),
-                endpoint=given.get("endpoint") or "",
-                region=given.get("region") or "us-east-1",
-                access_key=given["accessKeyId"],
-                secret_key=given["secretAccessKey"],
-                ca=str(ca) if given.get("ca") else None,
-            )
-        except KeyError as error:
-            raise Failed(INVALID_REQUEST, f"store.json lacks {error}: the operator makes it again") from None
 
-    @staticmethod
-    def load(file: Path = STORE) -> S3Store | Folder | None:
-        return S3Store.read(_json(file))
+def store_of(given: Mapping[str, Any], *, ca: Path = CA) -> S3Store | Folder | None:
+    """None for a store that the engine is asked about: its configuration has all of it."""
+    try:
+        url = urlsplit(given["url"])
+        if url.scheme not in SCHEMES or not url.netloc:
+            raise Failed(
+                INVALID_REQUEST,
+                "targetURL is none that can be used: write it as s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, "
+                "azblob://CONTAINER/PREFIX or pvc://CLAIM/PREFIX",
+            )
+        if url.scheme == CLAIM:
+            return Folder(volume=VOLUME, path=VOLUME / str(given["path"]).strip("/"))
+        if url.scheme != S3:
+            return None
+        return S3Store(
+            bucket=url.netloc,
+            path=str(given["path"]).strip("/"),
+            endpoint=given.get("endpoint") or "",
+            region=given.get("region") or "us-east-1",
+            access_key=given["accessKeyId"],
+            secret_key=given["secretAccessKey"],
+            ca=str(ca) if given.get("ca") else None,
+        )
+    except KeyError as error:
+        raise Failed(INVALID_REQUEST, f"store.json lacks {error}: the operator makes it again") from None
+
+
+def load_store(file: Path = STORE) -> S3Store | Folder | None:
+    return store_of(_json(file))
 
 
 @dataclass(frozen=True)

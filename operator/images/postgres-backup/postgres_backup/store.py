@@ -16,12 +16,12 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from postgres_backup import codes, folder
 from postgres_backup.engine import Engine
+from postgres_backup.folder import PROBE
 from postgres_backup.outcome import INVALID_REQUEST, Failed
 from postgres_backup.request import Folder, S3Store
 
 CONNECT_SECONDS = 5
 READ_SECONDS = 10
-PROBE = "kindling.preflight"
 
 
 def preflight(store: S3Store | Folder | None, engine: Engine, *, write: bool) -> None:
