@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kindling.kinds.postgresql import Postgresql, parameters
-from kindling.kinds.postgresql.state import PENDING_MOST
+from kindling.kinds.postgresql.server_restart import PENDING_MOST
 
 from tests.apiserver.support.apiclient import TABLE, Api, Json, Response
 from tests.apiserver.support.kinds import POSTGRESQL

@@ -357,7 +357,7 @@ class Postgresql(Kind):
 
     def external_actions(self, cr: Object, observed: Observed) -> Sequence[ExternalAction]:
         server = self._login(cr, observed)
-        first = login.external_actions(server, observed, restart=server_restart.is_due(cr, observed))
+        first = login.external_actions(server, observed, restart=server_restart.is_due(cr, observed, server))
         then = objects.external_actions(self._objects(cr, observed), observed)
         then += logins.external_actions(cr, server, observed, over=rotation.is_over(cr, observed.now))
         files = reload.external_actions(reload.desired(cr, observed, server), server, cr, observed)

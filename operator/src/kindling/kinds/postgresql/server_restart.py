@@ -7,14 +7,15 @@ alone. A Pod that lacks anything else is replaced instead (`restart`), and has a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from kindling.kinds import progress, reasons
-from kindling.kinds.base import Observed
+from kindling.kinds.base import ExternalResult, Observed
 from kindling.kinds.planned import Disruption
 from kindling.kinds.postgresql import approval, config, login, observation, serve
 from kindling.kinds.postgresql.parameters import fingerprint
 from kindling.kube.resources import Object
+
+PENDING_MOST = 64
+"""How many names status.pendingRestart holds; more would not help."""
 
 
 def has_program(cr: Object, observed: Observed) -> bool:
@@ -41,16 +42,15 @@ def is_possible(cr: Object, observed: Observed) -> bool:
     return observation.is_updated(workload, pod)
 
 
-def pending(cr: Object, observed: Observed) -> Sequence[str]:
-    """The parameters that wait for a restart, by the server's last answer; while there is none, by the status
-    of this Pod and this spec.
+def pending(cr: Object, answer: ExternalResult | None, pod: Object | None) -> list[str]:
+    """The parameters that wait for a restart, as the server said; while it cannot be asked, what it said
+    before, as long as it is that Pod.
     """
-    answer = login.last_result(cr, observed)
     if answer is not None:
-        return list(answer.facts.get("pending_restart") or ())
-    known, pod = cr.get("status") or {}, observation.find_pod(cr, observed)
-    same = pod is not None and pod["metadata"]["uid"] == (known.get("active") or {}).get("uid")
-    if not same or known.get("observedGeneration") != cr["metadata"].get("generation"):
+        return [str(name) for name in answer.facts.get("pending_restart") or ()][:PENDING_MOST]
+    known = cr.get("status") or {}
+    replaced = pod is not None and pod["metadata"]["uid"] != (known.get("active") or {}).get("uid")
+    if replaced or known.get("observedGeneration") != cr["metadata"].get("generation"):
         return []
     return list(known.get("pendingRestart") or ())
 
@@ -58,7 +58,9 @@ def pending(cr: Object, observed: Observed) -> Sequence[str]:
 def awaited(cr: Object, observed: Observed) -> approval.Act | None:
     """The restart that is needed, while it may not happen yet. It loses no data, not even ephemeral data."""
     pod = observation.find_pod(cr, observed)
-    if pod is None or not is_possible(cr, observed) or not pending(cr, observed):
+    if pod is None or not approval.is_required(cr, Disruption.RESTART) or not is_possible(cr, observed):
+        return None
+    if not pending(cr, login.last_result(cr, observed), pod):
         return None
     # The generation, so that the same parameters have another name when they come again.
     generation, values = str(cr["metadata"].get("generation")), fingerprint(config.values(cr, observed))
@@ -66,9 +68,9 @@ def awaited(cr: Object, observed: Observed) -> approval.Act | None:
     return approval.awaited(cr, observed, Disruption.RESTART, *does)
 
 
-def is_due(cr: Object, observed: Observed) -> bool:
-    """Whether the server that was asked last is to be restarted now."""
-    answer = login.last_result(cr, observed)
+def is_due(cr: Object, observed: Observed, server: login.Login | None) -> bool:
+    """Whether the server that was asked last is to be restarted now. `server` is what would be asked now."""
+    answer = observed.result(login.SERVER, server.cache_key) if server is not None else None
     if answer is None or answer.reason != reasons.RESTART_PENDING or not is_possible(cr, observed):
         return False
     return awaited(cr, observed) is None

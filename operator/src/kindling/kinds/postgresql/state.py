@@ -16,6 +16,7 @@ from kindling.kinds.postgresql import (
     observation,
     pending,
     reload,
+    server_restart,
     tls,
     version,
 )
@@ -23,9 +24,6 @@ from kindling.kinds.postgresql.approvals import Approvals
 from kindling.kinds.postgresql.faults import fault_of
 from kindling.kinds.postgresql.pending import Pending
 from kindling.kube.resources import Object, ResourceType
-
-PENDING_MOST = 64
-"""How many names status.pendingRestart holds; more would not help."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,19 +88,8 @@ def read_state(type: ResourceType, cr: Object, observed: Observed, sync: SyncRes
         fault=fault,
         settled=sync.in_sync and fault is None and (good or held) and settled,
         available=up and serves,
-        pending=_pending(cr, external, pod if up else None),
+        pending=server_restart.pending(cr, external, pod if up else None),
         update=pending.pending(cr, observed),
         approvals=waiting,
         stopped=sync.in_sync and fault is None and observation.is_stopped(cr, observed),
     )
-
-
-def _pending(cr: Object, external: ExternalResult | None, up: Object | None) -> list[str]:
-    """What the server said; while it cannot be asked, what it said before, as long as it is that Pod."""
-    if external is not None:
-        return [str(name) for name in external.facts.get("pending_restart") or ()][:PENDING_MOST]
-    known = cr.get("status") or {}
-    replaced = up is not None and up["metadata"]["uid"] != (known.get("active") or {}).get("uid")
-    if replaced or known.get("observedGeneration") != cr["metadata"].get("generation"):
-        return []
-    return list(known.get("pendingRestart") or ())
