@@ -419,11 +419,27 @@ class Pod:
             row = done.fetchone() if done.description else None
             return row[0] if row else None
 
+    def archived(self) -> str:
+        """Close the segment, and wait until the server knows it in the store; returns its name.
+
+        After three failures the server tries again in a minute.
+        """
+        name = self._close()
+        query = f"SELECT last_archived_wal >= '{name}' FROM pg_stat_archiver"
+        wait_until(lambda: bool(self.sql(query)), seconds=90, what=lambda: self.logs("server")[-3000:])
+        return name
+
     def switch(self) -> str:
         """Close the segment, and wait until it is in the store; returns its name."""
+        name = self._close()
+        wait_until(lambda: bool(self.segment(name)), seconds=60, what=lambda: f"{name} is not in the store")
+        return name
+
+    def _close(self) -> str:
+        # There is nothing to close of a segment that has nothing yet.
+        self.sql("SELECT pg_logical_emit_message(true, 'test', '')")
         name = str(self.sql("SELECT pg_walfile_name(pg_current_wal_lsn())"))
         self.sql("SELECT pg_switch_wal()")
-        wait_until(lambda: bool(self.segment(name)), seconds=60, what=lambda: f"{name} is not in the store")
         return name
 
     def segment(self, name: str) -> Path | None:

@@ -14,7 +14,6 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from kindling.kinds.backup import stores
 
-from tests.apiserver.support.audit import wait_until
 from tests.cluster.backup_images import INCREMENTAL, Ended, Pod, new_pod
 from tests.cluster.backup_stores import ACCOUNT, FILES, CloudStore, azurite, fake_gcs, sas, service_account
 
@@ -47,15 +46,6 @@ def first(pod: Pod) -> Ended:
     return pod.run("backup", INCREMENTAL)
 
 
-def archived(pod: Pod) -> str:
-    """Close the segment, and wait until the server knows it in the store; returns its name."""
-    name = str(pod.sql("SELECT pg_walfile_name(pg_current_wal_lsn())"))
-    pod.sql("SELECT pg_switch_wal()")
-    query = f"SELECT last_archived_wal >= '{name}' FROM pg_stat_archiver"
-    wait_until(lambda: bool(pod.sql(query)), seconds=60, what=lambda: pod.logs("server")[-3000:])
-    return name
-
-
 def is_azure(store: CloudStore) -> bool:
     return stores.ACCOUNT_NAME in store.keys
 
@@ -71,7 +61,7 @@ def test_what_is_backed_up_and_archived_is_proven_and_restored_equal(
     pod.sql("INSERT INTO note VALUES (2)")
     lsn = pod.sql("SELECT pg_current_wal_lsn()::text")
     pod.sql("INSERT INTO note VALUES (3)")
-    segment = archived(pod)
+    segment = pod.archived()
     assert any(segment in name for name in store.names(f"{pod.path}/archive/main/"))
 
     reading = store.options(keys=READS) if is_azure(store) else {}
@@ -138,7 +128,7 @@ def test_a_store_that_is_away_loses_nothing(pod: Pod, store: CloudStore, first: 
     with store.gateway.hanging():
         done = pod.run("backup", INCREMENTAL)
         assert (done.status, done.reason) == (1, "StoreUnreachable"), done.log
-    archived(pod)
+    pod.archived()
     done = pod.run("verify", {"queries": [query("SELECT count(*) FROM note WHERE id = 10", "1")]})
     assert done.reason == "Succeeded", done.log
 

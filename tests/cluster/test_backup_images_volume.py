@@ -102,14 +102,6 @@ def at(path: str) -> dict[str, str]:
     return {"store.json": json.dumps({"url": "pvc://claim/x", "path": path})}
 
 
-def archived(pod: Pod) -> None:
-    """Close the segment, and wait until the server knows it in the store."""
-    name = str(pod.sql("SELECT pg_walfile_name(pg_current_wal_lsn())"))
-    pod.sql("SELECT pg_switch_wal()")
-    query = f"SELECT last_archived_wal >= '{name}' FROM pg_stat_archiver"
-    wait_until(lambda: bool(pod.sql(query)), seconds=90, what=lambda: pod.logs("server")[-3000:])
-
-
 def test_what_is_backed_up_and_archived_is_proven_and_restored_equal(pod: Pod, first: Ended) -> None:
     assert (first.status, first.reason, first.said["type"]) == (0, "Succeeded", "full"), first.log
     pod.sql("INSERT INTO note VALUES (1)")
@@ -118,7 +110,7 @@ def test_what_is_backed_up_and_archived_is_proven_and_restored_equal(pod: Pod, f
     pod.sql("INSERT INTO note VALUES (2)")
     lsn = pod.sql("SELECT pg_current_wal_lsn()::text")
     pod.sql("INSERT INTO note VALUES (3)")
-    archived(pod)
+    pod.archived()
     # Both have the volume mounted read-only.
     done = pod.run("verify", {"amcheck": "Heap"})
     assert (done.status, done.reason) == (0, "Succeeded"), done.log
@@ -162,7 +154,7 @@ def test_a_volume_that_is_full_is_said_loses_nothing_and_heals(pod: Pod, first: 
         wait_until(lambda: pod.sql(waiting) > 0, seconds=30, what=lambda: pod.logs("server")[-2000:])
     finally:
         inside(pod, f"import os; os.unlink('{FILLED}')")
-    archived(pod)
+    pod.archived()
     query = {"database": "postgres", "sql": "SELECT count(*) FROM note WHERE id = 10", "expect": "1"}
     done = pod.run("verify", {"queries": [query]})
     assert done.reason == "Succeeded", done.log
@@ -178,7 +170,7 @@ def test_a_volume_that_fills_during_a_backup_is_said(pod: Pod, first: Ended) -> 
         assert "pgbackrest backup" in done.log
     finally:
         inside(pod, f"import os; os.unlink('{FILLED}')")
-    archived(pod)
+    pod.archived()
 
 
 def test_deleting_leaves_nothing_of_this_database_alone(pod: Pod, first: Ended) -> None:
