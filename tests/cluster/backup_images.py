@@ -375,6 +375,7 @@ class Pod:
         server = ["pgbackrest", "--config=/etc/kindling/backup/pgbackrest.conf", "server"]
         self.engine.run(*named, f"{self.name}-archiver", *mounts, self.runner, *server)
         wait_until(self._answers, seconds=60, what=lambda: self.logs("server"))
+        wait_until(self._archiver_listens, seconds=60, what=lambda: self.logs("archiver"))
 
     def logs(self, part: str) -> str:
         words: list[str | Path] = [self.engine.program, "logs", f"{self.name}-{part}"]
@@ -388,6 +389,10 @@ class Pod:
             return bool(self.sql("SELECT true"))
         except psycopg.OperationalError:
             return False
+
+    def _archiver_listens(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.archiver_port)) == 0
 
     def stop(self) -> None:
         for part in ("server", "archiver"):

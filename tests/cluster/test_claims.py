@@ -43,8 +43,9 @@ HANDLER = """
 import time
 
 def handle(message):
+    began = time.monotonic()
     time.sleep(0.25)
-    print("call 0.25", flush=True)
+    print(f"call {time.monotonic() - began:.3f}", flush=True)
     if message.data() == b"hello 7":
         raise ValueError("canary-5d2e")
 """

@@ -6,6 +6,7 @@ import json
 import re
 import time
 from datetime import UTC, datetime, timedelta
+from itertools import accumulate
 from typing import Any
 
 from infra.components import broker
@@ -68,25 +69,34 @@ def gather(environment: Environment, resource: dict[str, Any]) -> Evidence:
     )
 
 
+AGE = timedelta(seconds=130)
+"""A consumer is asked once a minute, and what it says is written once a minute."""
+_CALL = re.compile(r"^(\S+) call ([0-9.]+)$")
 _FAILED = re.compile(r"message (\S+), delivery (\d+): (\w+): .*; again in ")
 
 
 def _handled(environment: Environment, resource: dict[str, Any], pods: list[str]) -> dict[str, Any]:
     """What the log says of a handler that prints `call SECONDS` for each of its calls: how many there were in
-    the last five minutes, what failed, and which messages failed so often that they are given up.
+    the last five minutes, what failed, and which messages failed so often that they are given up; and the
+    slowest call so far, at each moment that the status may speak of.
     """
     spec, namespace = resource["spec"], resource["metadata"]["namespace"]
     lines = [
         line
         for pod in pods
         for line in environment.kubectl(
-            "logs", pod, "-c", "consumer", "-n", namespace, "--since=5m", "--tail=-1"
+            "logs", pod, "-c", "consumer", "-n", namespace, "--since=5m", "--tail=-1", "--timestamps"
         ).splitlines()
     ]
+    calls = sorted((ended, float(seconds)) for line in lines for ended, seconds in _CALL.findall(line))
+    slowest = list(accumulate((seconds for _, seconds in calls), max))
+    since = f"{datetime.now(UTC) - AGE:%Y-%m-%dT%H:%M:%S}"
+    first = max(0, sum(ended < since for ended, _ in calls) - 1)
     failures = [found.groups() for line in lines if (found := _FAILED.search(line))]
     most = int(spec.get("retry", {}).get("maxDeliveries", 5))
     return {
-        "seconds": sorted(float(line.split()[1]) for line in lines if line.startswith("call ")),
+        "calls": len(calls),
+        "slowest": slowest[first:],
         "failures": failures,
         "poison": {id: error for id, delivery, error in failures if int(delivery) >= most},
     }
@@ -103,12 +113,14 @@ def _calls(name: str) -> Claim:
         if name == "consumers":
             assert said[name] == len(reported.facts["connected"])
         elif name == "p99Milliseconds":
-            assert abs(said[name] / 1000 - handled["seconds"][-1]) <= 0.12 * handled["seconds"][-1] + 0.02
+            # Of a hundred calls or fewer it is the slowest, timed from outside: a busy machine adds to it.
+            found = said[name] / 1000
+            assert any(0.86 * real <= found <= 1.22 * real + 0.1 for real in handled["slowest"]), handled
         elif name == "lastChangedTime":
             made = datetime.fromisoformat(reported.resource["metadata"]["creationTimestamp"])
             assert made <= datetime.fromisoformat(said[name]) <= datetime.now(UTC) + timedelta(seconds=2)
         else:
-            real = len(handled["seconds" if name == "calls" else "failures"])
+            real = handled["calls"] if name == "calls" else len(handled["failures"])
             assert abs(said[name] - real) <= max(4, real / 5), (said, real)
 
     return claim

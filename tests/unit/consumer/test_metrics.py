@@ -80,6 +80,30 @@ def test_every_series_is_there_before_anything_has_happened(served: Served) -> N
     assert not [name for name in found if "_created" in name]
 
 
+def test_seconds_of_a_call_are_the_handlers_alone(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is noted of it before and after, on a volume that may be slow, is not counted."""
+    begin, end = Unfinished.begin, Unfinished.end
+
+    def slow_begin(unfinished: Unfinished, id: str) -> int | None:
+        time.sleep(0.3)
+        return begin(unfinished, id)
+
+    def slow_end(unfinished: Unfinished, id: str, place: int | None) -> None:
+        time.sleep(0.3)
+        end(unfinished, id, place)
+
+    monkeypatch.setattr(Unfinished, "begin", slow_begin)
+    monkeypatch.setattr(Unfinished, "end", slow_end)
+    record = Record()
+    work = handle(served, tmp_path, lambda message: Handled(), record)
+    work.take(Message(entry=0))
+    within(5, lambda: len(record.acknowledged()) == 1)
+    work.stop()
+    assert read(served)["kindling_consumer_handler_seconds_sum handled"] < 0.3
+
+
 def test_each_end_of_a_call_is_counted_once(served: Served, tmp_path: Path) -> None:
     verdicts: dict[int, list[Verdict]] = {
         0: [Handled(b"out")],

@@ -190,10 +190,11 @@ class Work:
         if self._is_given_up(item):
             item.deliveries = self._unfinished.ends(item.id)
             return Failed(f"ProcessEnded: the process has ended {item.deliveries} times while it handled it")
-        began, place = self._clock(), self._unfinished.begin(item.id)
+        place = self._unfinished.begin(item.id)
+        began = self._clock()
         verdict = self._handler(item.message)
-        self._unfinished.end(item.id, place)
         seconds = self._clock() - began
+        self._unfinished.end(item.id, place)
         self._metrics.called(verdict, seconds)
         self._recent.called(seconds, failed=isinstance(verdict, FAILURES))
         return verdict
