@@ -11,7 +11,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from kindling.kinds.postgresql.serve import READY_PORT
 
+from tests.cluster.connections import client
 from tests.cluster.stack import ROOT, Environment
 
 GROUPS = {
@@ -48,6 +50,16 @@ def test_the_documents_password_is_the_one_that_logs_in(environment: Environment
         "get", "secret", "mydb-binding", "-o", "go-template={{.data.password | base64decode}}"
     )
     assert secret == "password123"
+
+
+def test_nobody_but_the_kubelet_reaches_the_port_of_readiness(environment: Environment) -> None:
+    """Who may log in, from the server's own namespace."""
+    pod = environment.get("pod", "mydb-0")
+    ready = {item["type"]: item["status"] for item in pod["status"]["conditions"]}["Ready"]
+    assert ready == "True"
+    with client(environment) as mate:
+        mate.reaches(pod["status"]["podIP"], 5432)
+        mate.is_kept_out(pod["status"]["podIP"], READY_PORT)
 
 
 def test_a_hibernated_server_is_gone_and_comes_back_with_its_rows(environment: Environment) -> None:

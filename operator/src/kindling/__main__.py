@@ -32,6 +32,7 @@ from kindling.engine.store import Key, Store
 from kindling.engine.worker import WORKERS, Reconciler, work
 from kindling.handlers import KopfWatcher, connections, settings_for
 from kindling.health import Health
+from kindling.kinds.base import ExternalAction, ExternalResult
 from kindling.kinds.metadata import SELECTOR
 from kindling.kube.client import Client
 from kindling.kube.credentials import Credentials, NoCredentials, load_credentials
@@ -171,6 +172,14 @@ async def run_operator(config: Config, credentials: Credentials) -> None:
                 return
             log.info("became leader")
             restart_queue.restore(elector.noted)
+
+            def acted(key: Key, action: ExternalAction, result: ExternalResult) -> None:
+                kind = kinds_by_name[key.group_kind]
+                metrics.acted(kind.type, action.name, ok=result.ok)
+                notice = kind.notice(action.name, action.member, result)
+                if notice is not None and (cr := store.resource(key)) is not None:
+                    events.acted(kind.type, cr, notice)
+
             dial: Dial = direct
             if config.tunnel:
                 forwarder = PortForwarder(credentials)
@@ -185,9 +194,7 @@ async def run_operator(config: Config, credentials: Credentials) -> None:
                 run=traces.actions(prober.run),
                 requeue=partial(queue.add, cause="answer of a server"),
                 before_action=elector.check,
-                on_action=lambda key, action, result: metrics.acted(
-                    kinds_by_name[key.group_kind].type, action, ok=result.ok
-                ),
+                on_action=acted,
             )
             dependencies = Dependencies(
                 api=client,

@@ -6,8 +6,9 @@ import asyncio
 from datetime import UTC, datetime
 
 import pytest
-from kindling.engine.events import EventRecorder, changed_conditions, event_for, repair_for
+from kindling.engine.events import EventRecorder, changed_conditions, event_for, notice_for, repair_for
 from kindling.engine.plan import Apply
+from kindling.kinds.base import Notice
 from kindling.kinds.conditions import condition
 from kindling.kube.errors import Conflict, Rejected
 from kindling.kube.resources import EVENT, SERVICE, Object, ResourceType
@@ -65,6 +66,15 @@ def test_a_repair_is_reported_once_a_while() -> None:
 
     assert name(NOW) == name(NOW.replace(minute=9))
     assert len({name(NOW), name(NOW.replace(minute=10)), name(NOW, "b")}) == 3
+
+
+def test_each_action_that_has_something_to_say_is_reported() -> None:
+    """The same again is another Event: it has happened again."""
+    found = Notice("Restarted", "It was restarted.")
+    first = notice_for(TYPE, CR, found, instance="op-1", now=NOW)
+    assert (first["type"], first["reason"], first["note"]) == ("Normal", *found)
+    again = notice_for(TYPE, CR, found, instance="op-1", now=NOW.replace(second=1))
+    assert first["metadata"]["name"] != again["metadata"]["name"]
 
 
 def test_posting_outlives_every_refusal() -> None:

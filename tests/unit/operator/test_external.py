@@ -59,7 +59,7 @@ class Workload:
             run=self._run,
             requeue=self.named.append,
             before_action=self._fence,
-            on_action=lambda key, name, result: self.outcomes.append((name, result.ok)),
+            on_action=lambda key, action, result: self.outcomes.append((action.name, result.ok)),
         )
 
     async def act(self, action: ExternalAction, key: Key = KEY) -> ExternalResult | None:

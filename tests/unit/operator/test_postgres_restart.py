@@ -81,6 +81,10 @@ def test_server_with_lasting_clients_is_back_within_a_second(files: Files) -> No
         done.set()
         watching.join()
         assert answer.ok, answer
+        assert answer.facts["restarted"] == ["max_connections"]
+        assert (
+            "restarted" not in database.ask({"max_connections": "50", "work_mem": "5MB"}, restart=True).facts
+        )
         assert [database.shows(name) for name in ("max_connections", "work_mem")] == ["50", "5MB"]
         assert process.poll() is None
         assert server_of(files) != before

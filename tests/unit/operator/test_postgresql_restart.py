@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from kindling.kinds.base import ExternalResult
 from kindling.kinds.postgresql.parameters import fingerprint
 from kindling.kinds.postgresql.restart import restart_token
 from kindling.kinds.postgresql.workload import PARAMETERS_HASH
 from kindling.kube.resources import POD, STATEFUL_SET, Object, Ref
 
-from tests.unit.operator.postgresqls import observed, postgresql, running
+from tests.unit.operator.postgresqls import KIND, observed, postgresql, running
 
 OLD, NEW = {"work_mem": "4MB"}, {"work_mem": "5MB"}
 WORKLOAD, THE_POD = Ref(STATEFUL_SET, "ns", "db"), Ref(POD, "ns", "db-0")
@@ -85,3 +86,13 @@ def test_total_over_half_a_status() -> None:
         known = started_for("x", ready=False)
         known[THE_POD]["status"]["containerStatuses"] = containers
         assert asked(known, NEW) == "x"
+
+
+def test_a_restart_within_the_pod_is_an_event_that_names_what_needed_it() -> None:
+    result = ExternalResult(ok=True, facts={"restarted": ["max_connections", "shared_buffers"]})
+    found = KIND.notice("restart", "server", result)
+    assert found is not None
+    assert found.reason == "Restarted"
+    assert found.note.endswith("max_connections, shared_buffers needed it.")
+    assert KIND.notice("provision", "server", ExternalResult(ok=True, facts={"login": True})) is None
+    assert KIND.notice("apply", "objects", result) is None

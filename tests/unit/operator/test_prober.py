@@ -289,7 +289,13 @@ def test_what_is_no_answer_is_none(line: bytes) -> None:
 
 
 def test_an_answer_is_as_large_as_a_status_takes_and_has_the_facts_that_are_known() -> None:
-    facts = {"login": "yes", "version": "1" * 999, "pending_restart": ["x" * 999] * 999, "more": 1}
+    facts = {
+        "login": "yes",
+        "version": "1" * 999,
+        "pending_restart": ["x" * 999] * 999,
+        "restarted": "all",
+        "more": 1,
+    }
     answer = jobs.read(
         jobs.written(ExternalResult(ok=False, reason="LoginFailed", message="m" * 99999, facts=facts))
     )

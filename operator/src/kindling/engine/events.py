@@ -17,6 +17,7 @@ from typing import Protocol
 from kindling.engine.edits import Edit
 from kindling.engine.plan import Apply
 from kindling.kinds import reasons
+from kindling.kinds.base import Notice
 from kindling.kinds.conditions import POSITIVE, find_condition
 from kindling.kube.errors import ApiError, Conflict
 from kindling.kube.resources import EVENT, Object, ResourceType
@@ -85,6 +86,20 @@ def repair_for(
     )
 
 
+def notice_for(type: ResourceType, cr: Object, found: Notice, *, instance: str, now: datetime) -> Object:
+    """The Event for an external action that has ended: each time that one has."""
+    return _event(
+        type,
+        cr,
+        kind="Normal",
+        reason=found.reason,
+        note=found.note,
+        identity=(*found, now.isoformat()),
+        instance=instance,
+        now=now,
+    )
+
+
 def _event(
     type: ResourceType,
     cr: Object,
@@ -122,7 +137,7 @@ def _event(
 
 
 class EventRecorder:
-    """`status_changed` never waits; `run` posts in the background, and drops what the server rejects."""
+    """What happened never waits; `run` posts in the background, and drops what the server rejects."""
 
     def __init__(
         self,
@@ -142,6 +157,9 @@ class EventRecorder:
 
     def repaired(self, type: ResourceType, cr: Object, action: Apply, edit: Edit | None) -> None:
         self._post(repair_for(type, cr, action, edit, instance=self._instance, now=self._clock()))
+
+    def acted(self, type: ResourceType, cr: Object, found: Notice) -> None:
+        self._post(notice_for(type, cr, found, instance=self._instance, now=self._clock()))
 
     def _post(self, event: Object) -> None:
         with contextlib.suppress(asyncio.QueueFull):  # the status and the log say it too

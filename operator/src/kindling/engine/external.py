@@ -51,7 +51,7 @@ class ExternalState:
     """`probe` and `run` in each reconciliation, `repeat` beside them. `requeue` adds a key to the queue.
 
     `before_action` is called before each action; what it raises keeps the action back. `on_action` gets each
-    outcome: key, the action's name, result.
+    outcome: key, action, result.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class ExternalState:
         run: RunAction,
         requeue: Callable[[Key], None],
         before_action: Callable[[], None] = lambda: None,
-        on_action: Callable[[Key, str, ExternalResult], None] = lambda key, name, result: None,
+        on_action: Callable[[Key, ExternalAction, ExternalResult], None] = lambda key, action, result: None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._send, self._run, self._requeue, self._clock = send, run, requeue, clock
@@ -222,7 +222,7 @@ class ExternalState:
 
     async def _act(self, member: Member, action: ExternalAction) -> None:
         result = await self._run(action.request)
-        self._on_action(member[0], action.name, result)
+        self._on_action(member[0], action, result)
         # A probe's request is kept without secrets; what this action's was is not kept at all.
         self._probes.pop(member, None)
         self._learn(member, action.cache_key, result)

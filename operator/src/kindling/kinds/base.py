@@ -65,6 +65,13 @@ class WarningEvent(NamedTuple):
     at: str
 
 
+class Notice(NamedTuple):
+    """An Event of a resource: its reason, of `kindling.kinds.reasons`, and its note, a sentence."""
+
+    reason: str
+    note: str
+
+
 class Request(Protocol):
     """What is asked of a server, or to be done there: a login, an HTTP request. The prober carries it out.
 
@@ -389,6 +396,13 @@ class Kind(ABC):
         is repeated after five seconds if it is still in the list.
         """
         return ()
+
+    def notice(self, action: str, member: str, result: ExternalResult) -> Notice | None:
+        """What is to be said as an Event once an external action of this name has ended.
+
+        For what those who use the member notice, and no condition says. None if there is nothing.
+        """
+        return None
 
     def warnings(self, cr: Object, observed: Observed) -> Sequence[Ref]:
         """The children whose newest Warning Event the status needs, once all are as desired.

@@ -341,6 +341,11 @@ CERTIFICATE_NOT_ISSUED = _reason(
     "fix what `kubectl describe certificate NAME-server-issued` says; cert-manager tries again",
 )
 LOGIN_SUCCEEDED = _reason("LoginSucceeded", _POSTGRESQL, "the default user logged in through the Service")
+RESTARTED = _reason(
+    "Restarted",
+    _POSTGRESQL,
+    "of an Event: PostgreSQL was restarted within its Pod, for parameters that need it",
+)
 RESTART_PENDING = _reason(
     "RestartPending", _POSTGRESQL, "the server is restarted to put parameters into effect", "wait"
 )

@@ -26,6 +26,7 @@ from kindling.kinds.postgresql.logins import (
 )
 from kindling.kinds.postgresql.objects import LONGEST_MESSAGE, Objects
 from kindling.kinds.postgresql.reload import Reload
+from kindling.kinds.postgresql.serve import RESTARTED
 from kindling.kinds.postgresql.usage import MOST as MOST_BYTES
 from kindling.kinds.postgresql.usage import USED, UsageRequest
 from kindling.kinds.pulsarconsumer import backlog
@@ -219,9 +220,9 @@ def _facts(data: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(enabled, list) and isinstance(sessions, list):
         facts[ENABLED] = [str(name)[:_LONGEST_NAME] for name in enabled[:_MOST_NAMES]]
         facts[SESSIONS] = [_session(item) for item in sessions[:MOST_SESSIONS] if isinstance(item, dict)]
-    names = data.get("pending_restart")
-    if isinstance(names, list):
-        facts["pending_restart"] = [str(name)[:_LONGEST_NAME] for name in names[:_MOST_NAMES]]
+    for what in ("pending_restart", RESTARTED):
+        if isinstance(names := data.get(what), list):
+            facts[what] = [str(name)[:_LONGEST_NAME] for name in names[:_MOST_NAMES]]
     applied = data.get(init_sql.FACT)
     if isinstance(applied, str) and (not applied or _TIME.fullmatch(applied)):
         facts[init_sql.FACT] = applied

@@ -20,6 +20,7 @@ from kindling.kinds.base import ExternalResult
 from kindling.kinds.postgresql import identity
 from kindling.kinds.postgresql.init_sql import FACT
 from kindling.kinds.postgresql.login import Login
+from kindling.kinds.postgresql.serve import RESTARTED
 from kindling.kinds.postgresql.spec import MODE, resumed
 from kindling.prober import hba, init_sql, logins, parameters, restart, tls
 from kindling.prober.results import (
@@ -76,8 +77,9 @@ def sync(address: Address, login: Login, *, provision_first: bool = False) -> Ex
     Then bring the parameters. Where the login says not to provision, it is only looked at.
     Never raises for what a server may answer: it comes back as an Answer, whose facts are `login`
     (whether the user gets in), `system_identifier` (a number, as text), `version`, `init_sql` (when it was
-    run), `rules` (whether the rules of login are in force), `hba` (what they are), `pending_restart` and, of
-    what is only looked at, `differing`: the parameters that differ, each with whether it needs a restart.
+    run), `rules` (whether the rules of login are in force), `hba` (what they are), `pending_restart`,
+    `restarted` (the parameters that it was restarted for) and, of what is only looked at, `differing`: the
+    parameters that differ, each with whether it needs a restart.
     """
     facts: dict[str, Any] = {}
     try:
@@ -353,6 +355,7 @@ def _parameters(address: Address, login: Login, facts: dict[str, Any]) -> Extern
                 if waiting and login.restart:
                     renewed = partial(_superuser, address, login)
                     if restart.restart(connection, renewed, *wanted):
+                        facts[RESTARTED] = waiting
                         with renewed() as another:
                             waiting = parameters.sync(another, *wanted)
             elif names := parameters.difference(connection, login.parameters, login.defaults):

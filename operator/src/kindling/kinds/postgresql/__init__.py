@@ -25,8 +25,10 @@ from kindling.kinds import cert_manager, exporter, server_tls
 from kindling.kinds.base import (
     Child,
     ExternalAction,
+    ExternalResult,
     Finish,
     Kind,
+    Notice,
     Observed,
     Probe,
     Problem,
@@ -364,6 +366,9 @@ class Postgresql(Kind):
         if login.is_untrusted(login.last_result(cr, observed)):
             return [*files, *first, *then]  # until it serves another certificate, nobody logs in
         return [*first, *files, *then]
+
+    def notice(self, action: str, member: str, result: ExternalResult) -> Notice | None:
+        return server_restart.notice(result) if member == login.SERVER else None
 
     def _login(self, cr: Object, observed: Observed) -> login.Login | None:
         return login.desired(cr, observed, identifier=identity.expected(cr, observed))

@@ -25,6 +25,8 @@ READY = "ready"
 """The port, and its name, where the program answers the kubelet: a command would be a process of the
 container runtime each time.
 """
+RESTARTED = "restarted"
+"""The fact of an answer: the parameters that the server was restarted for within its Pod."""
 
 SERVE = [
     PROGRAM, "serve", f"--data={PGDATA}", f"--trial={TRIAL}", f"--sockets={SOCKETS}", f"--port={PORT}",

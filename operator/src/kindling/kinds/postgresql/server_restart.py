@@ -8,7 +8,7 @@ alone. A Pod that lacks anything else is replaced instead (`restart`), and has a
 from __future__ import annotations
 
 from kindling.kinds import progress, reasons
-from kindling.kinds.base import ExternalResult, Observed
+from kindling.kinds.base import ExternalResult, Notice, Observed
 from kindling.kinds.planned import Disruption
 from kindling.kinds.postgresql import approval, config, login, observation, serve
 from kindling.kinds.postgresql.parameters import fingerprint
@@ -74,3 +74,12 @@ def is_due(cr: Object, observed: Observed, server: login.Login | None) -> bool:
     if answer is None or answer.reason != reasons.RESTART_PENDING or not is_possible(cr, observed):
         return False
     return awaited(cr, observed) is None
+
+
+def notice(result: ExternalResult) -> Notice | None:
+    """That it was restarted: the Pod stays, so nothing else says when its clients were logged out."""
+    names = result.facts.get(serve.RESTARTED)
+    if not names:
+        return None
+    done = "PostgreSQL was restarted within its Pod, and its clients were logged out:"
+    return Notice(reasons.RESTARTED, f"{done} {', '.join(names)} needed it.")
