@@ -46,7 +46,7 @@ Some of them the CRD refuses to everybody. A test compares them with what real s
 
 # By kind: the map of PostgreSQL's parameters; what decides who gets the Secrets that are named; the URL of a
 # store, which may be a claim; the Pod whose existence the status reveals; the issuer that a Certificate is
-# made for; what makes a Postgresql, or replaces its data.
+# made for; what makes a Postgresql, or replaces its data; what gives a binding to another namespace.
 _PARAMETERS = {"Postgresql": "parameters"}
 _DESTINATIONS = {
     "PulsarConsumer": ("serverAddress", "adminURL", "auth.oauth2.issuerURL"),
@@ -56,6 +56,7 @@ _VOLUMES = {"Backup": "targetURL", "Restore": "source.targetURL"}
 _POD_NAMES = {"MyCustomResource": "name"}
 _ISSUERS = {"Postgresql": "tls.issuerRef"}
 _WRITES_DATABASES = ("Restore",)
+_EXPORTS = {"Postgresql": "bindingExports"}
 
 SECRETS = 16
 """How many Secrets a request may newly name for one who may not get all of the namespace's.
@@ -140,7 +141,8 @@ class _Asked:
         if services:
             self._services(services)
         if references:
-            self._secrets(references, [*images, *map(_path, _DESTINATIONS.get(kind, ()))])
+            destinations = [*images, *map(_path, _DESTINATIONS.get(kind, ()))]
+            self._secrets(references, destinations, exported=_EXPORTS.get(kind))
         if kind in _ISSUERS:
             self._issuer(_path(_ISSUERS[kind]))
         if kind in _VOLUMES:
@@ -220,12 +222,19 @@ class _Asked:
             " another kind, or ask for the right to create pods there",
         )
 
-    def _secrets(self, references: Sequence[Path], destinations: Sequence[Path]) -> None:
-        """Each Secret once, by taking the first name's entries out of the rest."""
+    def _secrets(
+        self, references: Sequence[Path], destinations: Sequence[Path], *, exported: str | None
+    ) -> None:
+        """Each Secret once, by taking the first name's entries out of the rest.
+
+        Who gives a binding to another namespace might as well read it and create it there.
+        """
         self.variables["moved"] = " || ".join(map(cel.is_changed, destinations)) or "false"
         self.variables["secrets0"] = " + ".join(
             cel.references(path, again="variables.moved") for path in references
         )
+        if exported is not None:
+            self.variables["secrets0"] += " + " + _exported(exported)
         self.variables["mayGetAll"] = cel.may("get", "secrets")
         most = SECRETS if any(cel.is_list(path) for path in references) else len(references)
         for number in range(most):
@@ -313,6 +322,14 @@ class _Asked:
                 "reason": "Forbidden",
             }
         )
+
+
+def _exported(field: str) -> str:
+    """A list of `{field, name}` of the bindings that are newly given: the Secrets that the operator makes."""
+    entries = [f"{root}.?{field}.orValue(dyn([]))" for root in (cel.NEW, cel.OLD)]
+    name = "object.metadata.name + (has(e.role) ? '-role-' + string(e.role).replace('_', '-') : '-binding')"
+    shown = f"'spec.{field}[' + e.namespace + '/' + e.name + ']'"
+    return f"{entries[0]}.filter(e, !(e in {entries[1]})).map(e, {{'field': {shown}, 'name': {name}}})"
 
 
 def secret_references(spec: Manifest) -> list[Path]:

@@ -39,6 +39,9 @@ DEPLOYMENTS = Rule("run and repair what keeps nothing", "apps", ("deployments",)
 STATEFUL_SETS = Rule("run and repair what keeps data", "apps", ("statefulsets",), OWN)
 SERVICES = Rule("lead to what runs", "", ("services",), OWN)
 SECRETS = Rule("make passwords, and read those that a resource names", "", ("secrets",), OWN)
+IMPORTED_SECRETS = Rule(
+    "copies of bindings; none is wanted once one side takes it back", "", ("secrets",), (*OWN, "delete")
+)
 NAMED_SECRETS = Rule("read the token that a resource names", "", ("secrets",), READ)
 NAMED_CONFIG_MAPS = Rule("read the code that a resource names", "", ("configmaps",), READ)
 CONFIG_MAPS = Rule("the settings of what runs", "", ("configmaps",), OWN)
@@ -89,6 +92,10 @@ NEEDS: Mapping[str, tuple[Rule, ...]] = {
         PODS,
         Rule("see the volume that backups go to", "", ("persistentvolumeclaims",), READ),
         *(Rule("see what is backed up", group, ("postgresqls",), READ) for group in POSTGRESQL_GROUPS),
+    ),
+    "BindingImport": (
+        IMPORTED_SECRETS,
+        *(Rule("see what gives its binding", group, ("postgresqls",), READ) for group in POSTGRESQL_GROUPS),
     ),
     "Memcached": (
         DEPLOYMENTS,

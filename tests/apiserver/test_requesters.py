@@ -297,6 +297,34 @@ def test_a_certificate_is_asked_for_by_those_who_may_create_certificates(
     nobody.edits(kind, {"spec": {"tls": None}}, name=name).accepted()
 
 
+@pytest.mark.parametrize("kind", [POSTGRESQL, POSTGRESQL_EXAMPLE], ids=lambda kind: kind.id)
+@pytest.mark.parametrize(("role", "secret"), [("", "one-binding"), ("shop_app", "one-role-shop-app")])
+def test_a_binding_is_given_by_those_who_may_read_it(
+    users: Users, nobody: User, kind: Kind, role: str, secret: str
+) -> None:
+    """Else the right to edit a database would be that to read its password, in a namespace of one's own."""
+    item = {"namespace": "mine", "name": "import", **({"role": role} if role else {})}
+    spec: Json = {"bindingExports": [item]}
+    said = (f"spec.bindingExports[mine/import] '{secret}'", f"namespace '{nobody.namespace}'", SECRET_REMEDY)
+    refused(nobody.creates(kind, spec, dry_run=True), *said)
+    refused(users.new(may_get("secrets", "another"), CREATE_PODS).creates(kind, spec), f"'{secret}'")
+    users.new(may_get("secrets")).creates(kind, spec).accepted()
+    able = users.new(may_get("secrets", secret))
+    able.creates(kind, spec).accepted()
+    # An edit of it, by one who may not; then one that leaves it as it is, and one that takes it out.
+    user = users.new()
+    user.finds(kind, {})
+    refused(user.edits(kind, {"spec": spec}), f"'{secret}'", SECRET_REMEDY)
+    user = users.new()
+    user.finds(kind, spec)
+    user.edits(kind, {"spec": {"progressDeadlineSeconds": 60}}).accepted()
+    more = {"bindingExports": [item, {**item, "namespace": "another"}]}
+    refused(user.edits(kind, {"spec": more}), f"spec.bindingExports[another/import] '{secret}'")
+    other = {"bindingExports": [{"namespace": "mine", "name": "import", "role": "another"}]}
+    refused(user.edits(kind, {"spec": other}), "'one-role-another'")
+    user.edits(kind, {"spec": {"bindingExports": None}}).accepted()
+
+
 @pytest.mark.parametrize("name", REFUSED_BY_CRD)
 def test_some_parameters_nobody_may_set(users: Users, name: str) -> None:
     answer = users.new(CREATE_PODS).creates(POSTGRESQL, {"parameters": {name: "true"}})

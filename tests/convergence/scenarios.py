@@ -15,6 +15,7 @@ from kindling.kube.resources import CONFIG_MAP, POD, SECRET, VOLUME_CLAIM, Ref
 from tests.apiserver.support.apiclient import Json
 from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster
 from tests.apiserver.support.kinds import (
+    BINDING_IMPORT,
     MEMCACHED,
     MINIMAL_SPECS,
     MY_CUSTOM_RESOURCE,
@@ -127,6 +128,48 @@ def _add_database(cluster: Cluster, ref: Ref) -> None:
     cluster.merge(ref, {"spec": {"databases": [database]}})
 
 
+SHOP = "shop"
+
+
+def _exported(cluster: Cluster, ref: Ref) -> None:
+    """A database that exports its binding to this import."""
+    spec = {**_postgresql(ref.namespace), "bindingExports": [{"namespace": ref.namespace, "name": ref.name}]}
+    cluster.create(KINDS_BY_NAME[POSTGRESQL.id], ref.namespace, SHOP, spec)
+
+
+def _import(namespace: str) -> Json:
+    return {"databaseRef": {"namespace": namespace, "name": SHOP}}
+
+
+def _edit_database(cluster: Cluster, ref: Ref, **spec: object) -> None:
+    cluster.merge(Ref(KINDS_BY_NAME[POSTGRESQL.id].type, ref.namespace, SHOP), {"spec": spec})
+
+
+def _of_imports() -> Iterator[Scenario]:
+    kind = KINDS_BY_NAME[BINDING_IMPORT.id]
+
+    def create(cluster: Cluster, ref: Ref) -> None:
+        cluster.create(kind, ref.namespace, ref.name, _import(ref.namespace))
+
+    acts: Mapping[str, Act] = {
+        "created": create,
+        "children deleted": _delete_children,
+        "follows a new password": lambda cluster, ref: _edit_database(cluster, ref, password=SECOND),
+        "taken back": lambda cluster, ref: _edit_database(cluster, ref, bindingExports=None),
+        "deleted": delete,
+    }
+    for what, act in acts.items():
+        yield Scenario(
+            name=f"BindingImport {what}",
+            kind=kind,
+            act=act,
+            spec=_import,
+            before=_exported,
+            creates=what == "created",
+            beside=((KINDS_BY_NAME[POSTGRESQL.id].type, SHOP),),
+        )
+
+
 def _scenarios() -> Iterator[Scenario]:
     kinds: tuple[tuple[str, Callable[[str], Json], Mapping[str, Json]], ...] = (
         (
@@ -208,6 +251,7 @@ def _scenarios() -> Iterator[Scenario]:
             yield scenario("friend comes", _friend_comes)
             yield scenario("friend goes", _friend_goes, before=_friend_comes)
         yield scenario("deleted", delete)
+    yield from _of_imports()
     yield from backup_scenarios.scenarios()
 
 
@@ -229,6 +273,7 @@ SAMPLE = tuple(
         "PulsarConsumer children deleted",
         "PulsarConsumer code changed",
         "MyCustomResource friend goes",
+        "BindingImport taken back",
         "Errand created",
         "Errand another run",
         "Errand deleted",

@@ -21,6 +21,7 @@ from kindling.kube.resources import (
     LEASE,
     NETWORK_POLICY,
     POD,
+    SECRET,
     SERVICE,
     Ref,
 )
@@ -28,6 +29,7 @@ from kindling.kube.resources import (
 from tests.apiserver.support.audit import Request, wait_until
 from tests.apiserver.support.cluster import ACCOUNT, KINDS_BY_NAME, NAMESPACE, Cluster, cluster, ref_to
 from tests.apiserver.support.kinds import (
+    BINDING_IMPORT,
     MEMCACHED,
     MINIMAL_SPECS,
     POSTGRESQL,
@@ -86,6 +88,7 @@ class Scenario:
         self._whole = {MEMCACHED.id: ref_to(KINDS_BY_NAME[MEMCACHED.id], self._namespace, "whole")}
         # One that asks for more than is allowed, so that its Pod is never made.
         self._missing = {POSTGRESQL.id: ref_to(KINDS_BY_NAME[POSTGRESQL.id], self._namespace, "missing")}
+        self._copy = Ref(SECRET, self._namespace, f"{self._refs[BINDING_IMPORT.id].name}-binding")
         self._edited: list[Ref] = []
         self._ready: Callable[[], bool] = lambda: False
         self.changed = False
@@ -101,7 +104,16 @@ class Scenario:
             own = OWN.get(crd, {})
             if ref in self._missing.values():
                 own = {"resources": {"limits": TOO_MUCH}, "progressDeadlineSeconds": 10}
+            own = {**own, **self._given(ref)}
             self._cluster.create(KINDS_BY_NAME[crd], self._namespace, ref.name, {**MINIMAL_SPECS[crd], **own})
+
+    def _given(self, ref: Ref) -> dict[str, object]:
+        """A database that exports its binding, and the import that gets it."""
+        database, wanted = self._refs[POSTGRESQL_EXAMPLE.id], self._refs[BINDING_IMPORT.id]
+        if ref == database:
+            return {"bindingExports": [{"namespace": self._namespace, "name": wanted.name}]}
+        named = {"namespace": self._namespace, "name": database.name, "group": database.type.group}
+        return {"databaseRef": named} if ref == wanted else {}
 
     def change(self) -> None:
         """One cache where there were two, its list not wanted any more; edited children of each type, and
@@ -114,6 +126,8 @@ class Scenario:
                     self._cluster.merge(child, {"metadata": {"labels": {NAME_LABEL: "edited"}}})
                     self._edited.append(child)
         self._cluster.merge(self._refs[MEMCACHED.id], {"spec": {"size": 1, "binding": None}})
+        # There is no such database, so nothing is given any more.
+        self._cluster.merge(self._refs[BINDING_IMPORT.id], {"spec": {"databaseRef": {"name": "another"}}})
         if self._cluster.get(self._service) is not None:
             self._cluster.merge(self._service, {"spec": {"selector": {"edited": "yes"}}})
         if self._cluster.get(self._config) is not None:
@@ -140,7 +154,7 @@ class Scenario:
         for ref in self._missing.values():
             if REFUSAL in self._cluster.ready(ref).get("message", ""):
                 found.add(f"{ref} says why")
-        for child in (self._budget, self._servers):
+        for child in (self._budget, self._servers, self._copy):
             if self.changed and self._cluster.get(child) is None:
                 found.add(f"{child} is gone")
         selector = ((self._cluster.get(self._service) or {}).get("spec") or {}).get("selector") or {}

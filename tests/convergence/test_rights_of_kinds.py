@@ -23,6 +23,7 @@ from tests.apiserver.support.kinds import (
     CRD_COLLECTION,
     MEMCACHED,
     MINIMAL_SPECS,
+    OF_ANOTHER,
     POSTGRESQL,
     POSTGRESQL_EXAMPLE,
     PULSAR_CONSUMER,
@@ -136,7 +137,7 @@ def kinds_named(kind: str) -> dict[str, Kind]:
     return {crd: served for crd, served in KINDS_BY_NAME.items() if served.type.kind == kind}
 
 
-@pytest.mark.parametrize("kind", sorted(rbac.NEEDS.keys() - WITH_A_STORE))
+@pytest.mark.parametrize("kind", sorted(rbac.NEEDS.keys() - WITH_A_STORE - OF_ANOTHER))
 def test_every_right_of_a_kind_is_used_and_no_other_is_asked_for(place: Cluster, kind: str) -> None:
     if place.get(LEADER) is not None:
         place.delete(LEADER)

@@ -48,8 +48,7 @@ APART = frozenset(
 )  # fmt: skip
 
 KEPT = re.compile(r"Secret/.*-(server-ca|server-tls|binding|auth|role-.*)$")
-"""What the operator made once and does not delete, since it has no right to delete Secrets: they go with the
-resource."""
+"""What the operator made once and does not delete: they go with the resource."""
 OF_A_POD = re.compile(r"(?:-[bcdfghjklmnpqrstvwxz2456789]{5,10}){2}\b")
 """What the name of a Deployment's Pod ends with: a message may have it."""
 VARYING = frozenset({"password", "uri", "jdbc-uri", "pgpass", "tls.crt", "tls.key", "ca.crt", "ca.key"})

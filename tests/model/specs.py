@@ -122,6 +122,7 @@ DATABASES = _optional(
     ),
     logging=st.sampled_from([{}, {"format": "Text"}, {"format": "JSON"}]),
     hba=st.sampled_from([["host all bob all reject"], ["host all ada all reject"], []]),
+    bindingExports=st.sampled_from([[], *([{"namespace": "ns", "name": name}] for name in "ab")]),
     roles=st.lists(st.sampled_from(ROLES), max_size=3, unique_by=lambda role: str(role["name"])),
     databases=st.sampled_from(
         [[], [{"name": "shop", "owner": "r"}], [{"name": "x", "reclaimPolicy": "Delete"}]]
@@ -189,12 +190,21 @@ CACHES = _optional(
     serviceTemplate=SERVED,
     allowedFrom=PEERS,
 )
+IMPORTS = st.fixed_dictionaries(
+    {
+        "databaseRef": st.fixed_dictionaries(
+            {"namespace": st.just("ns"), "name": st.sampled_from("ab")},
+            optional={"group": st.just("database.db.example.com")},
+        )
+    }
+)
 WATCHERS = _optional({"name": st.sampled_from(["friend", "a-0"])})
 TELLING = {
     "Postgresql": DATABASES,
     "Memcached": CACHES,
     "PulsarConsumer": CONSUMERS,
     "MyCustomResource": WATCHERS,
+    "BindingImport": IMPORTS,
 }
 
 

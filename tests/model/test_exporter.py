@@ -46,7 +46,7 @@ def test_it_comes_and_goes_whole() -> None:
     world.api.edit(CR, {"spec": {"exporter": {"enabled": False}}})
     world.settle()
     assert (containers(world), ports(world), role_entries(world)) == (["postgres"], [5432], [])
-    # The operator has no right to delete Secrets; this one is the login of a role that is no more.
+    # The operator deletes no Secret of a server; this one is the login of a role that is no more.
     assert SECRET_REF in world.api.objects
     assert ready(world)["status"] == "True"
     assert world.writes_at_rest() == 0

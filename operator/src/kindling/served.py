@@ -48,6 +48,7 @@ def served(config: Config) -> Served:
         pull_secrets=config.pull_secrets,
         certificate_life=timedelta(seconds=config.certificate_seconds),
         only=config.kinds,
+        namespaces=config.watch_namespaces,
     )
     found = kinds_with(options)
     resources = [kind.type for kind in found]

@@ -66,6 +66,8 @@ def _read(path: Path) -> Json:
 
 WITH_A_STORE = frozenset({"Backup", "Restore"})
 """They run nothing without a database and a store that answer; tests/cluster/test_backup.py has both."""
+OF_ANOTHER = frozenset({"BindingImport"})
+"""They make nothing by themselves, but of what another resource has: test_operator_binding_imports.py."""
 KINDS: Mapping[str, Kind] = {
     path.stem: Kind(manifest=_read(path)) for path in sorted((REPOSITORY / "crds").glob("*.yaml"))
 }
@@ -80,6 +82,7 @@ PULSAR_CONSUMER = KINDS["pulsarconsumers.pulsar.pulsarconsumer.krvarma.com"]
 MY_CUSTOM_RESOURCE = KINDS["mycustomresources.poc.test.domain"]
 BACKUP = KINDS["backups.database.technotuesday.io"]
 RESTORE = KINDS["restores.database.technotuesday.io"]
+BINDING_IMPORT = KINDS["bindingimports.database.technotuesday.io"]
 
 # The kinds of the documents, and the least spec that each admits: their rules know more than their schemas.
 _DOCUMENTED: Mapping[str, Json] = {
@@ -101,6 +104,7 @@ _OTHERS: Mapping[str, Json] = {
         "targetURL": "s3://bucket",
         "credentialsSecretRef": {"name": "store"},
     },
+    BINDING_IMPORT.id: {"databaseRef": {"namespace": "elsewhere", "name": "shop"}},
     RESTORE.id: {"source": {"backupRef": {"name": "nightly"}}, "databaseRef": {"name": "clone"}},
 }
 # Of which tests know more than their schemas say.

@@ -6,11 +6,20 @@ a printer column that has no claim; `tests/cluster/test_claims.py` puts each to 
 
 from __future__ import annotations
 
-from tests.cluster.claims import backup, memcached, mycustomresource, postgresql, pulsarconsumer, restore
+from tests.cluster.claims import (
+    backup,
+    bindingimport,
+    memcached,
+    mycustomresource,
+    postgresql,
+    pulsarconsumer,
+    restore,
+)
 from tests.cluster.claims.contract import KindClaims
 
 CLAIMS: dict[str, KindClaims] = {
     "backups.database.technotuesday.io": backup.CLAIMS,
+    "bindingimports.database.technotuesday.io": bindingimport.CLAIMS,
     "restores.database.technotuesday.io": restore.CLAIMS,
     "postgresqls.database.db.example.com": postgresql.CLAIMS,
     "postgresqls.database.technotuesday.io": postgresql.CLAIMS,

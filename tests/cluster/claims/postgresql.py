@@ -194,6 +194,21 @@ def _as_certified(reported: Reported, item: dict[str, Any], query: str) -> str:
         return asks(reported.environment, pod, query, user=role, shows=role, password=password)
 
 
+def _exports(reported: Reported) -> None:
+    """Each item of the spec, in its order; ready are those whose import has the copy."""
+    wanted = reported.resource["spec"].get("bindingExports", [])
+    said = reported.status.get("bindingExports", [])
+    keys = ("namespace", "name", "role")
+    assert [{key: item[key] for key in keys if key in item} for item in said] == wanted
+    imports = reported.environment.get("bindingimports.database.technotuesday.io", "-A")["items"]
+    found = {(item["metadata"]["namespace"], item["metadata"]["name"]): item for item in imports}
+    for item in said:
+        there = found.get((item["namespace"], item["name"]), {}).get("status", {})
+        assert item["ready"] is ("binding" in there) is (item["reason"] == "Imported")
+        assert f"`{item['reason']}`" in GUIDES
+        assert item["ready"] or item["message"]
+
+
 def _role_certificate(reported: Reported) -> None:
     """The end of the certificate in the Secret, by which the server says that it has let the role in."""
     for item in reported.resource["spec"].get("roles", []):
@@ -526,6 +541,10 @@ CLAIMS = KindClaims(
             for field, claim in _OF_ITEMS.items()
         },
         "status.roles[].binding.name": _role_binding,
+        **{
+            f"status.bindingExports[].{field}": _exports
+            for field in ("namespace", "name", "role", "ready", "reason", "message")
+        },
         "status.roles[].clientCertificate.notAfter": _role_certificate,
         "status.databases[].extensions[].name": _extensions,
         "status.databases[].extensions[].version": _extensions,

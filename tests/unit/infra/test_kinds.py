@@ -66,6 +66,7 @@ def test_the_rights_of_a_kind_cover_its_children_and_watches(kind: str) -> None:
 WRITE = {"get", "list", "watch", "create", "patch"}
 ON_SECRETS = {
     "Backup": WRITE,
+    "BindingImport": WRITE | {"delete"},
     "Postgresql": WRITE,
     "PulsarConsumer": {"get", "list", "watch"},
     "Restore": WRITE,

@@ -219,7 +219,7 @@ def test_a_binding_that_is_lost_or_edited_amid_a_rotation_has_what_caches_accept
 
 
 def test_off_again_leaves_the_secrets_as_they_are() -> None:
-    """The operator has no right to delete Secrets."""
+    """The operator deletes no Secret of a server."""
     cache = made()
     cache.cr["spec"]["auth"] = {"enabled": False}
     made_now = {child.ref.name: child for child in cache.desired() if child.type == SECRET}

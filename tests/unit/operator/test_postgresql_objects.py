@@ -155,7 +155,7 @@ def test_a_secret_without_a_password_holds_up_this_role_alone(given: dict[str, s
 
 
 def test_a_secret_whose_role_left_the_spec_is_kept() -> None:
-    """The operator has no right to delete Secrets, and the role may be kept too."""
+    """The operator deletes no Secret of a server, and the role may be kept too."""
     cr = postgresql()
     owned = secret(password="first") | {
         "metadata": {"uid": "u", "ownerReferences": [{"uid": "cr-uid", "controller": True}]}

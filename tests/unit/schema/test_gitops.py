@@ -13,7 +13,9 @@ from functools import partial
 
 import pytest
 from kindling.kinds.base import ExternalResult, Kind, Observed, Problem, SyncResult
+from kindling.kinds.bindingimport import source as binding_import
 from kindling.kinds.conditions import find_condition, with_stalled, with_transition_times
+from kindling.kinds.metadata import secret_data
 from kindling.kube.resources import POD, Object, Ref
 
 from tests.unit.operator import memcacheds, postgresqls, pulsarconsumers
@@ -68,6 +70,7 @@ KINDS_BY_NAME: dict[str, tuple[Callable[..., Object], Callable[..., dict[Ref, Ob
 }
 FRIEND = "mycustomresource.poc.test.domain"
 BACKUP, RESTORE = "backup.database.technotuesday.io", "restore.database.technotuesday.io"
+IMPORT = "bindingimport.database.technotuesday.io"
 EACH_KIND = pytest.mark.parametrize("label", KINDS_BY_NAME)
 
 
@@ -75,7 +78,7 @@ def test_every_kind_has_a_check_and_no_other_has() -> None:
     assert sorted(CHECKS.rglob("*.lua")) == sorted(
         check_of(kind.type.group, kind.type.kind) for kind in KINDS.values()
     )
-    assert {*KINDS_BY_NAME, FRIEND, BACKUP, RESTORE} == KINDS.keys()
+    assert {*KINDS_BY_NAME, FRIEND, BACKUP, RESTORE, IMPORT} == KINDS.keys()
     # One text for all kinds that run Pods.
     assert (
         len(
@@ -152,6 +155,25 @@ def test_gitops_waits_until_it_is_ready_and_reports_a_fault(label: str) -> None:
     for (obj, *_), (_, health, message) in zip(cases, found, strict=True):
         said_by = "Paused" if find_condition(obj["status"], "Paused") and health == "Suspended" else "Ready"
         assert message == find_condition(obj["status"], said_by)["message"]
+
+
+def test_a_copy_is_waited_for_and_no_fault() -> None:
+    kind = KINDS[IMPORT]
+    meta = {"namespace": "web", "name": "shop", "uid": "import-uid", "generation": 1}
+    cr: Object = {"metadata": meta, "spec": {"databaseRef": {"namespace": "db", "name": "shop"}}}
+    ref, secret = binding_import.refs(cr)
+    giver: Object = {
+        "metadata": {"namespace": "db", "name": "shop", "uid": "giver-uid"},
+        "spec": {"bindingExports": [{"namespace": "web", "name": "shop"}]},
+    }
+    held: Object = {
+        "metadata": {"ownerReferences": [{"uid": "giver-uid"}]},
+        "data": secret_data({"password": "p"}),
+    }
+    nothing = Observed(objects={}, now=NOW, entropy=b"")
+    given = replace(nothing, watched={ref: giver}, objects={secret: held})
+    found = judge(with_status(kind, cr, nothing, SETTLED), with_status(kind, cr, given, SETTLED))
+    assert [one[:2] for one in found] == [("InProgress", "Progressing"), ("Current", "Healthy")]
 
 
 def test_a_friend_is_waited_for() -> None:

@@ -122,7 +122,7 @@ def test_others_are_left_out_and_named(tmp_path: Path) -> None:
             ["spec.passwordSecretRef names the key password"],
         ),
         ((BACKUP, KEYS), ["spec.databaseRef names the Postgresql orders, which is in no file: add it"]),
-        ((SECRET,), ["no resource to try: name files with at least one of Backup, Memcached"]),
+        ((SECRET,), ["no resource to try: name files with at least one of Backup, BindingImport"]),
         (
             (DATABASE, SECRET, SECRET),
             ["document 3: shop/Secret/login is in", "document 2 too: leave one out"],

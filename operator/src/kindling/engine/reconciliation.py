@@ -220,6 +220,7 @@ class Reconciliation(ChildWriter):
         self._objects = self.dependencies.store.children(self.key)
         refs = [Ref(SECRET, self.key.namespace, name) for name in self.kind.secrets(self.cr)]
         refs += [Ref(CONFIG_MAP, self.key.namespace, name) for name in self.kind.config_maps(self.cr)]
+        refs += self.kind.others_secrets(self.cr, self._observed())
         with self._step("read"):
             live = await asyncio.gather(*map(self._live, refs))
         for ref, found in zip(refs, live, strict=True):

@@ -357,6 +357,12 @@ class Kind(ABC):
         """Names of the Secrets whose content is needed; read in each reconciliation, never cached."""
         return ()
 
+    def others_secrets(self, cr: Object, observed: Observed) -> Sequence[Ref]:
+        """The Secrets of other namespaces whose content is needed, for which what was observed says that it
+        may be used; read as those of `secrets` are. Name them in `watched_objects` too.
+        """
+        return ()
+
     def config_maps(self, cr: Object) -> Sequence[str]:
         """Names of others' ConfigMaps whose content is needed; read in each reconciliation, never cached."""
         return ()

@@ -1,4 +1,4 @@
-"""Secrets that were made and are not needed any more: the operator has no right to delete Secrets."""
+"""Secrets that were made and are not needed any more: the operator deletes none of them."""
 
 from __future__ import annotations
 

@@ -35,6 +35,7 @@ _SERVERS = "Postgresql and Memcached"
 _PENDING = "Postgresql, condition RestartPending"
 _OTHER = "Postgresql, other conditions"
 _BACKUP = "Backup and Restore"
+_IMPORT = "BindingImport, and Postgresql in `status.bindingExports`"
 
 
 def _reason(name: str, group: str, meaning: str, next: str = "nothing") -> str:
@@ -720,6 +721,31 @@ UNDONE = _reason(
     "Undone",
     _BACKUP,
     "the data from before a restore in place is in its place again (`spec.undo`)",
+)
+IMPORTED = _reason("Imported", _IMPORT, "the Secret of the import is a copy of the binding, and follows it")
+NOT_EXPORTED = _reason(
+    "NotExported",
+    _IMPORT,
+    "no Postgresql of that group, namespace and name exports this to the import; there is no copy",
+    "have its owner add what the message has to its `spec.bindingExports`, or correct the import",
+)
+IMPORT_MISSING = _reason(
+    "ImportMissing",
+    _IMPORT,
+    "the receiving namespace has no BindingImport of that name that asks for this; there is no copy",
+    "have somebody with rights there apply what the message has",
+)
+BINDING_PENDING = _reason(
+    "BindingPending",
+    _IMPORT,
+    "the binding, or the copy of it, is not there yet, or is not current; a copy from before stays",
+    "wait, or see the message of the import's `Ready`",
+)
+NOT_SERVED = _reason(
+    "NotServed",
+    _IMPORT,
+    "the operator does not serve the other namespace, or no BindingImports; there is no copy",
+    "name it in `kindling:watchNamespaces` or `kindling:kinds`, or correct the namespace",
 )
 
 # The reasons of a new kind come here.

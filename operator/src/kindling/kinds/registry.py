@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from kindling.kinds.backup import Backup
 from kindling.kinds.base import Kind
+from kindling.kinds.bindingimport import BindingImport
 from kindling.kinds.memcached import Memcached
 from kindling.kinds.mycustomresource import MyCustomResource
 from kindling.kinds.postgresql import Postgresql
@@ -17,7 +18,9 @@ from kindling.kinds.server_tls import DEFAULT_LIFE
 
 
 class Options(NamedTuple):
-    """What a kind needs to know of the process; see `kinds`. `only` are the kinds that it serves."""
+    """What a kind needs to know of the process; see `kinds`. `only` are the kinds that it serves, and
+    `namespaces` where; none named means all.
+    """
 
     images: Mapping[str, str]
     operator_namespace: str
@@ -25,6 +28,7 @@ class Options(NamedTuple):
     pull_secrets: Sequence[str]
     certificate_life: timedelta
     only: Collection[str] = ()
+    namespaces: Collection[str] = ()
 
 
 def _postgresql(options: Options, group: str) -> Kind:
@@ -36,6 +40,8 @@ def _postgresql(options: Options, group: str) -> Kind:
         operator_namespace=options.operator_namespace,
         pull_secrets=options.pull_secrets,
         certificate_life=options.certificate_life,
+        imports_served=not options.only or "BindingImport" in options.only,
+        namespaces=options.namespaces,
     )
 
 
@@ -71,6 +77,11 @@ def _restore(options: Options) -> Kind:
     )
 
 
+def _binding_import(options: Options) -> Kind:
+    served = not options.only or "Postgresql" in options.only
+    return BindingImport(namespaces=options.namespaces, databases_served=served)
+
+
 # Made when it is to be served: the image of one that is not need not be there.
 _KINDS: tuple[tuple[str, Callable[[Options], Kind]], ...] = (
     ("Postgresql", lambda options: _postgresql(options, "database.technotuesday.io")),
@@ -80,6 +91,7 @@ _KINDS: tuple[tuple[str, Callable[[Options], Kind]], ...] = (
     ("MyCustomResource", lambda _: MyCustomResource()),
     ("Backup", _backup),
     ("Restore", _restore),
+    ("BindingImport", _binding_import),
 )
 NAMES = tuple(dict.fromkeys(name for name, _ in _KINDS))
 """Every kind's name; one name may be served in several groups."""

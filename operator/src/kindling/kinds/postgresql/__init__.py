@@ -11,12 +11,13 @@ go, `protection` that it must not; `login` is what is asked and wanted of the se
 `roles` and `databases`, `usage` what its data takes, `growth` when the volume grows for that; `init_sql` is
 what a new database begins with; `credentials` is who logs in, `rotation` when that changes, `logins` who used
 it before; `hibernation` and `in_place` have the server stopped; `postgres_exporter` is the exporter beside
-it; `status` reports, from `state`, with what `faults` finds wrong.
+it; `exports` has what other namespaces get of its bindings; `status` reports, from `state`, with what
+`faults` finds wrong.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -46,6 +47,7 @@ from kindling.kinds.postgresql import (
     credentials,
     databases,
     deletion,
+    exports,
     growth,
     hba,
     hibernation,
@@ -97,12 +99,13 @@ class Postgresql(Kind):
     program that prepares each start (`initdb`), `exporters_image` the exporter.
 
     `operator_namespace` is where the operator's Pods are, which log in to the server; with `pull_secrets`
-    nodes pull these images. A certificate that is made is valid for `certificate_life`.
+    nodes pull these images. A certificate that is made is valid for `certificate_life`. `imports_served`: the
+    operator serves BindingImports; in these `namespaces` alone, if any are named.
     """
 
     children = (VOLUME_CLAIM, SECRET, CONFIG_MAP, SERVICE, NETWORK_POLICY, STATEFUL_SET, POD)
     optional = (CERTIFICATE,)
-    watches = (SECRET, CONFIG_MAP)
+    watches: tuple[ResourceType, ...] = (SECRET, CONFIG_MAP, exports.BINDING_IMPORT)
     finalizer = protection.FINALIZER
     durable = (credentials.FIELD,)
     metrics = (
@@ -162,12 +165,18 @@ class Postgresql(Kind):
         operator_namespace: str = "kindling-system",
         pull_secrets: Sequence[str] = (),
         certificate_life: timedelta = server_tls.DEFAULT_LIFE,
+        imports_served: bool = True,
+        namespaces: Collection[str] = (),
     ) -> None:
         self.type = ResourceType(group, "v1", "Postgresql", "postgresqls")
         self._image, self._init_image, self._exporters_image = image, init_image, exporters_image
         self._pull_secrets = pull_secrets
         self._operator_namespace = operator_namespace
         self._certificate_life = certificate_life
+        self._imports_served, self._namespaces = imports_served, namespaces
+        if not imports_served:
+            # Their definition need not be there.
+            self.watches = (SECRET, CONFIG_MAP)
 
     def watched_objects(self, cr: Object) -> Sequence[WatchedObject]:
         if self.plan_for(cr):
@@ -179,9 +188,11 @@ class Postgresql(Kind):
             names.append(certificate)
         names += init_sql.secrets(cr)
         namespace, config_maps = cr["metadata"]["namespace"], dict.fromkeys(self.config_maps(cr))
+        imports = [export.ref for export in exports.read(cr)] if self._imports_served else []
         return [
             *(WatchedObject(SECRET, name, namespace) for name in dict.fromkeys(names)),
             *(WatchedObject(CONFIG_MAP, name, namespace) for name in config_maps),
+            *(WatchedObject(ref.type, ref.name, ref.namespace) for ref in imports),
         ]
 
     def secrets(self, cr: Object) -> Sequence[str]:
@@ -385,4 +396,7 @@ class Postgresql(Kind):
         return status.warnings(cr, observed)
 
     def status(self, cr: Object, observed: Observed, sync: SyncResult) -> StatusReport:
-        return status.report(self.type, cr, observed, sync)
+        report = status.report(self.type, cr, observed, sync)
+        served, namespaces = self._imports_served, self._namespaces
+        exported = exports.status(cr, observed, served=served, namespaces=namespaces)
+        return replace(report, status={**report.status, **exported}) if exported else report

@@ -85,8 +85,12 @@ def _read(item: Object) -> Role:
 
 
 def secret_name(cr: Object, role: Role) -> str:
+    return secret_of(cr, role.name)
+
+
+def secret_of(cr: Object, name: str) -> str:
     """A role's name has letters, digits and underscores, which a Secret's name has not."""
-    return f"{_prefix(cr)}{role.name.replace('_', '-')}"
+    return f"{_prefix(cr)}{name.replace('_', '-')}"
 
 
 def _prefix(cr: Object) -> str:
