@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from kindling.kinds.base import Done, ExternalResult, RequeueAfter, StatusReport, SyncResult
 from kindling.kinds.conditions import find_condition
-from kindling.kube.resources import Object
+from kindling.kube.resources import VOLUME_CLAIM, Object, Ref
 
 from tests.unit.operator.postgresqls import KIND, observed, postgresql, running
 
@@ -49,6 +49,21 @@ def test_server_that_ended_because_the_disk_was_full(words: str) -> None:
         assert words.splitlines()[0].partition(":  ")[2] in message
         assert made.status["pgPhase"] == "Failed"
         assert made.result == Done()  # an event reports its end
+
+
+def test_a_full_disk_that_the_storage_could_not_make_larger_has_the_storages_words_too() -> None:
+    children = running(ready=False, **postgres(ended(WAL)))
+    claim = children[Ref(VOLUME_CLAIM, "ns", "db-data")]
+    claim["spec"]["resources"]["requests"]["storage"] = "2Gi"
+    refusal = {"type": "ControllerResizeError", "status": "True", "message": "the pool is used up"}
+    claim["status"] = {"capacity": {"storage": "1Gi"}, "conditions": [refusal]}
+    cr = postgresql(storage={"size": "1Gi", "autoGrow": {"maxSize": "4Gi"}})
+    reason, message = ready(KIND.status(cr, observed(children), SyncResult(in_sync=True, results={})))
+    assert reason == "DiskFull"
+    assert "could not make it 2Gi (the pool is used up)" in message
+    claim["status"]["conditions"] = []
+    _, message = ready(KIND.status(cr, observed(children), SyncResult(in_sync=True, results={})))
+    assert "its storage" not in message
 
 
 @pytest.mark.parametrize(

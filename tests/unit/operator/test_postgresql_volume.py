@@ -80,6 +80,34 @@ def test_a_resize_is_reported_while_it_lasts_and_keeps_it_ready(step: str) -> No
         assert find_condition(status, "Progressing")["status"] == "False"
 
 
+REFUSED = "failed to expand pvc with rpc error: code = OutOfRange desc = 5Gi are more than there are"
+
+
+@pytest.mark.parametrize("step", ["ControllerResizeError", "NodeResizeError"])
+def test_a_resize_that_fails_has_the_storages_words_and_keeps_it_ready(step: str) -> None:
+    """As the resizer and the kubelet write it: beside the condition that it is under way."""
+    known = running()
+    claim = known[Ref(VOLUME_CLAIM, "ns", "db-data")]
+    claim["spec"]["resources"]["requests"]["storage"] = "5Gi"
+    conditions = [
+        {"type": "Resizing", "status": "True"},
+        {"type": step, "status": "True", "message": REFUSED},
+    ]
+    claim["status"] = {"capacity": {"storage": "1Gi"}, "conditions": conditions}
+    status = KIND.status(postgresql(), observed(known), GOOD).status
+    assert find_condition(status, "Ready")["status"] == "True"
+    progressing = find_condition(status, "Progressing")
+    assert (progressing["status"], progressing["reason"]) == ("True", "ResizeFailed")
+    assert progressing["message"] == (
+        f"Volume db-data has 1Gi, and its storage could not make it 5Gi ({REFUSED}). This is retried; "
+        "to ask for less, set spec.storage.size to more than '1Gi'."
+    )
+    claim["status"]["capacity"]["storage"] = "5Gi"  # what is over says nothing
+    conditions.pop(0)
+    status = KIND.status(postgresql(), observed(known), GOOD).status
+    assert find_condition(status, "Progressing")["status"] == "False"
+
+
 @pytest.mark.parametrize(
     ("size", "asks", "has", "request_"),
     [

@@ -31,7 +31,15 @@ CONDITIONS = st.none() | st.lists(
             "lastTransitionTime": MOMENTS,
         },
         type=st.sampled_from(
-            ["Ready", "PodScheduled", "Available", "Progressing", "ReplicaFailure", "Resizing"]
+            [
+                "Ready",
+                "PodScheduled",
+                "Available",
+                "Progressing",
+                "ReplicaFailure",
+                "Resizing",
+                "NodeResizeError",
+            ]
         ),
         status=st.sampled_from(["True", "False", "Unknown"]),
     ),

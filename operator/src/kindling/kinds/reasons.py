@@ -503,6 +503,12 @@ MANUAL = _reason(
 )
 
 RESIZING = _reason("Resizing", _OTHER, "of Progressing: the volume grows", "wait")
+RESIZE_FAILED = _reason(
+    "ResizeFailed",
+    _OTHER,
+    "of Progressing: the storage could not make the volume larger; it is retried",
+    "fix what its message names, or set `spec.storage.size` to less, but more than the volume has",
+)
 PASSWORD_IN_SPEC = _reason(
     "PasswordInSpec",
     _OTHER,

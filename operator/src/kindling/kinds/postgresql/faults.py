@@ -43,6 +43,9 @@ def fault_of(
     if observation.is_stopped(cr, observed):
         return None
     fault = _pod_fault(cr, pod, external, observed, was_available=was_available)
+    if fault is not None and fault.reason == reasons.DISK_FULL:
+        failure = volume.resize_failure(cr, observed)
+        fault = replace(fault, message=" ".join(filter(None, (fault.message, failure))))
     if fault is not None or (external is not None and external.reason == reasons.PAUSED):
         return fault
     known = observation.recovering(pod, observed) if pod is not None else None

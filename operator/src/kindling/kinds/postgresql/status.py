@@ -156,11 +156,13 @@ def _conditions(cr: Object, observed: Observed, sync: SyncResult, state: State) 
         where = others.index(type) if type in others else len(others)
         conditions[where : where + 1] = [item]
 
-    resize_message = volume.resize_message(cr, observed)
+    failure, resize_message = volume.resize_failure(cr, observed), volume.resize_message(cr, observed)
     if state.stopped or state.waits:
         put("Progressing", False, reason, message)
     if sync.paused:
         put("Progressing", False, reasons.PAUSED, pause.words(cr).unchanged)
+    elif state.ready and failure:
+        put("Progressing", True, reasons.RESIZE_FAILED, failure)
     elif state.ready and resize_message:
         put("Progressing", True, reasons.RESIZING, resize_message)
     larger = volume.larger(cr, observed)

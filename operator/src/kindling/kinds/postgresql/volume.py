@@ -27,6 +27,9 @@ ANNOTATIONS = {
     "argocd.argoproj.io/sync-options": "Prune=false",
 }
 GROWING = ("FileSystemResizePending", "Resizing")
+NOT_GROWING = ("ControllerResizeError", "NodeResizeError")
+LONGEST_SAID = 300
+"""Characters of what the storage says."""
 
 
 def volume_name(cr: Object) -> str:
@@ -158,6 +161,22 @@ def resize_message(cr: Object, observed: Observed) -> str | None:
             return (
                 f"Volume {volume_name(cr)} is growing from {has or 'its size'} to {requested} "
                 f"({item['type']}): wait, or see `kubectl describe pvc {volume_name(cr)}`."
+            )
+    return None
+
+
+def resize_failure(cr: Object, observed: Observed) -> str | None:
+    """That the storage could not make it larger, in words; None while nothing more is asked of it."""
+    claim = claim_of(cr, observed) or {}
+    requested, has = sizes(cr, observed)
+    if is_ephemeral(cr) or requested is None or has is None or quantity(has) >= quantity(requested):
+        return None
+    for item in (claim.get("status") or {}).get("conditions") or ():
+        if item.get("type") in NOT_GROWING and item.get("status") == "True":
+            said = " ".join(str(item.get("message") or item["type"]).split()).rstrip(".")[:LONGEST_SAID]
+            return (
+                f"Volume {volume_name(cr)} has {has}, and its storage could not make it {requested} "
+                f"({said}). This is retried; to ask for less, set spec.storage.size to more than {has!r}."
             )
     return None
 
