@@ -35,6 +35,7 @@ EXCLUSIVE = (
 SECOND = (
     "test_backup.py",
     "test_backup_volume.py",
+    "test_growing_volume.py",
     "test_handler_command.py",
     "test_pulsarconsumer.py",
     "test_pulsarconsumer_backlog.py",
