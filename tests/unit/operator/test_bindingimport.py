@@ -211,7 +211,11 @@ def test_the_giver_says_how_the_import_is_and_whether_the_network_is_open() -> N
 
 def test_without_exports_a_database_watches_no_import_and_says_nothing() -> None:
     (kind,) = (each for each in kinds(AnyImage()) if each.type == GIVER.type)
-    for cr in ({**giver(), "spec": {}}, giver(bindingExports=[])):
+    for cr in (
+        {**giver(), "spec": {}},
+        giver(bindingExports=[]),
+        giver(mode="Plan", planFor="another"),
+    ):
         assert exports.BINDING_IMPORT not in {look.type for look in kind.watched_objects(cr)}
         assert "bindingExports" not in kind.status(cr, NOTHING, SETTLED).status
     assert Ref(exports.BINDING_IMPORT, "web", "shop") in {

@@ -397,6 +397,8 @@ class Postgresql(Kind):
 
     def status(self, cr: Object, observed: Observed, sync: SyncResult) -> StatusReport:
         report = status.report(self.type, cr, observed, sync)
+        if self.plan_for(cr):
+            return report  # It exports nothing itself.
         served, namespaces = self._imports_served, self._namespaces
         exported = exports.status(cr, observed, served=served, namespaces=namespaces)
         return replace(report, status={**report.status, **exported}) if exported else report
