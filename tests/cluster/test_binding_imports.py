@@ -62,6 +62,11 @@ def exported(environment: Environment, name: str) -> dict[str, Any]:
     return found
 
 
+def reason(environment: Environment, there: str) -> str:
+    status = environment.get(f"{IMPORTS}/shop", "-n", there)["status"]
+    return str(status["conditions"][0]["reason"])
+
+
 def has_copy(environment: Environment, there: str) -> bool:
     secrets = environment.get("secrets", "-n", there)["items"]
     return "shop-binding" in [secret["metadata"]["name"] for secret in secrets]
@@ -140,6 +145,7 @@ def test_an_application_of_another_namespace_logs_in_with_the_copy(environment: 
         patch: dict[str, Any] = {"spec": {"bindingExports": None}}
         environment.kubectl("patch", f"{PLURAL}/{name}", "--type=merge", f"--patch={json.dumps(patch)}")
         within(30, lambda: not has_copy(environment, there))
+        within(30, lambda: reason(environment, there) == "NotExported")
         hold(environment, IMPORTS, "shop", there)
         patch = {"spec": {"bindingExports": [{"namespace": there, "name": "shop"}]}}
         environment.kubectl("patch", f"{PLURAL}/{name}", "--type=merge", f"--patch={json.dumps(patch)}")
@@ -152,5 +158,4 @@ def test_an_application_of_another_namespace_logs_in_with_the_copy(environment: 
         within(30, lambda: has_copy(environment, there))
         environment.kubectl("delete", f"{PLURAL}/{name}", timeout=180)
         within(60, lambda: not has_copy(environment, there))
-        ready = environment.get(f"{IMPORTS}/shop", "-n", there)["status"]["conditions"][0]
-        assert ready["reason"] == "NotExported"
+        within(30, lambda: reason(environment, there) == "NotExported")
