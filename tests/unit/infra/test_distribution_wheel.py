@@ -36,12 +36,13 @@ MODULES = {
     (found["spec"]["group"], found["spec"]["names"]["kind"]): name
     for name, found in {
         "backup": DEFINITIONS[0],
-        "memcached": DEFINITIONS[1],
-        "mycustomresource": DEFINITIONS[2],
-        "postgresql_example": DEFINITIONS[3],
-        "postgresql_technotuesday": DEFINITIONS[4],
-        "pulsarconsumer": DEFINITIONS[5],
-        "restore": DEFINITIONS[6],
+        "bindingimport": DEFINITIONS[1],
+        "memcached": DEFINITIONS[2],
+        "mycustomresource": DEFINITIONS[3],
+        "postgresql_example": DEFINITIONS[4],
+        "postgresql_technotuesday": DEFINITIONS[5],
+        "pulsarconsumer": DEFINITIONS[6],
+        "restore": DEFINITIONS[7],
     }.items()
 }
 
@@ -214,11 +215,11 @@ def test_schemas_that_no_definition_has_yet(installed: Path, tmp_path: Path) -> 
 
 
 def test_modules_are_named_apart() -> None:
-    other = json.loads(json.dumps(DEFINITIONS[3]))
+    other = json.loads(json.dumps(DEFINITIONS[4]))
     other["spec"]["group"], other["metadata"]["name"] = "cache.example.org", "postgresqls.cache.example.org"
     with pytest.raises(KindlingError, match="postgresql_example"):
         python_models.modules([*DEFINITIONS, other])
-    second = json.loads(json.dumps(DEFINITIONS[1]))
+    second = json.loads(json.dumps(DEFINITIONS[2]))
     version = second["spec"]["versions"][0]
     second["spec"]["versions"] += [
         {**version, "name": "v1", "storage": False},

@@ -248,7 +248,7 @@ def test_a_protected_stack_protects_what_holds_data() -> None:
     protected = {item.name for item in graph.resources if item.protect and item.custom}
     kinds = {item.name for item in custom(graph, "kubernetes:apiextensions.k8s.io/v1:Custom")}
     samples = {item.name for item in graph.resources if item.parent.endswith("::samples") and item.custom}
-    assert (len(kinds), len(samples)) == (7, 5)
+    assert (len(kinds), len(samples)) == (8, 5)
     assert kinds | samples | {"operator-namespace", "cluster"} == protected
     # Who deletes past Pulumi is refused by the API server.
     assert "kindling-protected-definitions" in {item.name for item in custom(graph, f"{ADMISSION}:")}
@@ -300,7 +300,7 @@ def test_rights_can_end_at_the_served_namespaces(preview: bool) -> None:
     binding = graph.one(f"{RBAC}:RoleBinding", "operator-role-in-team-a").inputs
     assert (binding["roleRef"]["kind"], binding["subjects"][0]["kind"]) == ("Role", "ServiceAccount")
     # Definitions know no namespace.
-    assert len(graph.of("kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition")) == 7
+    assert len(graph.of("kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition")) == 8
     waits = graph.one(DEPLOYMENT, "operator-deployment").dependencies
     assert {item.urn for item in graph.of(f"{RBAC}:RoleBinding")} <= waits
 

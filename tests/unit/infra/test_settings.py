@@ -136,11 +136,11 @@ def test_what_is_in_somebody_elses_cluster_is_protected_by_default(given: dict[s
         (
             "kinds",
             "Memcached",
-            "a list of Backup, Memcached, MyCustomResource, Postgresql, PulsarConsumer, Restore",
+            "a list of Backup, BindingImport, Memcached, MyCustomResource, Postgresql, PulsarConsumer",
         ),
         ("kinds", '["memcached"]', "none named means all"),
         ("kinds", '["Memcached", "Memcached"]', "each named once"),
-        ("kinds", "[7]", "a list of Backup, Memcached"),
+        ("kinds", "[7]", "a list of Backup, BindingImport"),
         ("samples", "yes", "true, false"),
         ("broker", "True", "true, false"),
         ("objectStore", "yes", "true, false"),
