@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shlex
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -57,9 +56,8 @@ def exporting(environment: Environment, *, to: str) -> Iterator[str]:
 
 
 def exported(environment: Environment, name: str) -> dict[str, Any]:
-    (item,) = environment.get(f"{PLURAL}/{name}")["status"]["bindingExports"]
-    found: dict[str, Any] = item
-    return found
+    items: list[dict[str, Any]] = environment.get(f"{PLURAL}/{name}")["status"].get("bindingExports", [])
+    return items[0] if items else {"ready": False, "reason": ""}
 
 
 def reason(environment: Environment, there: str) -> str:
@@ -121,10 +119,9 @@ def test_an_application_of_another_namespace_logs_in_with_the_copy(environment: 
         assert not has_copy(environment, there), "the other side has not consented"
         # What the message prints is what a user runs, as it stands.
         (command,) = re.findall(r"`(echo [^`]+)`", exported(environment, name)["message"])
-        printed, kubectl = command.split(" | ")
-        manifest = subprocess.run(["sh", "-c", printed], text=True, capture_output=True, check=True).stdout
-        assert shlex.split(kubectl) == ["kubectl", "apply", "-f", "-"]
-        environment.kubectl(*shlex.split(kubectl)[1:], stdin=manifest)
+        echo, manifest, *then = shlex.split(command)
+        assert (echo, then) == ("echo", ["|", "kubectl", "apply", "-f", "-"])
+        environment.kubectl("apply", "-f", "-", stdin=manifest)
         environment.wait_ready(f"{IMPORTS}/shop", "-n", there)
         within(60, lambda: exported(environment, name)["ready"])
         first = application(environment, name, there)
