@@ -157,7 +157,8 @@ def test_the_data_grows_the_volume_up_to_its_limit_and_nobody_waits(
         within(60, lambda: condition(environment, resource, "VolumeAtLimit") == ("True", "MaxSizeReached"))
         used, status = seen(environment, "grower").used, storage(environment, resource)
         assert status["capacity"] == "300Mi"
-        assert abs(status["usedBytes"] - used) <= used * 0.1
+        # It was measured minutes ago: a segment of the log has come or gone.
+        assert abs(status["usedBytes"] - used) <= used * 0.1 + 16 * MI
         assert claim(environment, "grower")["spec"]["resources"]["requests"]["storage"] == "300Mi"
         follows(environment, "grower", 300 * MI)
     assert server(environment, "grower") == before
