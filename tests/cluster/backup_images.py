@@ -50,6 +50,11 @@ def certificate(folder: Path, subject: str) -> None:
     subprocess.run(words, check=True, capture_output=True, timeout=60)
 
 
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 @dataclass
 class Gateway:
     """The program of a store, which can be gone, or stand still."""
@@ -66,8 +71,7 @@ class Gateway:
 
         def answers() -> bool:
             assert program.process.poll() is None, self.log.read_text()
-            with socket.socket() as probe:
-                return probe.connect_ex(("127.0.0.1", self.port)) == 0
+            return listens(self.port)
 
         wait_until(answers, seconds=30, what=self.log.read_text)
 
@@ -375,7 +379,7 @@ class Pod:
         server = ["pgbackrest", "--config=/etc/kindling/backup/pgbackrest.conf", "server"]
         self.engine.run(*named, f"{self.name}-archiver", *mounts, self.runner, *server)
         wait_until(self._answers, seconds=60, what=lambda: self.logs("server"))
-        wait_until(self._archiver_listens, seconds=60, what=lambda: self.logs("archiver"))
+        wait_until(lambda: listens(self.archiver_port), seconds=60, what=lambda: self.logs("archiver"))
 
     def logs(self, part: str) -> str:
         words: list[str | Path] = [self.engine.program, "logs", f"{self.name}-{part}"]
@@ -389,10 +393,6 @@ class Pod:
             return bool(self.sql("SELECT true"))
         except psycopg.OperationalError:
             return False
-
-    def _archiver_listens(self) -> bool:
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", self.archiver_port)) == 0
 
     def stop(self) -> None:
         for part in ("server", "archiver"):

@@ -17,13 +17,12 @@ import pytest
 
 from tests.cluster import csi_volumes
 from tests.cluster.csi_volumes import FIXED, GROWING, capacity, claim, seen
-from tests.cluster.full_disk import container, fill, inside, overrun
+from tests.cluster.full_disk import MI, container, fill, inside, overrun
 from tests.cluster.stack import Environment, within
 from tests.cluster.test_postgresql import made as made
 from tests.cluster.test_postgresql import message_of, patch, wait_reason
 
 pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("driver")]
-MI = 2**20
 MEASURED_SECONDS = 400.0
 """Until the next measurement, and what follows from it."""
 GROWN_SECONDS = 180.0

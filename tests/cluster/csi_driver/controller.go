@@ -91,21 +91,26 @@ func (d *driver) ValidateVolumeCapabilities(
 func (d *driver) ControllerExpandVolume(
 	_ context.Context, request *csi.ControllerExpandVolumeRequest,
 ) (*csi.ControllerExpandVolumeResponse, error) {
-	volume, err := d.existing(request.GetVolumeId())
-	if err != nil {
-		return nil, err
-	}
-	has, err := stats(volume)
-	if err != nil {
-		return nil, err
-	}
-	size, err := d.wanted(request.GetCapacityRange(), has.total)
+	_, _, size, err := d.larger(request.GetVolumeId(), request.GetCapacityRange())
 	if err != nil {
 		return nil, err
 	}
 	return &csi.ControllerExpandVolumeResponse{
-		CapacityBytes: max(size, has.total), NodeExpansionRequired: true,
+		CapacityBytes: size, NodeExpansionRequired: true,
 	}, nil
+}
+
+// larger is where a volume is, the size that it has, and the one to give it: never less.
+func (d *driver) larger(id string, given *csi.CapacityRange) (volume string, has, size int64, err error) {
+	if volume, err = d.existing(id); err != nil {
+		return "", 0, 0, err
+	}
+	found, err := stats(volume)
+	if err != nil {
+		return "", 0, 0, err
+	}
+	size, err = d.wanted(given, found.total)
+	return volume, found.total, max(size, found.total), err
 }
 
 // wanted is the size to give, in whole pages.

@@ -57,24 +57,16 @@ func (d *driver) NodeUnpublishVolume(
 func (d *driver) NodeExpandVolume(
 	_ context.Context, request *csi.NodeExpandVolumeRequest,
 ) (*csi.NodeExpandVolumeResponse, error) {
-	volume, err := d.existing(request.GetVolumeId())
+	volume, has, size, err := d.larger(request.GetVolumeId(), request.GetCapacityRange())
 	if err != nil {
 		return nil, err
 	}
-	has, err := stats(volume)
-	if err != nil {
-		return nil, err
-	}
-	size, err := d.wanted(request.GetCapacityRange(), has.total)
-	if err != nil {
-		return nil, err
-	}
-	if size > has.total {
+	if size > has {
 		if err := grow(volume, size); err != nil {
 			return nil, err
 		}
 	}
-	return &csi.NodeExpandVolumeResponse{CapacityBytes: max(size, has.total)}, nil
+	return &csi.NodeExpandVolumeResponse{CapacityBytes: size}, nil
 }
 
 func (d *driver) NodeGetVolumeStats(

@@ -12,8 +12,10 @@ import pytest
 from kindling.engine.plan import Apply, Delete, plan
 from kindling.kinds.base import Observed, Problem, SyncResult
 from kindling.kinds.bindingimport import BindingImport, source
+from kindling.kinds.certificates import Pair
+from kindling.kinds.database_types import DATABASE_TYPES
 from kindling.kinds.metadata import secret_data
-from kindling.kinds.postgresql import exports
+from kindling.kinds.postgresql import exports, secrets
 from kindling.kinds.registry import kinds
 from kindling.kube.resources import SECRET, Object, Ref
 
@@ -21,7 +23,7 @@ from tests.unit.schema.worlds import AnyImage
 
 KIND = BindingImport()
 GIVER, SOURCE, COPY = (
-    Ref(source.TYPES[0], "db", "shop"),
+    Ref(DATABASE_TYPES[0], "db", "shop"),
     Ref(SECRET, "db", "shop-binding"),
     Ref(SECRET, "web", "shop-binding"),
 )
@@ -111,6 +113,12 @@ def test_without_the_givers_consent_nothing_is_read_and_a_copy_is_deleted(databa
     assert ready(wanted(), observed)["reason"] == "NotExported"
 
 
+def test_nothing_that_the_operator_writes_into_a_binding_is_left_out() -> None:
+    pair = Pair(certificate="PEM", key="PEM")
+    made = secrets.binding(GIVER.type, giver(), user="app", password="p", ca="PEM", certificate=pair)
+    assert sorted(made.body["data"]) == sorted(secrets.BINDING_KEYS)
+
+
 def test_a_secret_that_the_database_does_not_own_is_not_copied() -> None:
     observed = world(giver(), objects=secret(SOURCE, VALUES, owner="another"))
     assert KIND.desired(wanted(), observed) == []
@@ -186,7 +194,7 @@ def test_the_giver_says_what_is_to_be_applied(group: str) -> None:
     assert (item["ready"], item["reason"]) == (False, "ImportMissing")
     (printed,) = re.findall(r"`echo '(.+)' \| kubectl apply -f -`", item["message"])
     manifest = json.loads(printed)
-    assert source.refs(manifest)[0] == Ref(replace(source.TYPES[0], group=group), "db", "shop")
+    assert source.refs(manifest)[0] == Ref(replace(DATABASE_TYPES[0], group=group), "db", "shop")
     meta = {**manifest["metadata"], "uid": "u", "generation": 1}
     assert exported(database, {**manifest, "metadata": meta})["reason"] == "BindingPending"
     assert exported(database, wanted(databaseRef={"namespace": "db", "name": "x"}))["reason"] == (

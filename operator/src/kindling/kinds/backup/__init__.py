@@ -41,6 +41,7 @@ from kindling.kinds.base import (
     SyncResult,
     WatchedObject,
 )
+from kindling.kinds.database_types import DATABASE_TYPES, GROUP
 from kindling.kinds.metadata import child_metadata, secret_data
 from kindling.kinds.network import policy
 from kindling.kinds.postgresql import archiver
@@ -61,9 +62,9 @@ from kindling.kube.resources import (
 class Backup(Kind):
     """`image` is that of the runs; with `pull_secrets` nodes pull it."""
 
-    type = ResourceType(spec.GROUP, "v1", "Backup", "backups")
+    type = ResourceType(GROUP, "v1", "Backup", "backups")
     children = (SECRET, NETWORK_POLICY, CONFIG_MAP, CRON_JOB, JOB, POD)
-    watches = (SECRET, VOLUME_CLAIM, *spec.DATABASE_TYPES)
+    watches = (SECRET, VOLUME_CLAIM, *DATABASE_TYPES)
     durable = decisions.DURABLE
     finalizer = deletion.FINALIZER
     metrics = METRICS

@@ -18,11 +18,8 @@ from kindling.kinds import reasons, window
 from kindling.kinds.backup import stores
 from kindling.kinds.backup.stores import Store
 from kindling.kinds.base import Problem
+from kindling.kinds.database_types import GROUP, database_type
 from kindling.kube.resources import Object, ResourceType
-
-GROUP = "database.technotuesday.io"
-GROUPS = (GROUP, "database.db.example.com")
-"""The groups of Postgresql, the default first."""
 
 FULL, INCREMENTAL = "full", "incremental"
 NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
@@ -80,13 +77,6 @@ class Spec(Access):
     immediate: bool
     retention: tuple[str, int]
     verify: Verify | None
-
-
-def database_type(group: str) -> ResourceType:
-    return ResourceType(group, "v1", "Postgresql", "postgresqls")
-
-
-DATABASE_TYPES = tuple(map(database_type, GROUPS))
 
 
 def read(cr: Object) -> Spec:

@@ -11,11 +11,11 @@ from collections.abc import Collection, Sequence
 
 from kindling.kinds.base import Child, Kind, Observed, StatusReport, SyncResult, WatchedObject
 from kindling.kinds.bindingimport import source, status
+from kindling.kinds.database_types import DATABASE_TYPES
 from kindling.kinds.metadata import child_metadata, is_held, secret_data
 from kindling.kinds.postgresql import exports
+from kindling.kinds.postgresql.secrets import BINDING_TYPE, binding_name
 from kindling.kube.resources import SECRET, Object, Ref
-
-TYPE = "servicebinding.io/postgresql"
 
 
 class BindingImport(Kind):
@@ -25,7 +25,7 @@ class BindingImport(Kind):
 
     type = exports.BINDING_IMPORT
     children = (SECRET,)
-    watches = (SECRET, *source.TYPES)
+    watches = (SECRET, *DATABASE_TYPES)
 
     def __init__(self, *, namespaces: Collection[str] = (), databases_served: bool = True) -> None:
         self._namespaces, self._databases_served = namespaces, databases_served
@@ -34,7 +34,7 @@ class BindingImport(Kind):
         return [WatchedObject(ref.type, ref.name, ref.namespace) for ref in source.refs(cr)]
 
     def secrets(self, cr: Object) -> Sequence[str]:
-        return [source.copy_name(cr)]
+        return [binding_name(cr)]
 
     def others_secrets(self, cr: Object, observed: Observed) -> Sequence[Ref]:
         return [source.refs(cr)[1]] if source.given_by(cr, observed) is not None else []
@@ -43,11 +43,10 @@ class BindingImport(Kind):
         """While the Secret is not there for a moment, the copy stays as it is: applications go on with it."""
         if source.given_by(cr, observed) is None:
             return []
-        metadata = child_metadata(self.type, cr, name=source.copy_name(cr))
+        metadata = child_metadata(self.type, cr, name=binding_name(cr))
         if values := source.values(cr, observed):
-            return [
-                Child(type=SECRET, body={"metadata": metadata, "type": TYPE, "data": secret_data(values)})
-            ]
+            data = secret_data(values)
+            return [Child(type=SECRET, body={"metadata": metadata, "type": BINDING_TYPE, "data": data})]
         known = observed.objects.get(Ref(SECRET, metadata["namespace"], metadata["name"]))
         if known is None or not is_held(cr, known):
             return []

@@ -6,33 +6,8 @@ from kindling.kinds.base import Observed
 from kindling.kinds.metadata import is_held
 from kindling.kinds.postgresql import exports
 from kindling.kinds.postgresql.exports import Export
-from kindling.kube.resources import SECRET, Object, Ref, ResourceType
-
-TYPES = tuple(
-    ResourceType(group, "v1", "Postgresql", "postgresqls")
-    for group in (exports.DEFAULT_GROUP, "database.db.example.com")
-)
-KEYS = (
-    "ca.crt",
-    "database",
-    "host",
-    "jdbc-uri",
-    "password",
-    "pgpass",
-    "port",
-    "provider",
-    "sslmode",
-    "tls.crt",
-    "tls.key",
-    "type",
-    "uri",
-    "username",
-)
-"""What the operator writes into a binding: what another writer has added there, nobody has exported."""
-
-
-def copy_name(cr: Object) -> str:
-    return f"{cr['metadata']['name']}-binding"
+from kindling.kinds.postgresql.secrets import BINDING_KEYS
+from kindling.kube.resources import SECRET, Object, Ref
 
 
 def refs(cr: Object) -> tuple[Ref, Ref]:
@@ -49,10 +24,13 @@ def given_by(cr: Object, observed: Observed) -> Object | None:
 
 
 def values(cr: Object, observed: Observed) -> dict[str, str]:
-    """What is copied; nothing of a Secret that is not the Postgresql's own: it would be a user's."""
+    """What is copied; nothing of a Secret that is not the Postgresql's own: it would be a user's.
+
+    What another writer has added to it, nobody has exported.
+    """
     database, ref = given_by(cr, observed), refs(cr)[1]
     secret = observed.objects.get(ref)
     if database is None or secret is None or not is_held(database, secret):
         return {}
     found = observed.secret(namespace=ref.namespace, name=ref.name)
-    return {key: found[key] for key in KEYS if key in found} if found.get("password") else {}
+    return {key: found[key] for key in BINDING_KEYS if key in found} if found.get("password") else {}

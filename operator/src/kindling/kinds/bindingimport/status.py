@@ -12,6 +12,7 @@ from kindling.kinds.bindingimport import source
 from kindling.kinds.conditions import condition
 from kindling.kinds.network import NAMESPACE_LABEL
 from kindling.kinds.postgresql import exports
+from kindling.kinds.postgresql.secrets import binding_name
 from kindling.kube.resources import Object
 
 
@@ -25,7 +26,7 @@ def report(cr: Object, observed: Observed, sync: SyncResult, *, served: bool) ->
         "conditions": [condition("Ready", ready, reason=reason, message=message, generation=generation)],
     }
     if ready:
-        status["binding"] = {"name": source.copy_name(cr)}
+        status["binding"] = {"name": binding_name(cr)}
     problem = sync.problem
     if problem is not None:
         return StatusReport(status=status, result=RequeueAfter(5.0 if problem.transient else 30.0))
@@ -57,7 +58,7 @@ def _why(cr: Object, observed: Observed, sync: SyncResult, *, served: bool) -> t
         )
     if not sync.in_sync:
         return reasons.RECONCILING, "The copy is being written; wait."
-    words = f"Secret {source.copy_name(cr)} has the login of {database}, and follows it."
+    words = f"Secret {binding_name(cr)} has the login of {database}, and follows it."
     if not exports.admits(giver, meta["namespace"]):
         words += (
             " The network is closed: its owner admits the Pods of this namespace in spec.allowedFrom, by the "

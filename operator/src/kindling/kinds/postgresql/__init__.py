@@ -37,6 +37,7 @@ from kindling.kinds.base import (
     SyncResult,
     WatchedObject,
 )
+from kindling.kinds.database_types import database_type
 from kindling.kinds.metrics import ResourceMetric, status_quantity, status_time
 from kindling.kinds.network import policy
 from kindling.kinds.planned import Change, Disruption
@@ -168,7 +169,7 @@ class Postgresql(Kind):
         imports_served: bool = True,
         namespaces: Collection[str] = (),
     ) -> None:
-        self.type = ResourceType(group, "v1", "Postgresql", "postgresqls")
+        self.type = database_type(group)
         self._image, self._init_image, self._exporters_image = image, init_image, exporters_image
         self._pull_secrets = pull_secrets
         self._operator_namespace = operator_namespace

@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from kindling.kinds import reasons
 from kindling.kinds.base import Observed
 from kindling.kinds.conditions import find_condition, is_current
+from kindling.kinds.database_types import GROUP, database_type
 from kindling.kinds.network import NAMESPACE_LABEL
 from kindling.kinds.postgresql import roles
 from kindling.kinds.postgresql.secrets import binding_name
 from kindling.kube.resources import Object, Ref, ResourceType
 
-DEFAULT_GROUP = "database.technotuesday.io"
-"""The group of Postgresql that is meant where none is named."""
-BINDING_IMPORT = ResourceType(DEFAULT_GROUP, "v1", "BindingImport", "bindingimports")
+BINDING_IMPORT = ResourceType(GROUP, "v1", "BindingImport", "bindingimports")
 FIELD = "bindingExports"
 LONGEST_MESSAGE = 1024
 """What the CRD admits in an item."""
@@ -132,10 +131,10 @@ def _why(cr: Object, export: Export, observed: Observed, *, served: bool) -> tup
 
 def consent(cr: Object, export: Export) -> str:
     """The BindingImport that the receiving side creates, as JSON."""
-    group = str(cr.get("apiVersion") or DEFAULT_GROUP).partition("/")[0]
+    group = str(cr.get("apiVersion") or GROUP).partition("/")[0]
     meta = cr["metadata"]
     database = {"namespace": meta["namespace"], "name": meta["name"]}
-    if group != DEFAULT_GROUP:
+    if group != GROUP:
         database["group"] = group
     return json.dumps(
         {
@@ -155,12 +154,12 @@ def asked(found: Object) -> tuple[ResourceType, str, str, str]:
     """What a BindingImport names: type, namespace and name of the Postgresql, and the role."""
     spec = found.get("spec") or {}
     named = spec.get("databaseRef") or {}
-    type = ResourceType(str(named.get("group") or DEFAULT_GROUP), "v1", "Postgresql", "postgresqls")
+    type = database_type(str(named.get("group") or GROUP))
     return type, str(named.get("namespace") or ""), str(named.get("name") or ""), str(spec.get("role") or "")
 
 
 def _asks(found: Object, cr: Object, export: Export) -> bool:
     type, namespace, name, role = asked(found)
-    group = str(cr.get("apiVersion") or DEFAULT_GROUP).partition("/")[0]
+    group = str(cr.get("apiVersion") or GROUP).partition("/")[0]
     meta = cr["metadata"]
     return (type.group, namespace, name, role) == (group, meta["namespace"], meta["name"], export.role)

@@ -18,6 +18,12 @@ from kindling.kinds.server_tls import AUTHORITY, CERTIFICATE, KEY
 from kindling.kinds.service_template import host_of
 from kindling.kube.resources import SECRET, VOLUME_CLAIM, Object, ResourceType
 
+BINDING_TYPE = "servicebinding.io/postgresql"
+BINDING_KEYS = (
+    AUTHORITY, "database", "host", "jdbc-uri", "password", "pgpass", "port", "provider", "sslmode",
+    CERTIFICATE, KEY, "type", "uri", "username",
+)  # fmt: skip
+"""What `binding` writes: any other key is another writer's."""
 VERIFIED = "verify-full"
 """The sslmode of libpq, and of JDBC, that lets nobody pose as the server."""
 
@@ -119,7 +125,7 @@ def binding(
         type=SECRET,
         body={
             "metadata": child_metadata(type, cr, name=name or binding_name(cr)),
-            "type": "servicebinding.io/postgresql",
+            "type": BINDING_TYPE,
             "data": secret_data(values),
         },
     )

@@ -6,7 +6,7 @@ deletion policy. Retained, it has no owner; its labels alone say whose it is, an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from kindling.engine.quantity import quantity
 from kindling.kinds import reasons
@@ -154,31 +154,35 @@ def capacity(cr: Object, observed: Observed) -> str | None:
 
 def resize_message(cr: Object, observed: Observed) -> str | None:
     """How far the volume's growing has come, in words, while it lasts."""
-    claim = claim_of(cr, observed) or {}
+    item = _condition(cr, observed, GROWING)
+    if item is None:
+        return None
     requested, has = sizes(cr, observed)
-    for item in (claim.get("status") or {}).get("conditions") or ():
-        if item.get("type") in GROWING and item.get("status") == "True":
-            return (
-                f"Volume {volume_name(cr)} is growing from {has or 'its size'} to {requested} "
-                f"({item['type']}): wait, or see `kubectl describe pvc {volume_name(cr)}`."
-            )
-    return None
+    return (
+        f"Volume {volume_name(cr)} is growing from {has or 'its size'} to {requested} "
+        f"({item['type']}): wait, or see `kubectl describe pvc {volume_name(cr)}`."
+    )
 
 
 def resize_failure(cr: Object, observed: Observed) -> str | None:
     """That the storage could not make it larger, in words; None while nothing more is asked of it."""
-    claim = claim_of(cr, observed) or {}
+    item = _condition(cr, observed, NOT_GROWING)
     requested, has = sizes(cr, observed)
-    if is_ephemeral(cr) or requested is None or has is None or quantity(has) >= quantity(requested):
+    if item is None or is_ephemeral(cr) or requested is None or has is None:
         return None
-    for item in (claim.get("status") or {}).get("conditions") or ():
-        if item.get("type") in NOT_GROWING and item.get("status") == "True":
-            said = " ".join(str(item.get("message") or item["type"]).split()).rstrip(".")[:LONGEST_SAID]
-            return (
-                f"Volume {volume_name(cr)} has {has}, and its storage could not make it {requested} "
-                f"({said}). This is retried; to ask for less, set spec.storage.size to more than {has!r}."
-            )
-    return None
+    if quantity(has) >= quantity(requested):
+        return None
+    said = " ".join(str(item.get("message") or item["type"]).split()).rstrip(".")[:LONGEST_SAID]
+    return (
+        f"Volume {volume_name(cr)} has {has}, and its storage could not make it {requested} "
+        f"({said}). This is retried; to ask for less, set spec.storage.size to more than {has!r}."
+    )
+
+
+def _condition(cr: Object, observed: Observed, types: Collection[str]) -> Object | None:
+    """The first of these conditions of the claim that is true."""
+    items = ((claim_of(cr, observed) or {}).get("status") or {}).get("conditions") or ()
+    return next((item for item in items if item.get("type") in types and item.get("status") == "True"), None)
 
 
 def larger(cr: Object, observed: Observed) -> str | None:

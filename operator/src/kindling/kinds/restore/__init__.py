@@ -19,7 +19,7 @@ from typing import Any
 
 from kindling.kinds import reasons
 from kindling.kinds.backup import claims, repository, results, runs
-from kindling.kinds.backup.spec import DATABASE_TYPES, GROUP, references
+from kindling.kinds.backup.spec import references
 from kindling.kinds.base import (
     Child,
     Done,
@@ -36,6 +36,7 @@ from kindling.kinds.base import (
     WatchedObject,
 )
 from kindling.kinds.conditions import standard_conditions
+from kindling.kinds.database_types import DATABASE_TYPES, GROUP
 from kindling.kinds.metadata import child_metadata, secret_data
 from kindling.kinds.postgresql import in_place as databases_in_place
 from kindling.kinds.postgresql import spec as databases

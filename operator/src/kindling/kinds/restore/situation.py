@@ -11,6 +11,7 @@ from kindling.kinds.backup.claims import Mount
 from kindling.kinds.backup.repository import Repository
 from kindling.kinds.base import Observed, Problem
 from kindling.kinds.conditions import find_condition
+from kindling.kinds.database_types import GROUP
 from kindling.kinds.metadata import MADE_BY
 from kindling.kinds.postgresql import identity
 from kindling.kinds.postgresql import spec as databases
@@ -19,7 +20,7 @@ from kindling.kinds.restore.spec import Spec
 from kindling.kinds.times import moment
 from kindling.kube.resources import SECRET, Object, Ref, ResourceType
 
-BACKUP = ResourceType(backups.GROUP, "v1", "Backup", "backups")
+BACKUP = ResourceType(GROUP, "v1", "Backup", "backups")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from kindling.kinds import reasons
 from kindling.kinds.backup import stores
 from kindling.kinds.backup.archive import LSN
-from kindling.kinds.backup.spec import GROUP, Access, access, database_type, references
+from kindling.kinds.backup.spec import Access, access, references
 from kindling.kinds.base import Problem
+from kindling.kinds.database_types import GROUP, database_type
 from kindling.kinds.postgresql import identity
 from kindling.kinds.postgresql import spec as databases
 from kindling.kinds.times import moment
