@@ -6,7 +6,7 @@ lines. A preview knows not every value; what is not known yet is judged when it 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
@@ -48,38 +48,22 @@ class Violation:
         return f"{self.field} {state}; {self.remedy}"
 
 
+def concern(type: str) -> bool:
+    """Whether any rule is about resources of this type token; the properties of others need not be read."""
+    return type.startswith("kubernetes:") and type.rpartition(":")[2] in _RULES
+
+
 def violations(type: str, name: str, props: Props) -> list[Violation]:
     """All that is wrong with a resource of this type token, of Kubernetes or not; nothing is raised."""
-    if not type.startswith("kubernetes:"):
+    if not concern(type):
         return []
-    kind = type.rpartition(":")[2]
-    found: list[_Fault] = []
-    if kind in _POD_SPECS:
-        path = _POD_SPECS[kind]
-        found += _pod(_at(props, *path.split(".")), path)
-    elif kind in ("Role", "ClusterRole"):
-        found += _rules(props)
-    elif kind in ("RoleBinding", "ClusterRoleBinding"):
-        found += _binding(props)
-    elif kind == "ValidatingAdmissionPolicy":
-        found += _admission(props)
-    elif kind == "ValidatingAdmissionPolicyBinding":
-        found += _enforcement(props)
+    found = _RULES[type.rpartition(":")[2]](props)
     return [Violation(type, name, field, value, remedy) for field, value, remedy in found]
 
 
 # Field, value, remedy.
 _Fault = tuple[str, Any, str]
 
-_POD_SPECS = {
-    "Pod": "spec",
-    "PodTemplate": "template.spec",
-    **dict.fromkeys(
-        ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController", "Job"),
-        "spec.template.spec",
-    ),
-    "CronJob": "spec.jobTemplate.spec.template.spec",
-}
 _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 
 
@@ -228,3 +212,21 @@ def _shown(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(_shown, value)) or "[]"
     return "[secret]" if isinstance(value, Secret) else str(value)
+
+
+def _pods(path: str) -> Callable[[Props], Iterator[_Fault]]:
+    return lambda props: _pod(_at(props, *path.split(".")), path)
+
+
+_WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController", "Job")
+_RULES: Mapping[str, Callable[[Props], Iterator[_Fault]]] = {
+    "Pod": _pods("spec"),
+    "PodTemplate": _pods("template.spec"),
+    **dict.fromkeys(_WORKLOADS, _pods("spec.template.spec")),
+    "CronJob": _pods("spec.jobTemplate.spec.template.spec"),
+    **dict.fromkeys(("Role", "ClusterRole"), _rules),
+    **dict.fromkeys(("RoleBinding", "ClusterRoleBinding"), _binding),
+    "ValidatingAdmissionPolicy": _admission,
+    "ValidatingAdmissionPolicyBinding": _enforcement,
+}
+"""By the last part of a type token, which is the kind in every version of its group."""

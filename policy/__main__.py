@@ -45,6 +45,8 @@ def _part(owner: Any, key: Any) -> Any:
 
 def validate(args: ResourceValidationArgs, report: ReportViolation) -> None:
     """Report each violation by its field and remedy: a pack is not told which values are secret."""
+    if not policies.concern(args.resource_type):
+        return
     for violation in policies.violations(args.resource_type, args.name, plain(args.props)):
         report(violation.without_value)
 
