@@ -282,6 +282,15 @@ BAD: list[tuple[Json, list[str]]] = [
         {"hibernateWindow": {"schedule": "0 1 * *", "duration": "2h"}},
         ["spec.hibernateWindow.schedule", "0 1 * *"],
     ),
+    (
+        {"hibernateAfter": "30m", "storage": {"ephemeral": True}},
+        ["spec.hibernateAfter", "spec.storage.ephemeral 'true'", "leave it out"],
+    ),
+    (
+        {"hibernateAfter": "30m", "exporter": {"enabled": True}},
+        ["spec.hibernateAfter", "spec.exporter", "default user 'postgres'", "leave one of the two out"],
+    ),
+    ({"hibernateAfter": "1 hour"}, ["spec.hibernateAfter", "1 hour"]),
     ({"hibernateWindow": {"schedule": "0 1 * * *"}}, ["spec.hibernateWindow.duration", "Required"]),
     (
         {"databases": [{"name": "d" * 57, "accessRoles": True}]},

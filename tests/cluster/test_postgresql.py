@@ -100,6 +100,33 @@ def test_the_clock_stops_and_starts_a_server(environment: Environment) -> None:
     assert environment.psql("mydb", "select id from by_the_clock") == "8"
 
 
+def test_a_server_that_nobody_uses_is_stopped_and_woken(environment: Environment) -> None:
+    """Not while somebody is connected, however still; then `since` is when the session has ended."""
+    name = f"{GROUPS['postgresql-sample']}/postgresql-sample"
+    environment.psql("postgresql-sample", "create table unused as select 9 as id")
+    environment.kubectl("patch", name, "--type=merge", '--patch={"spec":{"hibernateAfter":"1m"}}')
+    environment.psql("postgresql-sample", "select pg_sleep(100)")
+    ended = datetime.now(UTC)
+    status = environment.get(name)["status"]
+    assert status["pgPhase"] == "up"
+    assert "idle" not in status
+    environment.kubectl("wait", "--for=jsonpath={.status.pgPhase}=hibernated", name, "--timeout=120s")
+    status = environment.get(name)["status"]
+    since, stopped = (datetime.fromisoformat(status["idle"][field]) for field in ("since", "stoppedAt"))
+    # A Pod that asks is cleared away before its answer is here.
+    assert timedelta(seconds=-15) < since - ended < timedelta(seconds=10)
+    assert timedelta(seconds=60) <= stopped - since < timedelta(seconds=75)
+    assert environment.kubectl("get", "pod", "postgresql-sample-0", "--ignore-not-found") == ""
+    (message,) = (item["message"] for item in status["conditions"] if item["type"] == "Ready")
+    (command,) = re.findall(r"`kubectl ([^`]*)`", message)
+    environment.kubectl(*command.split())
+    environment.kubectl("wait", "--for=condition=Ready", name, "--timeout=120s")
+    assert environment.psql("postgresql-sample", "select id from unused") == "9"
+    idle = environment.get(name)["status"]["idle"]
+    assert idle == {"wake": status["idle"]["since"]}
+    environment.kubectl("patch", name, "--type=merge", '--patch={"spec":{"hibernateAfter":null}}')
+
+
 def test_rows_outlive_the_pod(environment: Environment) -> None:
     environment.psql("mydb", "create table survivors (id int); insert into survivors values (41), (1)")
     before = environment.get("pod", "mydb-0")["metadata"]["uid"]

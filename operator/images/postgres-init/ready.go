@@ -103,7 +103,9 @@ func takesLogins(socket, user string) error {
 }
 
 func startup(user string) []byte {
-	words := strings.Join([]string{"user", user, "database", "postgres", "application_name", "kindling", "", ""}, "\x00")
+	// Not in a database where a user may be: the server counts sessions, to say whether anybody uses it. One that
+	// is over at once keeps nobody from making a database of this one.
+	words := strings.Join([]string{"user", user, "database", "template1", "application_name", "kindling", "", ""}, "\x00")
 	made := binary.BigEndian.AppendUint32(nil, uint32(8+len(words)))
 	made = binary.BigEndian.AppendUint32(made, protocol)
 	return append(made, words...)

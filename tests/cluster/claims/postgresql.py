@@ -456,6 +456,17 @@ def _credentials(reported: Reported) -> None:
     assert record.get("request", "") == asked
 
 
+def _idle(reported: Reported) -> None:
+    """Who has just asked here is somebody: by the next health check nobody is idle, and none is stopped."""
+    said: dict[str, Any] = reported.status.get("idle") or {}
+    annotations = reported.resource["metadata"].get("annotations") or {}
+    assert "hibernateAfter" in reported.resource["spec"] or not said
+    assert said.get("wake", "") == annotations.get("kindling.dev/wake", "")
+    if "since" in said:
+        assert datetime.now(UTC) - datetime.fromisoformat(said["since"]) >= timedelta(seconds=60)
+    assert "stoppedAt" not in said or not reported.facts["serves"]
+
+
 def _rotation_metrics(reported: Reported) -> None:
     found: dict[str, Any] = reported.status.get("credentials") or {}
     times = {
@@ -530,6 +541,7 @@ CLAIMS = KindClaims(
         **{f"status.credentials.{name}": _credentials for name in _OF_A_LOGIN},
         **{f"status.credentials.previous.{name}": _credentials for name in _OF_THE_LOGIN_BEFORE},
         **{f"status.rotation.{name}": _credentials for name in Record._fields},
+        **{f"status.idle.{name}": _idle for name in ("since", "stoppedAt", "wake")},
         **{f"status.approvals[].{field}": _approvals for field in ("name", "disruption", "message")},
         "status.plan.disruption": _plan,
         **{f"status.plan.items[].{field}": _plan for field in _OF_A_PLAN},

@@ -248,6 +248,26 @@ def test_what_the_clock_has_stopped_is_not_woken(kubectl: FakeKubectl, capsys: P
     assert patched(kubectl) == []
 
 
+def test_what_nobody_used_is_woken_by_another_value(kubectl: FakeKubectl, capsys: Printed) -> None:
+    database = healthy()
+    database["spec"]["hibernateAfter"] = "30m"
+    database["status"] |= {"pgPhase": "hibernated", "idle": {"stoppedAt": "2026-11-29T01:00:00Z"}}
+    serve(kubectl, database)
+    kubectl.say("patch")
+    assert cli.run(["restart", "mydb", "--yes"]) == FAILED
+    assert "is hibernated" in error(capsys)
+    assert cli.run(["wake", "mydb"]) == FINE
+    assert cli.run(["wake", "mydb"]) == FINE
+    first, second = patched(kubectl)
+    assert first["metadata"]["annotations"]["kindling.dev/wake"]
+    assert first != second
+    assert "The server starts." in capsys.readouterr().out
+    database["spec"]["hibernate"] = True
+    assert cli.run(["wake", "mydb"]) == FINE
+    assert patched(kubectl)[2]["spec"] == {"hibernate": False}
+    assert "kindling.dev/wake" in patched(kubectl)[2]["metadata"]["annotations"]
+
+
 def test_a_hibernated_server(kubectl: FakeKubectl, capsys: Printed) -> None:
     database = healthy()
     database["spec"]["hibernate"] = True

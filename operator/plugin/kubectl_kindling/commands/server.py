@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 from kubectl_kindling import facts, gitops, kinds, resources, table
@@ -13,6 +14,7 @@ from kubectl_kindling.kinds import Type
 from kubectl_kindling.kubectl import REQUEST_SECONDS, Kubectl, Object
 
 KIND = "Postgresql"
+WAKE = "kindling.dev/wake"
 LIMIT = f"--request-timeout={REQUEST_SECONDS}s"
 
 
@@ -20,7 +22,7 @@ def restart(command: Command, kubectl: Kubectl) -> int:
     """As `kubectl rollout restart` of its StatefulSet."""
     type, resource = _find(command, kubectl)
     name, namespace = facts.name_of(resource), facts.namespace_of(resource)
-    if _spec(resource).get("hibernate"):
+    if _spec(resource).get("hibernate") or facts.phase(resource) == "hibernated":
         raise PluginError(
             f"{KIND} {name} is hibernated",
             why="it has no server that could be restarted",
@@ -46,14 +48,19 @@ def hibernate(command: Command, kubectl: Kubectl) -> int:
     say(*disruption(resource, "stopped"), gitops.note(resource))
     where = f"namespace {facts.namespace_of(resource)}"
     confirm(f"Hibernate {KIND} {facts.name_of(resource)} in {where}?", yes=command.yes)
-    _set_hibernate(kubectl, type, resource, True)
+    _merge(kubectl, type, resource, {"spec": {"hibernate": True}})
     say(f"spec.hibernate is true. `kubectl kindling wake {type.full}/{facts.name_of(resource)}` undoes it.")
     return FINE
 
 
 def wake(command: Command, kubectl: Kubectl) -> int:
-    """Takes spec.hibernate back; nothing is written where it is not set."""
+    """Takes spec.hibernate back, or starts what nobody used; nothing is written where neither is so."""
     type, resource = _find(command, kubectl)
+    unused = bool((facts.status_of(resource).get("idle") or {}).get("stoppedAt"))
+    if unused and not _spec(resource).get("hibernate"):
+        _merge(kubectl, type, resource, {"metadata": {"annotations": {WAKE: _now()}}})
+        say(f"The server starts. {_shows_when_ready(type, resource)}")
+        return FINE
     if not _spec(resource).get("hibernate"):
         if facts.phase(resource) == "hibernated" and _spec(resource).get("hibernateWindow"):
             raise PluginError(
@@ -65,12 +72,9 @@ def wake(command: Command, kubectl: Kubectl) -> int:
         say(f"{KIND} {facts.name_of(resource)} is not hibernated; nothing was changed.")
         return FINE
     say(gitops.note(resource))
-    _set_hibernate(kubectl, type, resource, False)
-    say(
-        "spec.hibernate is false. "
-        f"`kubectl kindling status {type.full}/{facts.name_of(resource)} "
-        f"--namespace={facts.namespace_of(resource)}` shows when it is Ready."
-    )
+    annotations = {"metadata": {"annotations": {WAKE: _now()}}} if unused else {}
+    _merge(kubectl, type, resource, {"spec": {"hibernate": False}, **annotations})
+    say(f"spec.hibernate is false. {_shows_when_ready(type, resource)}")
     return FINE
 
 
@@ -83,14 +87,24 @@ def _find(command: Command, kubectl: Kubectl) -> tuple[Type, Object]:
     return resources.find_of_kind(kubectl, kinds.served(kubectl), KIND, command.target)
 
 
-def _set_hibernate(kubectl: Kubectl, type: Type, resource: Object, value: bool) -> None:
+def _now() -> str:
+    """Another value than before, whatever that was."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+def _shows_when_ready(type: Type, resource: Object) -> str:
+    name, namespace = facts.name_of(resource), facts.namespace_of(resource)
+    return f"`kubectl kindling status {type.full}/{name} --namespace={namespace}` shows when it is Ready."
+
+
+def _merge(kubectl: Kubectl, type: Type, resource: Object, patch: dict[str, Any]) -> None:
     kubectl.text(
         "patch",
         type.full,
         facts.name_of(resource),
         f"--namespace={facts.namespace_of(resource)}",
         "--type=merge",
-        f"--patch={json.dumps({'spec': {'hibernate': value}})}",
+        f"--patch={json.dumps(patch)}",
         LIMIT,
     )
 

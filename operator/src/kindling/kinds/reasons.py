@@ -353,8 +353,8 @@ RESTART_PENDING = _reason(
 HIBERNATED = _reason(
     "Hibernated",
     _POSTGRESQL,
-    "the spec has the server stopped (`spec.hibernate`, `spec.hibernateWindow`), the data is kept",
-    "set `spec.hibernate` to false, or remove `spec.hibernateWindow`, to start it",
+    "the server is stopped (`spec.hibernate`, `hibernateWindow`, `hibernateAfter`), its data kept",
+    "set `spec.hibernate` to false, remove `spec.hibernateWindow`, or `kubectl kindling wake NAME`",
 )
 RESTORING = _reason(
     "Restoring",

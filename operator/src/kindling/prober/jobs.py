@@ -15,7 +15,7 @@ from kindling.kinds.base import ExternalResult
 from kindling.kinds.http import LONGEST_BODY, HttpRequest
 from kindling.kinds.memcached.access import AccessRequest
 from kindling.kinds.memcached.stats import COUNTERS, MOST, StatsRequest
-from kindling.kinds.postgresql import hba, identity, init_sql
+from kindling.kinds.postgresql import hba, identity, idle, init_sql
 from kindling.kinds.postgresql.login import Login
 from kindling.kinds.postgresql.logins import (
     ENABLED,
@@ -223,6 +223,9 @@ def _facts(data: Mapping[str, Any]) -> dict[str, Any]:
     for what in ("pending_restart", RESTARTED):
         if isinstance(names := data.get(what), list):
             facts[what] = [str(name)[:_LONGEST_NAME] for name in names[:_MOST_NAMES]]
+    since = data.get(idle.FACT)
+    if isinstance(since, str) and (not since or _TIME.fullmatch(since)):
+        facts[idle.FACT] = since
     applied = data.get(init_sql.FACT)
     if isinstance(applied, str) and (not applied or _TIME.fullmatch(applied)):
         facts[init_sql.FACT] = applied

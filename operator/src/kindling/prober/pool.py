@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from kindling.kinds import reasons
 from kindling.prober import jobs, results
+from kindling.prober.activity import ActivityLog
 from kindling.prober.fair_queue import FairQueue, PriorityLevel
 from kindling.prober.jobs import Job
 from kindling.prober.sessions import CONNECT_SECONDS, LOGIN, PATIENT
@@ -39,6 +40,7 @@ class Pool:
         self._fair_queue: FairQueue[int] = FairQueue()
         self._started: dict[int, asyncio.Event] = {}
         self._tokens = TokenCache()
+        self._activity = ActivityLog()
         self.broken = asyncio.Event()
         """No worker can be started any more: the process must be restarted."""
 
@@ -77,6 +79,7 @@ class Pool:
             result = jobs.read(line)
             if result is not None:
                 self._tokens.keep(job, line, result)
+            result = self._activity.note(job, line, result)
             hung = result is None or result.reason == reasons.NOT_RESPONDING
             return jobs.written(result or results.broken_off(job.request))
         except _Exhausted:

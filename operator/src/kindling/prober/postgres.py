@@ -22,7 +22,7 @@ from kindling.kinds.postgresql.init_sql import FACT
 from kindling.kinds.postgresql.login import Login
 from kindling.kinds.postgresql.serve import RESTARTED
 from kindling.kinds.postgresql.spec import MODE, resumed
-from kindling.prober import hba, init_sql, logins, parameters, restart, tls
+from kindling.prober import activity, hba, init_sql, logins, parameters, restart, tls
 from kindling.prober.results import (
     disk_full,
     failed,
@@ -38,6 +38,7 @@ from kindling.prober.scram import verifier
 from kindling.prober.sessions import (
     CONNECT_SECONDS,
     FAILURES,
+    TEMPLATE,
     WHOSE,
     Address,
     LoginRejected,
@@ -155,6 +156,9 @@ def _check_once(address: Address, login: Login) -> ExternalResult:
                 )
             if login.provision and not fetchval(connection, "SELECT pg_is_in_recovery()"):
                 _flush(connection)
+            if login.looks:
+                # After a first statement: the server has counted this session by then.
+                facts[activity.LOOKED] = activity.look(connection, login)
             return ExternalResult(ok=True, facts=facts)
     except LoginRejected as error:
         if error.state == TOO_MANY:
@@ -413,7 +417,7 @@ def _superuser(address: Address, login: Login) -> Iterator[Session]:
             address,
             user=login.superuser,
             password=login.superuser_password,
-            database="template1",
+            database=TEMPLATE,
             trust=trust_of(login),
             quiet=True,
         ) as connection:

@@ -82,6 +82,12 @@ stage: Callable[[bytes], object] = len
 """In a worker, called with what comes: LOGIN, which is to be quick, or PATIENT, which may take its time."""
 
 
+TEMPLATE = "template1"
+"""The database in which the operator asks what is of no one database."""
+opened = 0
+"""In a worker, the sessions that it has had in others."""
+
+
 class LoginRejected(Exception):
     """The server let nobody in, and said why; `state` is its SQLSTATE. Its text is the server's."""
 
@@ -142,6 +148,8 @@ def session(
                 )
             )
         )
+    global opened
+    opened += database != TEMPLATE
     connection.autocommit = True
     connection.prepare_threshold = None
     if quiet or patient:

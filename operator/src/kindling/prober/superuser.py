@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 
 from kindling.kinds.postgresql.login import SuperuserRequest
-from kindling.prober.sessions import Address, Session, session
+from kindling.prober.sessions import TEMPLATE, Address, Session, session
 from kindling.prober.tls import trust_of
 
 
@@ -15,7 +15,7 @@ def superuser(address: Address, request: SuperuserRequest) -> AbstractContextMan
         address,
         user=request.user,
         password=request.password,
-        database="template1",
+        database=TEMPLATE,
         trust=trust_of(request),
         quiet=True,
     )

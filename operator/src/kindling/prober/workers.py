@@ -15,6 +15,7 @@ import sys
 from contextlib import suppress
 
 from kindling.kinds.backup.archive import ArchiveRequest
+from kindling.kinds.base import ExternalResult
 from kindling.kinds.http import HttpRequest
 from kindling.kinds.memcached.access import AccessRequest
 from kindling.kinds.postgresql.logins import LoginsRequest
@@ -25,6 +26,7 @@ from kindling.kinds.pulsarconsumer.backlog import BacklogRequest
 from kindling.kinds.pulsarconsumer.deletion import UnsubscribeRequest
 from kindling.kinds.pulsarconsumer.replay import ReplayRequest
 from kindling.prober import (
+    activity,
     archive,
     http,
     logins,
@@ -123,7 +125,7 @@ def _work(channel: socket.socket) -> None:
             os.nice(19 - NICE)
         _report_exhaustion(channel)
         sessions.stage = channel.sendall
-        channel.sendall(_result(given))
+        channel.sendall(_line(_result(given)))
         code = 0
     except BaseException as error:  # noqa: BLE001 nothing of it may reach the parent's code below
         with suppress(BaseException):
@@ -132,40 +134,44 @@ def _work(channel: socket.socket) -> None:
         os._exit(code)
 
 
-def _result(given: Job) -> bytes:
+def _result(given: Job) -> ExternalResult | pulsar.ResultAndToken:
     address = given.host, given.port
     try:
         if isinstance(given.request, HttpRequest):
-            return written(http.send(address, given.request))
+            return http.send(address, given.request)
         if isinstance(given.request, AccessRequest):
-            return written(memcached.query(address, given.request))
+            return memcached.query(address, given.request)
         if isinstance(given.request, ArchiveRequest):
-            return written(archive.ask(address, given.request))
+            return archive.ask(address, given.request)
         if isinstance(given.request, BacklogRequest):
-            return _with_token(pulsar.query(address, given.request))
+            return pulsar.query(address, given.request)
         if isinstance(given.request, ReplayRequest):
-            return _with_token(pulsar.replay(address, given.request))
+            return pulsar.replay(address, given.request)
         if isinstance(given.request, UnsubscribeRequest):
-            return _with_token(pulsar.unsubscribe(address, given.request))
+            return pulsar.unsubscribe(address, given.request)
         if isinstance(given.request, UsageRequest):
-            return written(usage.ask(address, given.request))
+            return usage.ask(address, given.request)
         if isinstance(given.request, LoginsRequest):
-            return written(logins.ask(address, given.request))
+            return logins.ask(address, given.request)
         if isinstance(given.request, Objects):
-            return written(objects.sync(address, given.request))
+            return objects.sync(address, given.request)
         if isinstance(given.request, Reload):
-            return written(reload.sync(address, given.request))
+            return reload.sync(address, given.request)
         if given.request.check:
-            return written(postgres.check_health(address, given.request))
+            return postgres.check_health(address, given.request)
         # A role's own verifier may ask for more computing than there is time: it is set again first.
-        return written(postgres.sync(address, given.request, provision_first=given.slow))
+        return postgres.sync(address, given.request, provision_first=given.slow)
     except MemoryError:
-        return written(broken_off(given.request))
+        return broken_off(given.request)
 
 
-def _with_token(answer: pulsar.ResultAndToken) -> bytes:
+def _line(answer: ExternalResult | pulsar.ResultAndToken) -> bytes:
     """The pool keeps what is beside the result."""
-    beside = {tokens.ANSWER: list(answer.token)} if answer.token is not None else {}
+    beside: dict[str, object] = {activity.COUNTED: sessions.opened}
+    if isinstance(answer, ExternalResult):
+        return written(answer, **beside)
+    if answer.token is not None:
+        beside[tokens.ANSWER] = list(answer.token)
     return written(answer.result, **beside)
 
 

@@ -53,6 +53,7 @@ from kindling.kinds.postgresql import (
     hba,
     hibernation,
     identity,
+    idle,
     in_place,
     init_sql,
     login,
@@ -108,7 +109,7 @@ class Postgresql(Kind):
     optional = (CERTIFICATE,)
     watches: tuple[ResourceType, ...] = (SECRET, CONFIG_MAP, exports.BINDING_IMPORT)
     finalizer = protection.FINALIZER
-    durable = (credentials.FIELD,)
+    durable = (credentials.FIELD, idle.FIELD)
     metrics = (
         ResourceMetric(
             "kindling_postgresql_certificate_expiration_timestamp_seconds",
@@ -221,6 +222,7 @@ class Postgresql(Kind):
             or hba.validate(cr)
             or init_sql.validate(cr)
             or hibernation.validate(cr)
+            or idle.validate(cr)
             or version.validate(cr, observed)
             or volume.validate(cr, observed)
             or growth.validate(cr)
@@ -320,7 +322,7 @@ class Postgresql(Kind):
         )
 
     def durable_state(self, cr: Object, observed: Observed) -> Mapping[str, Any]:
-        return rotation.decide(cr, observed)
+        return {**rotation.decide(cr, observed), **idle.decide(cr, observed, login.health(cr, observed))}
 
     def disruptions(self, cr: Object, observed: Observed) -> Sequence[str] | None:
         if updates.policy(cr) != updates.AUTO:

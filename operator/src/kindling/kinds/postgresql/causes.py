@@ -59,7 +59,7 @@ def causes(cr: Object, observed: Observed, change: Change) -> list[str]:
     if change.ref.type == STATEFUL_SET and asks(change):
         found = _workload(cr, observed, change)
     elif change.ref.type == STATEFUL_SET:
-        found = _outside_of_the_template(cr, change)
+        found = _outside_of_the_template(cr, observed, change)
     elif change.ref.type == VOLUME_CLAIM:
         found = _claim(cr, observed, change)
     elif change.ref.type == CONFIG_MAP:
@@ -158,7 +158,7 @@ def _template(cr: Object, observed: Observed) -> Object:
 
 
 def _workload(cr: Object, observed: Observed, change: Change) -> list[str]:
-    found = _outside_of_the_template(cr, change) if ("spec", "replicas") in change.paths else []
+    found = _outside_of_the_template(cr, observed, change) if ("spec", "replicas") in change.paths else []
     sets_shutdown = (cr.get("spec") or {}).get("shutdownSeconds") is not None
     for path in change.fields:
         inside = path[2:]
@@ -206,8 +206,8 @@ def _of_the_pod(inside: Path) -> list[str]:
     return [f"spec.podTemplate.spec.{name}"] if name in _POD_FIELDS else []
 
 
-def _outside_of_the_template(cr: Object, change: Change) -> list[str]:
-    found = [hibernation.field(cr)] if ("spec", "replicas") in change.paths else []
+def _outside_of_the_template(cr: Object, observed: Observed, change: Change) -> list[str]:
+    found = [hibernation.field(cr, observed.now)] if ("spec", "replicas") in change.paths else []
     held = any(path[:2] == ("spec", "updateStrategy") for path in change.fields)
     return [*found, "spec.updates"] if held and not replaces_pod(change) and not asks(change) else found
 

@@ -1,4 +1,6 @@
-"""Whether the server is to be stopped, its data kept: by `spec.hibernate`, by the clock, or for a restore."""
+"""Whether the server is to be stopped, its data kept: by `spec.hibernate`, by the clock, because nobody uses
+it, or for a restore.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,9 @@ from datetime import datetime
 from kindling.kinds import reasons, window
 from kindling.kinds.base import Observed, Problem
 from kindling.kinds.conditions import rfc3339
-from kindling.kinds.postgresql import in_place
+from kindling.kinds.postgresql import idle, in_place
 from kindling.kinds.postgresql.spec import is_ephemeral
-from kindling.kube.resources import Object
+from kindling.kube.resources import Object, ResourceType
 
 FIELD, WINDOW = "spec.hibernate", "spec.hibernateWindow"
 
@@ -21,25 +23,34 @@ def is_to_stop(cr: Object, observed: Observed) -> bool:
 
 def is_hibernated(cr: Object, now: datetime) -> bool:
     """Whether the spec has it stopped."""
-    return _is_asked(cr) or _open_window(cr, now) is not None
+    return _is_asked(cr) or _open_window(cr, now) is not None or idle.is_stopped(cr, now)
 
 
-def field(cr: Object) -> str:
+def field(cr: Object, now: datetime) -> str:
     """The one that stops and starts the server."""
-    return WINDOW if _given(cr) and not _is_asked(cr) else FIELD
+    if _is_asked(cr):
+        return FIELD
+    if idle.is_watched(cr) and (idle.is_stopped(cr, now) or not _given(cr)):
+        return idle.PATH
+    return WINDOW if _given(cr) else FIELD
 
 
 def seconds_left(cr: Object, now: datetime) -> float | None:
-    """Until the window opens or closes; None where nothing is done by the clock."""
-    if _is_asked(cr) or (found := _window(cr)) is None:
+    """Until the window opens or closes, or nobody has used it for long enough; None where no time decides."""
+    if _is_asked(cr):
         return None
-    change = found.opens(now) or found.closes(now)
-    return None if change is None else max(1.0, (change - now).total_seconds())
+    unused = idle.seconds_left(cr, now)
+    found = _window(cr)
+    change = None if found is None else found.opens(now) or found.closes(now)
+    clock = [] if change is None else [max(1.0, (change - now).total_seconds())]
+    return min([*clock, *([] if unused is None else [unused])], default=None)
 
 
-def words(cr: Object, now: datetime) -> str:
+def words(type: ResourceType, cr: Object, now: datetime) -> str:
     """Why the server is stopped, and until when."""
     found = None if _is_asked(cr) else _open_window(cr, now)
+    if found is None and idle.is_stopped(cr, now) and not _is_asked(cr):
+        return idle.words(type, cr)
     if found is None:
         return f"{FIELD} is true: the server is stopped and its data kept; set it to false to start it."
     closes = found.closes(now)

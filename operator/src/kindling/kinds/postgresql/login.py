@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kindling.kinds import reasons, server_tls
-from kindling.kinds.base import ExternalAction, ExternalResult, Observed, Probe
+from kindling.kinds.base import CachedResult, ExternalAction, ExternalResult, Observed, Probe
 from kindling.kinds.passwords import fingerprint
 from kindling.kinds.pods import pod_ready
 from kindling.kinds.postgresql import (
@@ -19,6 +19,7 @@ from kindling.kinds.postgresql import (
     credentials,
     defaults,
     hba,
+    idle,
     init_sql,
     parameters,
     secrets,
@@ -45,8 +46,9 @@ class Login:
     `init_problem`, why that is not possible, none is made. With `restart`, it is restarted within its Pod
     where a parameter needs that. Data of another system identifier than
     `identifier` is left as it is. Without `provision` nothing is made so, only looked at, because of the
-    field `paused_by`; with `check`, only the user's login. With `ca`, in PEM, only a server is spoken to that
-    proves with a certificate of it to be `host`; `tls_required` is whether it should refuse everybody without
+    field `paused_by`; with `check`, only the user's login, and with
+    `looks` whether anybody else is connected. With `ca`, in PEM, only a server is spoken to that proves with
+    a certificate of it to be `host`; `tls_required` is whether it should refuse everybody without
     TLS, `hba` the pg_hba.conf that it should have read; None is not asked for. `cache_key` changes with the
     resource's generation, the password, the defaults, the authorities, the Pod and each of its restarts, and
     with `init_sql` until that is known to be done.
@@ -73,6 +75,7 @@ class Login:
     provision: bool = True
     paused_by: str = PAUSED
     check: bool = False
+    looks: bool = False
     cache_key: Hashable
 
     @property
@@ -196,6 +199,7 @@ def desired(cr: Object, observed: Observed, *, identifier: str | None = None) ->
         init_problem=problem,
         provision=not paused_by(cr),
         paused_by=paused_by(cr),
+        looks=idle.is_watched(cr),
         cache_key=(
             meta["uid"],
             meta.get("generation"),
@@ -213,10 +217,16 @@ def desired(cr: Object, observed: Observed, *, identifier: str | None = None) ->
 
 def served(cr: Object, observed: Observed) -> Mapping[str, Any]:
     """The certificate that the server of this Pod showed last: `fingerprint`, `not_after`, `issuer`."""
+    known = health(cr, observed)
+    return {} if known is None else known.result.facts.get("certificate") or {}
+
+
+def health(cr: Object, observed: Observed) -> CachedResult | None:
+    """The last answer of the server in this Pod, with its time."""
     pod, known = find_pod(cr, observed), observed.results.get(SERVER)
     if pod is None or known is None or not isinstance(known.cache_key, tuple):
-        return {}
-    return (known.result.facts.get("certificate") or {}) if pod["metadata"]["uid"] in known.cache_key else {}
+        return None
+    return known if pod["metadata"]["uid"] in known.cache_key else None
 
 
 def is_untrusted(answer: ExternalResult | None) -> bool:

@@ -72,7 +72,7 @@ def report(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult)
     status: Object = {
         "pgPhase": _phase(state, hibernated=hibernation.is_hibernated(cr, observed.now)),
         "observedGeneration": int(meta.get("generation", 0)),
-        "conditions": _conditions(cr, observed, sync, state),
+        "conditions": _conditions(type, cr, observed, sync, state),
     }
     if state.available and state.pod is not None:
         status["active"] = {
@@ -137,9 +137,11 @@ def _tls(cr: Object, observed: Observed, state: State) -> Object:
     return {"tls": known["tls"]} if same and (known.get("tls") or {}).get("active") else {}
 
 
-def _conditions(cr: Object, observed: Observed, sync: SyncResult, state: State) -> list[Object]:
+def _conditions(
+    type: ResourceType, cr: Object, observed: Observed, sync: SyncResult, state: State
+) -> list[Object]:
     generation = int(cr["metadata"].get("generation", 0))
-    reason, message = _why(cr, observed, sync, state)
+    reason, message = _why(type, cr, observed, sync, state)
     conditions = standard_conditions(
         ready=state.ready,
         available=state.available,
@@ -150,10 +152,10 @@ def _conditions(cr: Object, observed: Observed, sync: SyncResult, state: State) 
         generation=generation,
     )
 
-    def put(type: str, truth: bool, reason: str, message: str) -> None:
-        item = condition(type, truth, reason=reason, message=message, generation=generation)
+    def put(name: str, truth: bool, reason: str, message: str) -> None:
+        item = condition(name, truth, reason=reason, message=message, generation=generation)
         others = [other["type"] for other in conditions]
-        where = others.index(type) if type in others else len(others)
+        where = others.index(name) if name in others else len(others)
         conditions[where : where + 1] = [item]
 
     failure, resize_message = volume.resize_failure(cr, observed), volume.resize_message(cr, observed)
@@ -192,7 +194,9 @@ def _conditions(cr: Object, observed: Observed, sync: SyncResult, state: State) 
     return conditions
 
 
-def _why(cr: Object, observed: Observed, sync: SyncResult, state: State) -> tuple[str, str]:
+def _why(
+    type: ResourceType, cr: Object, observed: Observed, sync: SyncResult, state: State
+) -> tuple[str, str]:
     """Ready's reason and message."""
     if state.ready and state.external is not None and state.external.reason:
         return state.external.reason, state.external.message
@@ -210,7 +214,7 @@ def _why(cr: Object, observed: Observed, sync: SyncResult, state: State) -> tupl
     if state.stopped and (found := in_place.stops(cr, observed)) is not None:
         return reasons.RESTORING, in_place.words(found)
     if state.stopped:
-        return reasons.HIBERNATED, hibernation.words(cr, observed.now)
+        return reasons.HIBERNATED, hibernation.words(type, cr, observed.now)
     if sync.paused and not sync.in_sync:
         return reasons.PAUSED, pause.words(cr).differs
     if state.external is not None and state.external.reason in NO_FAULT:

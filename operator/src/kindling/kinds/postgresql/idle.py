@@ -1,0 +1,163 @@
+"""How long nobody has used a server, and that it is stopped for it: `spec.hibernateAfter`.
+
+Of each health check the prober says whether anybody but the operator has been connected lately
+(`kindling.prober.activity`). What follows is on record in the status, before the server is stopped for it; so
+it stays stopped whoever decides next, until somebody wakes it or takes the field away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from kindling.kinds import exporter, reasons, window
+from kindling.kinds.base import CachedResult, Observed, Problem
+from kindling.kinds.conditions import rfc3339
+from kindling.kinds.postgresql import postgres_exporter
+from kindling.kinds.postgresql.spec import is_ephemeral, is_paused, user_of
+from kindling.kinds.times import moment
+from kindling.kube.resources import STATEFUL_SET, Object, Ref, ResourceType
+
+PATH, FIELD = "spec.hibernateAfter", "idle"
+WAKE = "kindling.dev/wake"
+"""The annotation each new value of which wakes a server that is stopped because nobody used it."""
+FACT = "idle_since"
+"""Of a health check: since when nobody has been connected; empty where that is not QUIET_SECONDS ago."""
+QUIET_SECONDS = 60.0
+"""Who uses the server more often than that costs no write of the status each time."""
+SHORTEST, LONGEST = timedelta(minutes=1), timedelta(hours=168)
+LONGEST_VALUE = 256
+"""Characters of the annotation's value that count."""
+SOON = 0.2
+FRESH_SECONDS = 60.0
+"""How old an answer may be: after a pause, say, it is the one from before."""
+SINCE, STOPPED, WOKEN = "since", "stoppedAt", "wake"
+
+
+def read(cr: Object) -> timedelta | None:
+    """:raises ValueError: with field, value and remedy."""
+    text = (cr.get("spec") or {}).get("hibernateAfter")
+    if text is None:
+        return None
+    found = window.read_duration(str(text))
+    if found is None or not SHORTEST <= found <= LONGEST:
+        raise ValueError(f"{PATH} {text!r} is not 1m to 168h: write hours and minutes, `1h30m`.")
+    return found
+
+
+def validate(cr: Object) -> Problem | None:
+    try:
+        found = read(cr)
+    except ValueError as error:
+        return Problem(reason=reasons.INVALID_SPEC, message=str(error))
+    if found is None:
+        return None
+    message = ""
+    if is_ephemeral(cr):
+        message = (
+            f"{PATH} cannot be used with spec.storage.ephemeral, whose data goes with the Pod: leave it out."
+        )
+    elif _has_exporter_beside_users(cr):
+        message = (
+            f"{PATH} cannot be used with spec.exporter and the default user 'postgres', in whose database "
+            "the exporter's sessions are: leave one of the two out."
+        )
+    return Problem(reason=reasons.INVALID_SPEC, message=message) if message else None
+
+
+def is_watched(cr: Object) -> bool:
+    """Whether the health checks are to look for others' sessions."""
+    return _after(cr) is not None
+
+
+def is_stopped(cr: Object, now: datetime) -> bool:
+    """Whether the server is to be stopped because nobody uses it, and nobody woke it since."""
+    known, after = _record(cr), _after(cr)
+    if after is None or _is_woken(cr, known):
+        return False
+    return bool(known.get(STOPPED)) or (not is_paused(cr) and _is_due(known, after, now))
+
+
+def decide(cr: Object, observed: Observed, answer: CachedResult | None) -> Mapping[str, Any]:
+    """The new value of FIELD, where it changes; None removes it. `answer` is the server's last."""
+    if "deletionTimestamp" in cr["metadata"]:
+        return {}
+    known = _record(cr)
+    wanted = _wanted(cr, observed, known, answer)
+    return {} if wanted == known else {FIELD: wanted or None}
+
+
+def seconds_left(cr: Object, now: datetime) -> float | None:
+    """Until the server is stopped; None where nothing is to be decided by time."""
+    known, after = _record(cr), _after(cr)
+    if after is None or known.get(STOPPED) or is_paused(cr) or (since := moment(known.get(SINCE))) is None:
+        return None
+    return max(SOON, (since + after - now).total_seconds())
+
+
+def words(type: ResourceType, cr: Object) -> str:
+    """Why the server is stopped, and what starts it."""
+    meta, since = cr["metadata"], _record(cr).get(SINCE)
+    return (
+        f"Nobody has been connected since {since}, for as long as {PATH} says: the server is stopped and its "
+        f"data kept. `kubectl annotate {type.plural}.{type.group} {meta['name']} -n {meta['namespace']} "
+        f"--overwrite {WAKE}={since}` starts it."
+    )
+
+
+def _wanted(cr: Object, observed: Observed, known: Object, answer: CachedResult | None) -> Object:
+    after = _after(cr)
+    if after is None:
+        return {}
+    if known.get(STOPPED) and not _is_woken(cr, known):
+        return known
+    woken = {WOKEN: value} if (value := _value(cr)) else {}
+    if _is_woken(cr, known):
+        return woken
+    if _is_due(known, after, observed.now) and _is_scaled_down(cr, observed):
+        return {**known, STOPPED: rfc3339(observed.now)}
+    since = None if answer is None else answer.result.facts.get(FACT)
+    if answer is None or not since:
+        return woken
+    if (observed.now - answer.at).total_seconds() > FRESH_SECONDS:
+        return woken
+    return {SINCE: since, **woken}
+
+
+def _is_scaled_down(cr: Object, observed: Observed) -> bool:
+    """Whether what was decided is done. Until then, whoever decides next begins to count again."""
+    meta = cr["metadata"]
+    workload = observed.objects.get(Ref(STATEFUL_SET, meta["namespace"], meta["name"])) or {}
+    return (workload.get("spec") or {}).get("replicas") == 0
+
+
+def _is_due(known: Object, after: timedelta, now: datetime) -> bool:
+    since = moment(known.get(SINCE))
+    return since is not None and since + after <= now
+
+
+def _is_woken(cr: Object, known: Object) -> bool:
+    return _value(cr) != str(known.get(WOKEN) or "")
+
+
+def _value(cr: Object) -> str:
+    return str((cr["metadata"].get("annotations") or {}).get(WAKE) or "")[:LONGEST_VALUE]
+
+
+def _has_exporter_beside_users(cr: Object) -> bool:
+    """Whether nobody can distinguish its sessions from theirs."""
+    return exporter.is_enabled(cr) and user_of(cr) == postgres_exporter.DATABASE
+
+
+def _record(cr: Object) -> Object:
+    found = (cr.get("status") or {}).get(FIELD)
+    return dict(found) if isinstance(found, Mapping) else {}
+
+
+def _after(cr: Object) -> timedelta | None:
+    """None as well where the spec is refused for it."""
+    try:
+        return None if is_ephemeral(cr) or _has_exporter_beside_users(cr) else read(cr)
+    except ValueError:
+        return None
