@@ -14,7 +14,7 @@ import pytest
 from kindling.kinds.postgresql.serve import READY_PORT
 
 from tests.cluster.connections import client
-from tests.cluster.stack import ROOT, Environment
+from tests.cluster.stack import ROOT, Environment, within
 
 GROUPS = {
     "mydb": "postgresqls.database.db.example.com",
@@ -118,6 +118,9 @@ def test_a_server_that_nobody_uses_is_stopped_and_woken(environment: Environment
     assert timedelta(seconds=60) <= stopped - since < timedelta(seconds=75)
     assert environment.kubectl("get", "pod", "postgresql-sample-0", "--ignore-not-found") == ""
     (message,) = (item["message"] for item in status["conditions"] if item["type"] == "Ready")
+    about = "--field-selector=involvedObject.name=postgresql-sample,reason=Hibernated"
+    said = ("get", "events", about, "-o", "jsonpath={.items[*].type} {.items[*].message}")
+    within(10, lambda: environment.kubectl(*said) == f"Normal {message}")
     (command,) = re.findall(r"`kubectl ([^`]*)`", message)
     environment.kubectl(*command.split())
     environment.kubectl("wait", "--for=condition=Ready", name, "--timeout=120s")

@@ -39,6 +39,17 @@ def test_only_noteworthy_changes_of_conditions_are_reported() -> None:
     assert changed_conditions(after, before) == []
 
 
+def test_a_server_that_is_stopped_is_reported_and_is_no_warning() -> None:
+    up, down = status(Ready=True), status(Ready=False)
+    [stopped] = down["conditions"]
+    assert changed_conditions(up, down) == []
+    stopped["reason"] = "Hibernated"
+    assert changed_conditions(up, down) == [stopped]
+    assert changed_conditions(down, down) == []
+    event = event_for(TYPE, CR, stopped, instance="i", now=NOW)
+    assert (event["type"], event["reason"], event["note"]) == ("Normal", "Hibernated", "m")
+
+
 def test_same_word_same_name() -> None:
     item = condition("Ready", True, reason="A", message="m", generation=1)
     one = event_for(TYPE, CR, item, instance="op-1", now=NOW)

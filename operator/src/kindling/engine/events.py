@@ -1,4 +1,4 @@
-"""Kubernetes Events on what a user would ask about: became ready, went wrong, shows a password.
+"""Kubernetes Events on what a user would ask about: became ready, stopped, went wrong, shows a password.
 
 Ours rather than kopf's, which posts one per log line. Derived from the change of status, so that
 there are never more Events than changes; named by what they say, so that a restart repeats none.
@@ -36,12 +36,15 @@ class Creator(Protocol):
 
 
 def changed_conditions(before: Object, after: Object) -> list[Object]:
-    """The conditions of `after` that a user should hear of: Ready or any fault or flag that came up."""
+    """The conditions of `after` that a user should hear of: Ready or a fault or flag that came up, and Ready
+    where the server has been stopped, by the clock say.
+    """
     found = []
     for item in after.get("conditions") or ():
         old = find_condition(before, item["type"])
         changed = (old.get("status"), old.get("reason")) != (item["status"], item["reason"])
-        if changed and item["status"] == "True" and item["type"] not in NOT_RECORDED:
+        stopped = item["type"] == "Ready" and item["reason"] == reasons.HIBERNATED
+        if changed and (item["status"] == "True" or stopped) and item["type"] not in NOT_RECORDED:
             found.append(item)
     return found
 
