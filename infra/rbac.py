@@ -37,6 +37,10 @@ class Rule:
 
 DEPLOYMENTS = Rule("run and repair what keeps nothing", "apps", ("deployments",), OWN)
 STATEFUL_SETS = Rule("run and repair what keeps data", "apps", ("statefulsets",), OWN)
+EXCHANGED_DEPLOYMENTS, EXCHANGED_STATEFUL_SETS = (
+    Rule("run and repair caches; one takes the place of the other", "apps", (plural,), (*OWN, "delete"))
+    for plural in ("deployments", "statefulsets")
+)
 SERVICES = Rule("lead to what runs", "", ("services",), OWN)
 SECRETS = Rule("make passwords, and read those that a resource names", "", ("secrets",), OWN)
 IMPORTED_SECRETS = Rule(
@@ -98,7 +102,8 @@ NEEDS: Mapping[str, tuple[Rule, ...]] = {
         *(Rule("see what gives its binding", group, ("postgresqls",), READ) for group in POSTGRESQL_GROUPS),
     ),
     "Memcached": (
-        DEPLOYMENTS,
+        EXCHANGED_DEPLOYMENTS,
+        EXCHANGED_STATEFUL_SETS,
         SERVICES,
         NETWORK_POLICIES,
         DISRUPTION_BUDGETS,

@@ -74,6 +74,10 @@ def _of_code(namespace: str) -> Json:
     return {**MINIMAL_SPECS[PULSAR_CONSUMER.id], "handler": {"python": python}}
 
 
+def _named(namespace: str) -> Json:
+    return {"size": 2, "binding": "ConfigMap", "workload": "StatefulSet"}
+
+
 def _friend_comes(cluster: Cluster, ref: Ref) -> None:
     # By the namespace's name: friends are looked for in all namespaces.
     name = ref.namespace
@@ -184,7 +188,12 @@ def _scenarios() -> Iterator[Scenario]:
         (
             MEMCACHED.id,
             lambda namespace: {"size": 2, "binding": "ConfigMap"},
-            {"change": {"containerPort": 11311}, "scale up": {"size": 3}, "scale down": {"size": 1}},
+            {
+                "change": {"containerPort": 11311},
+                "scale up": {"size": 3},
+                "scale down": {"size": 1},
+                "named": {"workload": "StatefulSet"},
+            },
         ),
         (
             PULSAR_CONSUMER.id,
@@ -247,6 +256,11 @@ def _scenarios() -> Iterator[Scenario]:
             yield scenario("code changed", _change_code, before=_text(FIRST), spec=_of_code)
             yield scenario("deleted with its subscription", delete, spec=_unsubscribed)
             yield scenario("autoscaled", _autoscale, spec=_of_none)
+        if crd == MEMCACHED.id:
+            yield scenario("named scale up", edit({"size": 3}), spec=_named)
+            yield scenario("named children deleted", _delete_children, spec=_named)
+            yield scenario("not named any more", edit({"workload": "Deployment"}), spec=_named)
+            yield scenario("named and smaller", edit({"workload": "StatefulSet", "size": 1}))
         if crd == MY_CUSTOM_RESOURCE.id:
             yield scenario("friend comes", _friend_comes)
             yield scenario("friend goes", _friend_goes, before=_friend_comes)
@@ -270,6 +284,8 @@ SAMPLE = tuple(
         "Postgresql password of a Secret",
         "Memcached scale down",
         "Memcached deleted",
+        "Memcached named",
+        "Memcached not named any more",
         "PulsarConsumer children deleted",
         "PulsarConsumer code changed",
         "MyCustomResource friend goes",

@@ -23,6 +23,7 @@ from kindling.kube.resources import (
     POD,
     SECRET,
     SERVICE,
+    STATEFUL_SET,
     Ref,
 )
 
@@ -86,6 +87,12 @@ class Scenario:
         }
         # Nor does this one's, of which nothing is lost: its children are edited, and those of a database.
         self._whole = {MEMCACHED.id: ref_to(KINDS_BY_NAME[MEMCACHED.id], self._namespace, "whole")}
+        # One whose workload changes there and one whose changes back: that before is deleted.
+        self._unnamed = {MEMCACHED.id: ref_to(KINDS_BY_NAME[MEMCACHED.id], self._namespace, "unnamed")}
+        self._exchanged = (
+            Ref(DEPLOYMENT, self._namespace, self._refs[MEMCACHED.id].name),
+            Ref(STATEFUL_SET, self._namespace, "unnamed"),
+        )
         # One that asks for more than is allowed, so that its Pod is never made.
         self._missing = {POSTGRESQL.id: ref_to(KINDS_BY_NAME[POSTGRESQL.id], self._namespace, "missing")}
         self._copy = Ref(SECRET, self._namespace, f"{self._refs[BINDING_IMPORT.id].name}-binding")
@@ -104,6 +111,8 @@ class Scenario:
             own = OWN.get(crd, {})
             if ref in self._missing.values():
                 own = {"resources": {"limits": TOO_MUCH}, "progressDeadlineSeconds": 10}
+            if ref in self._unnamed.values():
+                own = {"workload": "StatefulSet"}
             own = {**own, **self._given(ref)}
             self._cluster.create(KINDS_BY_NAME[crd], self._namespace, ref.name, {**MINIMAL_SPECS[crd], **own})
 
@@ -116,8 +125,8 @@ class Scenario:
         return {"databaseRef": named} if ref == wanted else {}
 
     def change(self) -> None:
-        """One cache where there were two, its list not wanted any more; edited children of each type, and
-        some that are gone.
+        """One named cache where there were two, its list not wanted any more; edited children of each type,
+        and some that are gone.
         """
         self.changed = True
         for crd, ref in ((POSTGRESQL_EXAMPLE.id, self._refs[POSTGRESQL_EXAMPLE.id]), *self._whole.items()):
@@ -125,7 +134,9 @@ class Scenario:
                 if child.type != POD:
                     self._cluster.merge(child, {"metadata": {"labels": {NAME_LABEL: "edited"}}})
                     self._edited.append(child)
-        self._cluster.merge(self._refs[MEMCACHED.id], {"spec": {"size": 1, "binding": None}})
+        less = {"size": 1, "binding": None, "workload": "StatefulSet"}
+        self._cluster.merge(self._refs[MEMCACHED.id], {"spec": less})
+        self._cluster.merge(self._unnamed[MEMCACHED.id], {"spec": {"workload": "Deployment"}})
         # There is no such database, so nothing is given any more.
         self._cluster.merge(self._refs[BINDING_IMPORT.id], {"spec": {"databaseRef": {"name": "another"}}})
         if self._cluster.get(self._service) is not None:
@@ -154,7 +165,7 @@ class Scenario:
         for ref in self._missing.values():
             if REFUSAL in self._cluster.ready(ref).get("message", ""):
                 found.add(f"{ref} says why")
-        for child in (self._budget, self._servers, self._copy):
+        for child in (self._budget, self._servers, self._copy, *self._exchanged):
             if self.changed and self._cluster.get(child) is None:
                 found.add(f"{child} is gone")
         selector = ((self._cluster.get(self._service) or {}).get("spec") or {}).get("selector") or {}
@@ -180,7 +191,7 @@ class Scenario:
             self._cluster.delete(ref)
 
     def _all(self) -> list[tuple[str, Ref]]:
-        rest = (self._damaged, self._whole, self._missing)
+        rest = (self._damaged, self._whole, self._missing, self._unnamed)
         return [*self._refs.items(), *(item for some in rest for item in some.items())]
 
 

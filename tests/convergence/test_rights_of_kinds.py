@@ -49,7 +49,16 @@ ADDED: dict[str, Json] = {
     POSTGRESQL.id: {"deletionProtection": True},
     POSTGRESQL_EXAMPLE.id: {"deletionProtection": True},
 }
-CHANGED: dict[str, Json] = {MEMCACHED.id: {"size": 1, "binding": None}}
+DAMAGED: dict[str, Json] = {MEMCACHED.id: {"workload": "StatefulSet"}}
+"""What is of those that lose children, beside that."""
+CHANGED: dict[str, tuple[Json, ...]] = {
+    MEMCACHED.id: (
+        {"workload": "StatefulSet"},
+        {"size": 1, "binding": None},
+        {"workload": "Deployment"},
+    )
+}
+"""One after the other."""
 
 
 @pytest.fixture(scope="module")
@@ -95,9 +104,9 @@ class Scenario:
     def begin(self) -> None:
         for sort in ("edited", "damaged", "changed"):
             for crd, served, ref in self._each(sort):
-                self._place.create(
-                    served, ref.namespace, ref.name, {**MINIMAL_SPECS[crd], **ADDED.get(crd, {})}
-                )
+                more = DAMAGED.get(crd, {}) if sort == "damaged" else {}
+                spec = {**MINIMAL_SPECS[crd], **ADDED.get(crd, {}), **more}
+                self._place.create(served, ref.namespace, ref.name, spec)
         self._place.wait_settled(*self._all(), seconds=SECONDS)
 
     def change(self) -> None:
@@ -111,7 +120,9 @@ class Scenario:
             uids[child] = self._uid(child)
             self._place.delete(child)
         for crd, _, ref in self._each("changed"):
-            self._place.merge(ref, {"spec": CHANGED.get(crd, {})})
+            for spec in CHANGED.get(crd, ({},)):
+                self._place.merge(ref, {"spec": spec})
+                self._place.wait_settled(ref, seconds=SECONDS)
         for child in edited:
             wait_until(
                 partial(self._labelled, child), seconds=SECONDS, what=f"{child} being labelled as it was"

@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 from kindling.kinds.base import ExternalResult
 from kindling.kinds.memcached.stats import COUNTERS, StatsRequest
-from kindling.kube.resources import CONFIG_MAP, POD, Object, Ref
+from kindling.kinds.pods import pod_ready
+from kindling.kube.resources import CONFIG_MAP, DEPLOYMENT, POD, STATEFUL_SET, Object, Ref, ResourceType
 
 from tests.model.faults import Fault
+from tests.model.workloads import run_pods
 from tests.model.world import KINDS_BY_NAME, World, resource
 
 KIND = KINDS_BY_NAME["memcached.cache.example.com"]
@@ -40,16 +42,22 @@ def lists(world: World) -> list[list[Object]]:
 
 
 def addresses(world: World) -> list[str]:
-    return sorted(
-        f"{obj['status']['podIP']}:11211" for ref, obj in world.api.objects.items() if ref.type == POD
-    )
+    """Of all Pods; of a StatefulSet's, the names."""
+    pods = [obj for ref, obj in world.api.objects.items() if ref.type == POD]
+    if Ref(STATEFUL_SET, "ns", "m") in world.api.objects:
+        return [f"m-{number}.m.ns.svc:11211" for number in range(len(pods))]
+    return sorted(f"{pod['status']['podIP']}:11211" for pod in pods)
+
+
+def workloads(world: World) -> list[ResourceType]:
+    return [ref.type for ref in world.api.objects if ref.type in (DEPLOYMENT, STATEFUL_SET)]
 
 
 @pytest.mark.parametrize("seed", range(25))
 def test_never_empty_and_right_in_the_end(seed: int) -> None:
     dice, world = random.Random(seed), made(binding="ConfigMap", size=1)
     for _ in range(12):
-        act = dice.randrange(5)
+        act = dice.randrange(6)
         if act == 0:
             world.api.edit(CR, {"spec": {"size": dice.randrange(1, 4)}})
         elif act == 1:
@@ -59,6 +67,8 @@ def test_never_empty_and_right_in_the_end(seed: int) -> None:
                 world.api.set_status(ref, {"podIP": "10.0.0.9", "conditions": []})
         elif act == 3:
             world.faulty.writes.append(dice.choice([Fault.CONFLICT, Fault.LOST, Fault.CRASH_AFTER]))
+        elif act == 4:
+            world.api.edit(CR, {"spec": {"workload": dice.choice(["Deployment", "StatefulSet"])}})
         else:
             world.restart()
         world.deliver_badly(dice)
@@ -70,6 +80,44 @@ def test_never_empty_and_right_in_the_end(seed: int) -> None:
     assert all(lists(world)), "empty"
     found = world.api.objects[SERVERS]["data"]
     assert found["servers"].split() == world.status(KIND, "m")["serverList"] == addresses(world)
+    assert [type.kind for type in workloads(world)] == [
+        world.api.objects[CR]["spec"].get("workload", "Deployment")
+    ]
+    assert world.writes_at_rest() == 0
+
+
+def ready_pods(world: World) -> int:
+    pods = [obj for ref, obj in world.api.objects.items() if ref.type == POD]
+    return sum(pod_ready(pod) for pod in pods)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_while_the_workload_changes_there_are_never_fewer_ready_than_wanted(seed: int) -> None:
+    """Back and forth, with lost words and ends of the operator, and whatever else of the spec changes."""
+    dice, world = random.Random(seed), made(binding="ConfigMap", size=2)
+    for _ in range(10):
+        spec: Object = {"workload": dice.choice(["Deployment", "StatefulSet"])}
+        if dice.random() < 0.3:
+            spec["binding"] = dice.choice(["ConfigMap", None])
+        world.api.edit(CR, {"spec": spec})
+        if dice.random() < 0.5:
+            world.faulty.writes.append(dice.choice([Fault.CONFLICT, Fault.LOST, Fault.CRASH_AFTER]))
+        for _ in range(dice.randrange(1, 4)):
+            world.deliver_badly(dice)
+            world.work()
+            assert ready_pods(world) >= 2
+            if dice.random() < 0.3:
+                world.restart()
+            if dice.random() < 0.5:
+                run_pods(world.api)
+        assert ready_pods(world) >= 2
+    world.faulty.writes.clear()
+    world.restart()
+    world.settle()
+    world.wait_long()
+    assert all(lists(world)), "empty"
+    assert world.status(KIND, "m")["serverList"] == addresses(world)
+    assert len(workloads(world)) == 1
     assert world.writes_at_rest() == 0
 
 

@@ -109,12 +109,13 @@ def control(api: MemoryApi) -> None:
         for name in sorted(wanted - {pod.name for pod in kept}):
             if Ref(POD, ref.namespace, name) not in api.objects:
                 api.put(POD, _pod(ref, meta["uid"], made[1], name=name, revision=made[0]))
-        status = {"observedGeneration": meta["generation"], "updateRevision": revision}
-        if ref.type == DEPLOYMENT:
-            pods = [api.objects[pod] for pod in _pods(api, meta["uid"], revision=revision)]
-            counts = {"replicas": len(pods), "updatedReplicas": len(pods)}
-            counts["availableReplicas"] = sum(pod_ready(pod) for pod in pods)
-            status = {"observedGeneration": meta["generation"], **counts}
+        updated = _pods(api, meta["uid"], revision=revision)
+        every = [api.objects[pod] for pod in _pods(api, meta["uid"])]
+        counts = {"replicas": len(every), "updatedReplicas": len(updated)}
+        counts["availableReplicas"] = sum(pod_ready(pod) for pod in every)
+        status = {"observedGeneration": meta["generation"], **counts}
+        if ref.type == STATEFUL_SET:
+            status["updateRevision"] = revision
         if ref in api.objects and obj.get("status") != status:
             api.set_status(ref, status)
 

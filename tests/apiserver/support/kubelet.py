@@ -31,7 +31,7 @@ PAUSE_SECONDS = 0.1
 # Then all Pods are looked at again: a word may have been lost.
 WATCH_SECONDS = 30
 # Then ready for so long already, so that nobody waits for a young Pod to settle.
-AGE = timedelta(minutes=1)
+AGE = timedelta(minutes=3)
 
 End = Callable[[ControlPlane, Json], tuple[int, str]]
 """How a Pod ends that runs to its end, such as a Job's: exit status and termination message."""

@@ -117,6 +117,7 @@ def test_only_its_rights_are_asked_for(memcached: Graph) -> None:
         ("cache.example.com", "memcacheds/status"),
         ("cache.example.com", "memcacheds/scale"),
         ("apps", "deployments"),
+        ("apps", "statefulsets"),
         ("", "services"),
         ("", "configmaps"),
         ("", "pods"),

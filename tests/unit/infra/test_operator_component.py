@@ -339,7 +339,11 @@ def test_only_children_and_events_can_be_written() -> None:
     deletable = {rule.resources for rule in rbac.cluster_rules() if "delete" in rule.verbs}
     ends = {("jobs",), ("cronjobs",)}
     taken_back = {("poddisruptionbudgets",), ("configmaps",), ("certificates",), ("secrets",)}
-    assert deletable == {*taken_back, *ends}, "all else goes with its owner"
+    exchanged = {("deployments",), ("statefulsets",)}
+    assert deletable == {*taken_back, *ends, *exchanged}, "all else goes with its owner"
+    for kind in rbac.NEEDS.keys() - {"Memcached"}:
+        here = {rule.resources for rule in rbac.cluster_rules([kind]) if "delete" in rule.verbs}
+        assert not here & exchanged, f"of {kind} no workload is deleted"
 
 
 def test_an_image_changes_with_what_enters_it_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

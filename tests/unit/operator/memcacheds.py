@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from hypothesis import strategies as st
 from kindling.kinds.base import CachedResult, Observed
 from kindling.kinds.memcached import Memcached
-from kindling.kinds.memcached.workload import PORT_ANNOTATION
-from kindling.kinds.metadata import labels_of
-from kindling.kube.resources import DEPLOYMENT, POD, Object, Ref
+from kindling.kinds.memcached.workload import PORT_ANNOTATION, WORKLOAD_LABEL
+from kindling.kinds.metadata import labels_of, owner_of
+from kindling.kube.resources import DEPLOYMENT, POD, STATEFUL_SET, Object, Ref
 
 KIND = Memcached(image="memcached:1.6", exporters_image="exporters:1")
 NOW = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
@@ -21,6 +21,7 @@ SPECS = st.fixed_dictionaries(
     {},
     optional={
         "size": st.integers(1, 3),
+        "workload": st.sampled_from(["Deployment", "StatefulSet", None]),
         "containerPort": st.integers(1, 65535),
         "memoryMB": st.integers(16, 65536),
         "maxConnections": st.integers(512, 65536),
@@ -52,16 +53,22 @@ def observed(
 
 
 def pod(
-    name: str, *, ready: bool = True, ip: str | None = "10.0.0.1", port: str = "11211", **status: object
+    name: str,
+    *,
+    ready: bool = True,
+    ip: str | None = "10.0.0.1",
+    port: str = "11211",
+    since: str = "2025-12-31T00:00:00Z",
+    **status: object,
 ) -> dict[Ref, Object]:
-    """One Pod of the resource `cache`, as the store keeps it: without its spec."""
+    """One Pod of the resource `cache`, as the store keeps it: without its spec. It is ready `since` then."""
     meta = {
         "namespace": "ns",
         "name": name,
         "labels": labels_of(KIND.type, memcached()),
         "annotations": {PORT_ANNOTATION: port},
     }
-    conditions = [{"type": "Ready", "status": str(ready)}]
+    conditions = [{"type": "Ready", "status": str(ready), "lastTransitionTime": since}]
     return {
         Ref(POD, "ns", name): {"metadata": meta, "status": {"podIP": ip, "conditions": conditions, **status}}
     }
@@ -84,6 +91,29 @@ def deployment(
         },
     }
     return {Ref(DEPLOYMENT, "ns", "cache"): body}
+
+
+def named_pod(
+    number: int, *, ready: bool = True, since: str = "2025-12-31T00:00:00Z", **more: object
+) -> dict[Ref, Object]:
+    """The Pod cache-NUMBER of the StatefulSet."""
+    found = pod(f"cache-{number}", ready=ready, ip=f"10.0.1.{number}", since=since)
+    (body,) = found.values()
+    body["metadata"] |= {"labels": {**body["metadata"]["labels"], WORKLOAD_LABEL: "StatefulSet"}, **more}
+    return found
+
+
+def stateful_set(*, replicas: int, **status: object) -> dict[Ref, Object]:
+    """The StatefulSet of generation 1, owned, rolled out by its own counts but for those given."""
+    (body,) = deployment(replicas=replicas, **status).values()  # type: ignore[arg-type]
+    return {Ref(STATEFUL_SET, "ns", "cache"): owned(body)}
+
+
+def owned(body: Object) -> Object:
+    """As the resource's own."""
+    owner = owner_of(KIND.type, memcached())
+    meta = {**body["metadata"], "uid": "uid", "resourceVersion": "1", "ownerReferences": [owner]}
+    return {**body, "metadata": meta}
 
 
 def running(ips: Sequence[str] = ("10.0.0.1",)) -> dict[Ref, Object]:

@@ -198,6 +198,7 @@ SPECS: dict[str, Object] = {
         "auth": {"enabled": True, "passwordSecretRef": {"name": "ours"}},
         "exporter": {"enabled": True},
     },
+    "memcached-stateful": {"size": 2, "workload": "StatefulSet", "progressDeadlineSeconds": 60},
     "memcached-auth": {"auth": {"enabled": True}},
     "memcached-tls": {"tls": {"enabled": True}},
     "memcached-served": {"serviceTemplate": {"metadata": placement.SERVED["metadata"]}},

@@ -21,7 +21,7 @@ _SETUP = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunCo
 
 def pods_of(type: ResourceType, cr: Object, observed: Observed) -> list[Object]:
     """The resource's Pods that are not being deleted, by name."""
-    found = [pod for pod in _all_of(type, cr, observed) if "deletionTimestamp" not in pod["metadata"]]
+    found = [pod for pod in all_of(type, cr, observed) if "deletionTimestamp" not in pod["metadata"]]
     return sorted(found, key=lambda pod: str(pod["metadata"]["name"]))
 
 
@@ -29,7 +29,7 @@ def running_of(type: ResourceType, cr: Object, observed: Observed) -> list[Objec
     """The resource's Pods that may have a process, also while they are being deleted."""
     return [
         pod
-        for pod in _all_of(type, cr, observed)
+        for pod in all_of(type, cr, observed)
         if (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
     ]
 
@@ -47,7 +47,8 @@ def address(pod: Object) -> str:
     return "" if "%" in found else found
 
 
-def _all_of(type: ResourceType, cr: Object, observed: Observed) -> Iterator[Object]:
+def all_of(type: ResourceType, cr: Object, observed: Observed) -> Iterator[Object]:
+    """The resource's Pods, those that are being deleted too."""
     name = cr["metadata"]["name"]
     for ref, pod in observed.objects.items():
         labels = pod["metadata"].get("labels") or {}

@@ -55,9 +55,13 @@ def reference(cr: Object) -> str | None:
 
 @dataclass(frozen=True)
 class Switched:
-    """What a kind asks of this module, of resources that have TLS on; of others nothing comes of it."""
+    """What a kind asks of this module, of resources that have TLS on; of others nothing comes of it.
+
+    `more` are the names that a certificate of the resource's own has beside those of `hosts`.
+    """
 
     is_enabled: Callable[[Object], bool]
+    more: Callable[[Object, Observed], list[str]] = lambda cr, observed: []
 
     def reference(self, cr: Object) -> str | None:
         """The Secret with a certificate that is not of the resource's own authority."""
@@ -66,7 +70,9 @@ class Switched:
     def decide(
         self, cr: Object, observed: Observed, *, life: timedelta
     ) -> tuple[Material | None, Pair | None]:
-        return decide(cr, observed, life=life) if self.is_enabled(cr) else (None, None)
+        if not self.is_enabled(cr):
+            return None, None
+        return decide(cr, observed, life=life, more=self.more(cr, observed))
 
     def problem(self, cr: Object, observed: Observed) -> Problem | None:
         return problem(cr, observed) if self.is_enabled(cr) else None
@@ -121,7 +127,9 @@ def _read(cr: Object, observed: Observed, name: str) -> Material | None:
     return Material(pair=Pair(certificate, key), authority=authority)
 
 
-def decide(cr: Object, observed: Observed, *, life: timedelta) -> tuple[Material | None, Pair | None]:
+def decide(
+    cr: Object, observed: Observed, *, life: timedelta, more: Sequence[str] = ()
+) -> tuple[Material | None, Pair | None]:
     """What the server is to serve, and the authority of the resource's own if that is needed.
 
     No material where the Secret of the user is bad and there was no other before.
@@ -133,13 +141,13 @@ def decide(cr: Object, observed: Observed, *, life: timedelta) -> tuple[Material
     authority = _authority(cr, observed) or certificates.make_authority(
         observed.entropy, name=authority_name(cr), now=observed.now
     )
-    known = present(cr, observed)
-    if known is None or not _holds(cr, observed, known, authority):
+    known, names = present(cr, observed), [*hosts(cr), *more]
+    if known is None or not _holds(observed, known, authority, names):
         pair = certificates.make_server(
             observed.entropy,
             authority=authority,
             name=cr["metadata"]["name"],
-            hosts=hosts(cr),
+            hosts=names,
             now=observed.now,
             life=life,
         )
@@ -148,12 +156,12 @@ def decide(cr: Object, observed: Observed, *, life: timedelta) -> tuple[Material
     return Material(pair=pair, authority=authority.certificate), authority
 
 
-def _holds(cr: Object, observed: Observed, known: Material, authority: Pair) -> bool:
+def _holds(observed: Observed, known: Material, authority: Pair, names: Sequence[str]) -> bool:
     """Whether the certificate of the resource's own authority needs no successor yet."""
     certificate = known.certificate
     return (
         certificate is not None
-        and certificate.names == set(hosts(cr))
+        and certificate.names == set(names)
         and observed.now < certificate.renewal
         and certificates.is_issued_by(known.pair.certificate, authority.certificate)
     )

@@ -1,7 +1,8 @@
 """Memcached: one to a hundred caches of their own per resource, and a list of where they are.
 
 This file connects the modules of the package: `spec` reads the resource, `service`, `disruption_budget`,
-`workload` and `servers` each build one child, `observation` reads Pods, `stats` asks them, `status` reports;
+`workload` and `servers` each build one child, `workloads` has one workload take the other's place,
+`observation` reads Pods, `stats` asks them, `status` reports;
 `kinds.exporter` has what `spec.exporter` adds. `tls` has the certificate, `auth` the login, `access` sees
 that clients get in by them.
 """
@@ -34,6 +35,7 @@ from kindling.kinds.memcached import (
     status,
     tls,
     workload,
+    workloads,
 )
 from kindling.kinds.metrics import ResourceMetric, status_time
 from kindling.kinds.network import policy
@@ -45,6 +47,7 @@ from kindling.kube.resources import (
     POD,
     SECRET,
     SERVICE,
+    STATEFUL_SET,
     Object,
     Ref,
     ResourceType,
@@ -67,6 +70,7 @@ class Memcached(Kind):
         SERVICE,
         DISRUPTION_BUDGET,
         DEPLOYMENT,
+        STATEFUL_SET,
         POD,
         CONFIG_MAP,
     )
@@ -148,6 +152,7 @@ class Memcached(Kind):
                 exporters_image=self._exporters_image,
                 pull_secrets=self._pull_secrets,
             ),
+            *workloads.kept(self.type, cr, observed),
             *(self._servers(cr, wanted, observed) if wanted.binding else ()),
         ]
 

@@ -1,4 +1,7 @@
-"""The facts that the observed Pods and Deployment show of a Memcached; `status` writes the messages."""
+"""The facts that the observed Pods and workloads show of a Memcached; `status` writes the messages.
+
+While one workload takes the place of the other, both have Pods that serve: `workloads.serving`.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,17 @@ from collections.abc import Hashable, Iterator
 from typing import NamedTuple
 
 from kindling.kinds.base import Observed, Problem
-from kindling.kinds.memcached import spec
+from kindling.kinds.memcached import spec, workloads
 from kindling.kinds.memcached.workload import PORT_ANNOTATION
-from kindling.kinds.pods import address, pod_problem, pod_ready, pods_of
+from kindling.kinds.pods import address, pod_condition, pod_problem, pod_ready
 from kindling.kinds.progress import PodProgress
-from kindling.kinds.rollout import Rollout, refused, rollout
-from kindling.kube.resources import DEPLOYMENT, Object, Ref, ResourceType
+from kindling.kinds.rollout import refused, rollout
+from kindling.kinds.service_template import host_of
+from kindling.kube.resources import DEPLOYMENT, STATEFUL_SET, Object, Ref, ResourceType
 
 
 class Endpoint(NamedTuple):
-    """Where a cache answers: an IP address and a port."""
+    """Where a cache answers: an IP address or a DNS name, and a port."""
 
     host: str
     port: int
@@ -27,23 +31,48 @@ class Endpoint(NamedTuple):
 
 
 def endpoints(type: ResourceType, cr: Object, observed: Observed) -> list[Endpoint]:
-    """Of every replica that answers, sorted by its text.
+    """Of every replica that answers: those of a Deployment by their text, then a StatefulSet's by number.
 
-    A Pod that has become ready is listed once its Deployment counts it, which takes a moment: so nothing is
+    A Pod that has become ready is listed once its workload counts it, which takes a moment: so nothing is
     reported before everybody can see it, and in one write, not two. One that is no longer ready goes at once.
     """
-    found = sorted((endpoint for _, endpoint in ready(type, cr, observed)), key=lambda found: found.text)
     reported = set((cr.get("status") or {}).get("serverList") or ())
-    counted = rollout(deployment(cr, observed)).available - sum(one.text in reported for one in found)
-    new = [one for one in found if one.text not in reported][: max(0, counted)]
-    return [one for one in found if one.text in reported or one in new]
+    made: list[Endpoint] = []
+    for workload in workloads.serving(type, cr, observed):
+        # The first that were ready are those that it counts.
+        found = sorted(
+            _ready(type, cr, observed, workload),
+            key=lambda pair: (str(pod_condition(pair[0], "Ready").get("lastTransitionTime")), pair[1].text),
+        )
+        listed = [(pod, _named(cr, pod, endpoint, workload)) for pod, endpoint in found]
+        known = [one for _, one in listed if one.text in reported]
+        counted = rollout(workloads.find(cr, observed, workload)).available - len(known)
+        new = [one for _, one in listed if one.text not in reported][: max(0, counted)]
+        shown = [(pod, one) for pod, one in listed if one in known or one in new]
+        shown.sort(key=lambda pair: (workloads.ordinal(cr, pair[0]) or 0, pair[1].text))
+        made += [one for _, one in shown]
+    return made
 
 
 def ready(type: ResourceType, cr: Object, observed: Observed) -> Iterator[tuple[Object, Endpoint]]:
-    """The Pods that answer, and where."""
-    for pod in pods_of(type, cr, observed):
+    """The Pods that answer and serve, and their addresses."""
+    for workload in workloads.serving(type, cr, observed):
+        yield from _ready(type, cr, observed, workload)
+
+
+def _ready(
+    type: ResourceType, cr: Object, observed: Observed, workload: ResourceType
+) -> Iterator[tuple[Object, Endpoint]]:
+    for pod in workloads.pods(type, cr, observed, workload):
         if pod_ready(pod) and (endpoint := _endpoint(pod)) is not None:
             yield pod, endpoint
+
+
+def _named(cr: Object, pod: Object, endpoint: Endpoint, workload: ResourceType) -> Endpoint:
+    """The same by its name, where that is the next Pod's too."""
+    if workload == DEPLOYMENT:
+        return endpoint
+    return endpoint._replace(host=f"{pod['metadata']['name']}.{host_of(cr)}")
 
 
 def cache_key(pod: Object, endpoint: Endpoint) -> tuple[Hashable, ...]:
@@ -64,31 +93,29 @@ def _endpoint(pod: Object) -> Endpoint | None:
     return Endpoint(ip, int(port)) if ip else None
 
 
-def deployment(cr: Object, observed: Observed) -> Object | None:
-    meta = cr["metadata"]
-    return observed.objects.get(Ref(DEPLOYMENT, meta["namespace"], meta["name"]))
-
-
-def rolled_out(cr: Object, observed: Observed, *, size: int) -> bool:
-    """Whether as many Pods as wanted are available, all of the Deployment's present template."""
-    progress: Rollout = rollout(deployment(cr, observed))
-    return progress.complete and progress.total == size
-
-
 def replica_problem(type: ResourceType, cr: Object, observed: Observed) -> Problem | None:
     """What keeps replicas from running, where it is more than a matter of time."""
-    for pod in pods_of(type, cr, observed):
+    wanted = workloads.wanted(cr)
+    for pod in workloads.pods(type, cr, observed, wanted):
         problem = None if pod_ready(pod) else pod_problem(pod, now=observed.now, placed_by=cr)
         if problem is not None:
             return problem
-    return refused(deployment(cr, observed))
+    return refused(workloads.find(cr, observed, wanted)) if wanted == DEPLOYMENT else None
 
 
 def pod_progress(type: ResourceType, cr: Object, observed: Observed) -> PodProgress:
-    meta = cr["metadata"]
+    meta, size, wanted = cr["metadata"], spec.read(cr).size, workloads.wanted(cr)
+    ending = []
+    if wanted == STATEFUL_SET:
+        # The next one of its name waits for it. Those beyond `size` are not missed.
+        gone = workloads.pods(type, cr, observed, wanted, ending=True)
+        ending = [pod for pod in gone if (workloads.ordinal(cr, pod) or 0) < size]
     return PodProgress(
-        workload=Ref(DEPLOYMENT, meta["namespace"], meta["name"]),
-        observed_by_controller=False,  # what keeps it from making Pods, it says itself
-        wanted=spec.read(cr).size,
-        pods=pods_of(type, cr, observed),
+        workload=Ref(wanted, meta["namespace"], meta["name"]),
+        # What keeps a Deployment from making Pods, it says itself.
+        observed_by_controller=wanted == STATEFUL_SET
+        and rollout(workloads.find(cr, observed, wanted)).current,
+        wanted=size,
+        pods=workloads.pods(type, cr, observed, wanted),
+        ending=ending,
     )

@@ -11,7 +11,7 @@ from kindling.kinds import reasons
 from kindling.kinds.amounts import merged
 from kindling.kinds.base import Problem
 from kindling.kinds.memcached import auth, tls
-from kindling.kube.resources import Object
+from kindling.kube.resources import DEPLOYMENT, STATEFUL_SET, Object, ResourceType
 
 DEFAULT_SIZE = 1
 DEFAULT_PORT = 11211
@@ -27,10 +27,11 @@ MADE_SECRETS = ("auth", "binding", "server-tls", "server-ca")
 class Spec:
     """A spec with its defaults. `connections` and `threads` are None where memcached decides, `deadline`
     where Kubernetes does. `binding`: the servers are listed in a ConfigMap, too. `statistics`: each is asked.
-    `tls`, `auth`: connections are encrypted, and begin with a login.
+    `tls`, `auth`: connections are encrypted, and begin with a login. `workload` makes the Pods.
     """
 
     size: int
+    workload: ResourceType
     port: int
     memory: int
     connections: int | None
@@ -53,6 +54,7 @@ def read(cr: Object) -> Spec:
     needed = f"{needed_mebibytes(memory=memory, connections=most, tls=encrypts)}Mi"
     return Spec(
         size=spec.get("size") or DEFAULT_SIZE,
+        workload=STATEFUL_SET if spec.get("workload") == STATEFUL_SET.kind else DEPLOYMENT,
         port=spec.get("containerPort") or DEFAULT_PORT,
         memory=memory,
         connections=connections,

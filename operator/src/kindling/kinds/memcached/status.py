@@ -5,7 +5,7 @@ from __future__ import annotations
 from kindling.kinds import progress, reasons
 from kindling.kinds.base import Done, Observed, Problem, RequeueAfter, Result, StatusReport, SyncResult
 from kindling.kinds.conditions import standard_conditions
-from kindling.kinds.memcached import access, auth, observation, spec, stats, tls
+from kindling.kinds.memcached import access, auth, observation, spec, stats, tls, workloads
 from kindling.kinds.metadata import selector_text
 from kindling.kinds.pods import (
     UNSCHEDULABLE_AFTER_SECONDS,
@@ -31,15 +31,21 @@ def report(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult)
         sync.in_sync
         and problem is None
         and len(servers) == wanted.size
-        and observation.rolled_out(cr, observed, size=wanted.size)
+        and workloads.rolled_out(type, cr, observed)
     )
     refused = (found.problem or tls.problem(cr, observed)) if rolled_out else None
     ready = rolled_out and found.answered and refused is None
     fault = progress.escalated(problem, cr, observed) if problem is not None else None
-    if problem is None and sync.in_sync and not ready:
+    handover = workloads.handover(type, cr, observed)
+    if problem is None and sync.in_sync and not ready and handover is None:
         fault = refused or observation.replica_problem(type, cr, observed)
         fault = fault or progress.blocker(cr, observation.pod_progress(type, cr, observed), observed)
     count = f"Replicas that answer: {len(servers)}, wanted: {wanted.size}"
+    if (before := workloads.before(type, cr, observed)) is not None:
+        known = " and files of the list have them" if wanted.binding else ""
+        count = (
+            f"The {before.kind} stays until the {wanted.workload.kind} has all its replicas{known}. {count}"
+        )
     meta = cr["metadata"]
     if ready:
         reason, message = reasons.REPLICAS_READY, f"{count}; status.serverList has their addresses."
@@ -72,6 +78,8 @@ def report(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult)
         ),
     }
     result = _outcome(type, cr, observed, sync, fault, ready=ready)
+    if handover is not None and problem is None and sync.in_sync:
+        result = RequeueAfter(handover)
     due = [*tls.deadlines(cr, observed), *auth.deadline(cr, observed)]
     return StatusReport(status=status, result=sooner(result, min(due, default=None)))
 

@@ -1,5 +1,5 @@
-"""The Deployment NAME: `size` Pods that each run memcached, with `spec.exporter` an exporter beside it, and
-with `spec.tls` or `spec.auth` the program that has it read its certificate and its logins again.
+"""The Deployment or StatefulSet NAME: `size` Pods that each run memcached, with `spec.exporter` an exporter
+beside it, and with `spec.tls` or `spec.auth` the program that has it read its certificate and logins again.
 
 What size is must stay out of the Pods' template: a change of it restarts them all, and a cache that
 restarts is empty.
@@ -16,12 +16,17 @@ from kindling.kinds.memcached import auth, tls
 from kindling.kinds.memcached.service import PORT_NAME
 from kindling.kinds.memcached.spec import Spec
 from kindling.kinds.metadata import child_metadata, labels_of, selector_of
-from kindling.kube.resources import DEPLOYMENT, Object, ResourceType
+from kindling.kube.resources import DEPLOYMENT, STATEFUL_SET, Object, ResourceType
 
 UID = 1001
 FIRST_UNPRIVILEGED_PORT = 1024
 PORT_ANNOTATION = "kindling.dev/port"
 """On each Pod, the port it listens on: while a changed port rolls out, they differ."""
+
+WORKLOAD_LABEL = "kindling.dev/workload"
+"""Of a StatefulSet's Pods, and in its selector, so that no Pod of a Deployment is taken for one of its."""
+NAMED_SECONDS = 3
+"""How long a Pod of a StatefulSet is ready before it counts: by then the cluster's DNS has its name."""
 
 DRAIN_SECONDS = 5
 GRACE_SECONDS = 15
@@ -57,7 +62,8 @@ def build(
     exporters_image: str,
     pull_secrets: Sequence[str] = (),
 ) -> Child:
-    selector = {"matchLabels": selector_of(type, cr)}
+    own = {WORKLOAD_LABEL: STATEFUL_SET.kind} if spec.workload == STATEFUL_SET else {}
+    selector = {"matchLabels": {**selector_of(type, cr), **own}}
     containers = [_memcached(spec, image=image)]
     if spec.tls or spec.auth:
         containers.append(_reload(spec, image=exporters_image))
@@ -65,24 +71,44 @@ def build(
         containers.append(_exporter(cr, spec, image=exporters_image))
     template = {
         "metadata": {
-            "labels": labels_of(type, cr),
+            "labels": {**labels_of(type, cr), **own},
             "annotations": _annotations(spec),
         },
         "spec": _pod(cr, spec, selector=selector, containers=containers, pull_secrets=pull_secrets),
     }
     return Child(
-        type=DEPLOYMENT,
+        type=spec.workload,
         body={
             "metadata": child_metadata(type, cr, name=cr["metadata"]["name"]),
             "spec": {
                 "replicas": spec.size,
-                **({"progressDeadlineSeconds": spec.deadline} if spec.deadline else {}),
+                **(_stateful(cr) if spec.workload == STATEFUL_SET else {}),
+                **(
+                    {"progressDeadlineSeconds": spec.deadline}
+                    if spec.deadline and spec.workload == DEPLOYMENT
+                    else {}
+                ),
                 "selector": selector,
-                "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+                **(_ROLLING if spec.workload == DEPLOYMENT else {}),
                 "template": pod_template.applied(type, cr, template),
             },
         },
     )
+
+
+_ROLLING: Object = {
+    "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+}
+
+
+def _stateful(cr: Object) -> Object:
+    return {
+        "serviceName": cr["metadata"]["name"],
+        "minReadySeconds": NAMED_SECONDS,
+        # In order, a Pod that never became ready would block the roll-out of its own remedy.
+        "podManagementPolicy": "Parallel",
+        "updateStrategy": {"type": "RollingUpdate"},
+    }
 
 
 def _annotations(spec: Spec) -> dict[str, str]:
