@@ -17,10 +17,11 @@ END = "kindling_memcached_certificate_expiration_timestamp_seconds"
 
 
 def gather(environment: Environment, resource: dict[str, Any]) -> Evidence:
-    """Every Pod of the Deployment's own selector is asked, as its clients are let in."""
-    meta = resource["metadata"]
-    deployment = environment.get("deployment", meta["name"], "-n", meta["namespace"])
-    selector = ",".join(f"{k}={v}" for k, v in deployment["spec"]["selector"]["matchLabels"].items())
+    """Every Pod of the workload's own selector is asked, as its clients are let in."""
+    meta, stateful = resource["metadata"], resource["spec"].get("workload") == "StatefulSet"
+    kind = "statefulset" if stateful else "deployment"
+    workload = environment.get(kind, meta["name"], "-n", meta["namespace"])
+    selector = ",".join(f"{k}={v}" for k, v in workload["spec"]["selector"]["matchLabels"].items())
     pods = environment.get("pods", "-n", meta["namespace"], "-l", selector)["items"]
     port = resource["spec"].get("containerPort", 11211)
     answering = {}
@@ -32,9 +33,12 @@ def gather(environment: Environment, resource: dict[str, Any]) -> Evidence:
         if way.ca
     ]
     for pod in pods:
-        said = _ask(environment, way, pod["status"]["podIP"], port)
+        name = pod["metadata"]["name"]
+        # By its name where it has one, which is resolved in the client's Pod.
+        host = f"{name}.{meta['name']}.{meta['namespace']}.svc" if stateful else pod["status"]["podIP"]
+        said = _ask(environment, way, host, port)
         if found := re.search(r"STAT tcpport (\d+)\r?\n", said):
-            answering[f"{pod['status']['podIP']}:{found[1]}"] = pod["metadata"]["name"]
+            answering[f"{host}:{found[1]}"] = name
         counters.update({name: int(value) for name, value in re.findall(r"STAT (\w+) (\d+)\r?\n", said)})
     wanted = resource["spec"].get("size", 1)
     complete = len(answering) == len(pods) == wanted

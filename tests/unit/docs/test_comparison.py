@@ -22,7 +22,6 @@ FIELDS: Mapping[str, str] = {
     "connection pooling": r"pool",
     "major upgrade in place": r"[uU]pgrade",
     "item size, extra arguments, own image": r"\.image$|itemSize|[aA]rgs",
-    "stable names (StatefulSet)": r"workload|stateful",
     "login": r"[sS]asl",
     "volumes, sidecars": r"\.volumes|sidecars",
     "topics and rights as resources": r"createTopic|permissions",

@@ -185,19 +185,47 @@ def test_what_ran_before_stays_until_all_of_the_other_are_ready(
     assert report["replicas"] == 2
 
 
+def on_its_way(*listed: str) -> Object:
+    """The status of one that has made no progress since the day before."""
+    since = {"lastTransitionTime": "2025-12-31T00:00:00Z", "reason": "Reconciling"}
+    conditions = [
+        {"type": "Ready", "status": "False", **since},
+        {"type": "Progressing", "status": "True", **since},
+    ]
+    return {"observedGeneration": 1, "conditions": conditions, "serverList": [*listed]}
+
+
 def test_with_a_list_in_files_what_ran_before_stays_until_they_have_the_others() -> None:
     """Whose kubelet has them up to date within 120 s; now is 2026-01-01T00:01:00Z."""
     young = {**stateful_set(replicas=1), **named_pod(0, since="2026-01-01T00:00:20Z")}
-    old = owned_deployment(["10.0.0.1"])
-    status = {"serverList": ["10.0.0.1:11211"]}
+    children = {**young, **owned_deployment(["10.0.0.1"])}
+    status = on_its_way("10.0.0.1:11211")
     cr = stateful(binding="ConfigMap", progressDeadlineSeconds=10, status=status)
-    assert deleted(cr, {**young, **old}) == []
-    report = KIND.status(cr, observed({**young, **old}), SETTLED)
+    assert deleted(cr, children) == []
+    report = KIND.status(cr, observed(children), SETTLED)
     assert report.result == RequeueAfter(80.0)
     assert report.status["serverList"] == ["10.0.0.1:11211", NAMES[0]]
     assert find_condition(report.status, "Ready")["reason"] == "Reconciling"
     assert find_condition(report.status, "Degraded")["status"] == "False", "it waits on purpose"
-    assert deleted(stateful(status=status), {**young, **old}) == [DEPLOYMENT], "without one at once"
+    assert deleted(stateful(status=status), children) == [DEPLOYMENT], "without one at once"
+
+
+def test_while_others_serve_a_cache_is_listed_once_clients_get_to_it() -> None:
+    """The network may let them in later than it is ready, which the kubelet says."""
+    children = {**owned_deployment([]), **named(1)}
+    (body,) = deployment(replicas=1).values()
+    children[Ref(DEPLOYMENT, "ns", "cache")] = owned(body)
+    children |= pod("cache-5d8f-1", since="2026-01-01T00:00:58Z")
+    cr = memcached(size=1, status={"serverList": NAMES[:1]})
+    assert servers(cr, children) == NAMES[:1]
+    assert deleted(cr, children) == []
+    assert KIND.status(cr, observed(children), SETTLED).result == RequeueAfter(1.0)
+    children |= pod("cache-5d8f-1", since="2026-01-01T00:00:57Z")
+    assert servers(cr, children) == ADDRESSES[:1]
+    assert deleted(cr, children) == [STATEFUL_SET]
+    del children[Ref(STATEFUL_SET, "ns", "cache")]
+    children |= pod("cache-5d8f-1", since="2026-01-01T00:00:59Z")
+    assert servers(memcached(size=1), children) == ADDRESSES[:1], "where it is the only one, at once"
 
 
 def test_a_pod_that_is_not_ready_counts_for_nothing_whatever_the_workload_says() -> None:

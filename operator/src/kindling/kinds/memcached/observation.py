@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from kindling.kinds.base import Observed, Problem
 from kindling.kinds.memcached import spec, workloads
-from kindling.kinds.memcached.workload import PORT_ANNOTATION
+from kindling.kinds.memcached.workload import KNOWN_SECONDS, PORT_ANNOTATION
 from kindling.kinds.pods import address, pod_condition, pod_problem, pod_ready
 from kindling.kinds.progress import PodProgress
 from kindling.kinds.rollout import refused, rollout
@@ -38,7 +38,8 @@ def endpoints(type: ResourceType, cr: Object, observed: Observed) -> list[Endpoi
     """
     reported = set((cr.get("status") or {}).get("serverList") or ())
     made: list[Endpoint] = []
-    for workload in workloads.serving(type, cr, observed):
+    serving = workloads.serving(type, cr, observed)
+    for workload in serving:
         # The first that were ready are those that it counts.
         found = sorted(
             _ready(type, cr, observed, workload),
@@ -47,7 +48,13 @@ def endpoints(type: ResourceType, cr: Object, observed: Observed) -> list[Endpoi
         listed = [(pod, _named(cr, pod, endpoint, workload)) for pod, endpoint in found]
         known = [one for _, one in listed if one.text in reported]
         counted = rollout(workloads.find(cr, observed, workload)).available - len(known)
-        new = [one for _, one in listed if one.text not in reported][: max(0, counted)]
+        new = [
+            one
+            for pod, one in listed
+            if one.text not in reported
+            # While there are others, nobody needs one that a client may not get to yet.
+            and (len(serving) == 1 or workloads.age(pod, observed) >= KNOWN_SECONDS)
+        ][: max(0, counted)]
         shown = [(pod, one) for pod, one in listed if one in known or one in new]
         shown.sort(key=lambda pair: (workloads.ordinal(cr, pair[0]) or 0, pair[1].text))
         made += [one for _, one in shown]

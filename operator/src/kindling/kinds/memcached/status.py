@@ -78,9 +78,8 @@ def report(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult)
         ),
     }
     result = _outcome(type, cr, observed, sync, fault, ready=ready)
-    if handover is not None and problem is None and sync.in_sync:
-        result = RequeueAfter(handover)
     due = [*tls.deadlines(cr, observed), *auth.deadline(cr, observed)]
+    due += [handover] if handover is not None and sync.in_sync else []
     return StatusReport(status=status, result=sooner(result, min(due, default=None)))
 
 

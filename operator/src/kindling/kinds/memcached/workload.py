@@ -25,8 +25,11 @@ PORT_ANNOTATION = "kindling.dev/port"
 
 WORKLOAD_LABEL = "kindling.dev/workload"
 """Of a StatefulSet's Pods, and in its selector, so that no Pod of a Deployment is taken for one of its."""
-NAMED_SECONDS = 3
-"""How long a Pod of a StatefulSet is ready before it counts: by then the cluster's DNS has its name."""
+KNOWN_SECONDS = 3
+"""How long a Pod is ready before the cluster's DNS has its name, and its network lets clients in, for sure.
+
+A Pod of a StatefulSet counts from then on.
+"""
 
 DRAIN_SECONDS = 5
 GRACE_SECONDS = 15
@@ -104,7 +107,7 @@ _ROLLING: Object = {
 def _stateful(cr: Object) -> Object:
     return {
         "serviceName": cr["metadata"]["name"],
-        "minReadySeconds": NAMED_SECONDS,
+        "minReadySeconds": KNOWN_SECONDS,
         # In order, a Pod that never became ready would block the roll-out of its own remedy.
         "podManagementPolicy": "Parallel",
         "updateStrategy": {"type": "RollingUpdate"},

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from kindling.kinds.base import Child, Observed
 from kindling.kinds.memcached import spec
-from kindling.kinds.memcached.workload import WORKLOAD_LABEL
+from kindling.kinds.memcached.workload import KNOWN_SECONDS, WORKLOAD_LABEL
 from kindling.kinds.metadata import child_metadata, is_held
 from kindling.kinds.pods import all_of, pod_condition, pod_ready, seconds_since
 from kindling.kinds.rollout import rollout
@@ -72,7 +72,7 @@ def before(type: ResourceType, cr: Object, observed: Observed) -> ResourceType |
     found = find(cr, observed, other)
     if found is None or not is_held(cr, found):
         return None
-    waits = _lacks(type, cr, observed) or _unread_seconds(type, cr, observed) > 0
+    waits = _lacks(type, cr, observed) or _unknown_seconds(type, cr, observed) > 0
     return other if waits else None
 
 
@@ -82,20 +82,32 @@ def _lacks(type: ResourceType, cr: Object, observed: Observed) -> bool:
     return not rolled_out(type, cr, observed) or ready != spec.read(cr).size
 
 
-def _unread_seconds(type: ResourceType, cr: Object, observed: Observed) -> float:
-    """For how long an application may still have a file with none of the wanted one's Pods."""
-    if not spec.read(cr).binding:
-        return 0.0
-    moments = [pod_condition(pod, "Ready") for pod in pods(type, cr, observed, wanted(cr)) if pod_ready(pod)]
-    ages = [seconds_since(moment.get("lastTransitionTime"), now=observed.now) for moment in moments]
-    return max(0.0, FILE_SECONDS - min(ages, default=0.0))
+def age(pod: Object, observed: Observed) -> float:
+    """For how many seconds it has been ready."""
+    moment = pod_condition(pod, "Ready").get("lastTransitionTime")
+    return seconds_since(moment, now=observed.now) if pod_ready(pod) else 0.0
+
+
+def _ages(type: ResourceType, cr: Object, observed: Observed) -> list[float]:
+    """Of the wanted one's Pods that are ready."""
+    found = pods(type, cr, observed, wanted(cr))
+    return [age(pod, observed) for pod in found if pod_ready(pod)]
+
+
+def _unknown_seconds(type: ResourceType, cr: Object, observed: Observed) -> float:
+    """For how long an application may still know of none of the wanted one's Pods."""
+    needed = FILE_SECONDS if spec.read(cr).binding else KNOWN_SECONDS
+    return max(0.0, needed - min(_ages(type, cr, observed), default=0.0))
 
 
 def handover(type: ResourceType, cr: Object, observed: Observed) -> float | None:
-    """In how many seconds the other workload goes, if nothing else is waited for."""
-    if before(type, cr, observed) is None or _lacks(type, cr, observed):
+    """In how many seconds time alone brings the change forward: a Pod is listed, or the other one goes."""
+    if before(type, cr, observed) is None:
         return None
-    return max(1.0, _unread_seconds(type, cr, observed))
+    due = [KNOWN_SECONDS - age for age in _ages(type, cr, observed) if age < KNOWN_SECONDS]
+    if not _lacks(type, cr, observed):
+        due.append(_unknown_seconds(type, cr, observed))
+    return max(1.0, min(due)) if due else None
 
 
 def serving(type: ResourceType, cr: Object, observed: Observed) -> list[ResourceType]:
