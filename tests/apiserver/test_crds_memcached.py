@@ -30,6 +30,7 @@ BAD: list[tuple[Json, list[str]]] = [
     ({"maxConnections": 65537}, ["spec.maxConnections", "65537", "less than or equal to 65536"]),
     ({"threads": 0}, ["spec.threads", "0", "greater than or equal to 1"]),
     ({"binding": "Secret"}, ["spec.binding", '"Secret"', 'supported values: "ConfigMap"']),
+    ({"workload": "DaemonSet"}, ["spec.workload", '"DaemonSet"', '"Deployment", "StatefulSet"']),
     ({"statistics": "yes"}, ["spec.statistics", "string", "of type boolean"]),
     ({"threads": 65}, ["spec.threads", "65", "less than or equal to 64"]),
     (
@@ -210,6 +211,25 @@ def test_the_first_version_is_as_it_was(api: Api, memcached: Callable[[Json], Js
         "storage": "",
         "schema": "",
     }
+
+
+def test_the_workload_outlives_an_edit_by_either_version(api: Api, memcached: Callable[[Json], Json]) -> None:
+    """The first one is the stored one, whose schema is all that is kept."""
+    made = memcached({"workload": "StatefulSet"})
+    path = path_of(made)
+    for version in ("v1alpha1", "v1beta1"):
+        of_version = path.replace("/v1beta1/", f"/{version}/")
+        assert api.get(of_version).accepted()["spec"]["workload"] == "StatefulSet"
+        edited = api.merge(of_version, {"spec": {"memoryMB": 32 if version == "v1alpha1" else 33}}).accepted()
+        assert edited["spec"]["workload"] == "StatefulSet"
+    assert "workload" not in memcached({})["spec"], "nothing that is there reads otherwise"
+
+
+def test_the_longest_of_names_is_kept_in_the_status(api: Api, memcached: Callable[[Json], Json]) -> None:
+    name, namespace = "n" * 52, "m" * 63
+    path = path_of(memcached({"workload": "StatefulSet"}))
+    status = {"observedGeneration": 1, "serverList": [f"{name}-99.{name}.{namespace}.svc:65535"]}
+    assert api.merge(f"{path}/status", {"status": status}).accepted()["status"] == status
 
 
 def test_the_status_we_make_is_kept_and_scale_reads_it(api: Api, memcached: Callable[[Json], Json]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from kindling.kube.resources import CONFIG_MAP, Ref
+from kindling.kube.resources import CONFIG_MAP, DEPLOYMENT, DISRUPTION_BUDGET, POD, STATEFUL_SET, Ref
 
 from tests.apiserver.support.audit import wait_until
 from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster, ref_to
@@ -82,3 +82,50 @@ def test_a_cache_that_gives_no_figures_is_ready_and_says_why(
     wait_until(
         lambda: "statistics" not in status(running_cluster, ref), seconds=SECONDS, what="no figures any more"
     )
+
+
+def test_a_workload_that_cannot_be_made_leaves_the_other_and_is_taken_back(running_cluster: Cluster) -> None:
+    """A quota has room for the Pods that run and for no more: what runs goes on, and the status says why."""
+    namespace = running_cluster.namespace("crowded-caches")
+    ref, deployment = ref_to(KIND, namespace, "crowded"), Ref(DEPLOYMENT, namespace, "crowded")
+    running_cluster.create(KIND, namespace, ref.name, {"size": 2})
+    running_cluster.wait_settled(ref)
+    quota = {"metadata": {"name": "pods"}, "spec": {"hard": {"pods": "2"}}}
+    running_cluster.api.create(f"/api/v1/namespaces/{namespace}/resourcequotas", quota).accepted()
+    before, pods = status(running_cluster, ref)["serverList"], uids(running_cluster, namespace)
+    running_cluster.merge(ref, {"spec": {"workload": "StatefulSet", "memoryMB": 32}})
+    said = running_cluster.wait_ready_reason(ref, "PodMissing", seconds=60.0)["message"]
+    assert said.startswith("StatefulSet crowded has no Pod, or too few")
+    assert "exceeded quota" in said
+    assert status(running_cluster, ref)["serverList"] == before
+    assert uids(running_cluster, namespace) == pods
+    running_cluster.merge(ref, {"spec": {"workload": "Deployment", "memoryMB": 64}})
+    running_cluster.wait_settled(ref)
+    assert running_cluster.get(Ref(STATEFUL_SET, namespace, "crowded")) is None
+    assert running_cluster.get(deployment) is not None
+    assert uids(running_cluster, namespace) == pods, "and none of them was ever restarted"
+    assert status(running_cluster, ref)["serverList"] == before
+
+
+def test_the_budget_counts_the_pods_of_both_workloads(running_cluster: Cluster) -> None:
+    namespace = running_cluster.namespace("guarded-caches")
+    ref = ref_to(KIND, namespace, "guarded")
+    running_cluster.create(KIND, namespace, ref.name, {"size": 2, "workload": "StatefulSet"})
+    running_cluster.wait_settled(ref)
+    budget = Ref(DISRUPTION_BUDGET, namespace, "guarded")
+
+    def counts() -> tuple[int, int, int]:
+        found = (running_cluster.get(budget) or {}).get("status", {})
+        return found.get("expectedPods"), found.get("desiredHealthy"), found.get("currentHealthy")
+
+    wait_until(lambda: counts() == (2, 1, 2), seconds=SECONDS, what=lambda: str(counts()))
+    # None of them can be made, so both workloads stay.
+    quota = {"metadata": {"name": "pods"}, "spec": {"hard": {"pods": "3"}}}
+    running_cluster.api.create(f"/api/v1/namespaces/{namespace}/resourcequotas", quota).accepted()
+    running_cluster.merge(ref, {"spec": {"workload": "Deployment"}})
+    wait_until(lambda: counts() == (4, 3, 3), seconds=SECONDS, what=lambda: str(counts()))
+
+
+def uids(cluster: Cluster, namespace: str) -> set[str]:
+    """Of the namespace's Pods."""
+    return {pod["metadata"]["uid"] for pod in cluster.list(POD, namespace, selector={})}

@@ -18,12 +18,14 @@ from pathlib import Path
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 PERIOD_SECONDS = 0.1
+CONNECT_SECONDS = 3.0
 
 
 def answers(server: str) -> bool:
     host, _, port = server.rpartition(":")
     try:
-        with socket.create_connection((host.strip("[]"), int(port)), 1) as connection:
+        # A packet that the cluster's network drops at first is repeated after a second by itself.
+        with socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS) as connection:
             connection.settimeout(1)
             connection.sendall(b"version\r\n")
             return connection.recv(100).startswith(b"VERSION")
@@ -66,7 +68,10 @@ def main(path: str, folder: Path) -> None:
                 wrong.append(f"{source} was empty")
             elif not alive:
                 wrong.append(f"{source}: none of {servers} answered")
-            wrong += [f"{source}: {server} never answered" for server in {*servers} - alive - answered]
+            wrong += [
+                f"{source}: {server} never answered, at {time.time():.1f}"
+                for server in {*servers} - alive - answered
+            ]
             answered |= alive
         if time.monotonic() - said > 1:
             said = time.monotonic()

@@ -203,7 +203,7 @@ def test_with_a_list_in_files_what_ran_before_stays_until_they_have_the_others()
     cr = stateful(binding="ConfigMap", progressDeadlineSeconds=10, status=status)
     assert deleted(cr, children) == []
     report = KIND.status(cr, observed(children), SETTLED)
-    assert report.result == RequeueAfter(80.0)
+    assert report.result == RequeueAfter(81.0)
     assert report.status["serverList"] == ["10.0.0.1:11211", NAMES[0]]
     assert find_condition(report.status, "Ready")["reason"] == "Reconciling"
     assert find_condition(report.status, "Degraded")["status"] == "False", "it waits on purpose"
@@ -219,8 +219,8 @@ def test_while_others_serve_a_cache_is_listed_once_clients_get_to_it() -> None:
     cr = memcached(size=1, status={"serverList": NAMES[:1]})
     assert servers(cr, children) == NAMES[:1]
     assert deleted(cr, children) == []
-    assert KIND.status(cr, observed(children), SETTLED).result == RequeueAfter(1.0)
-    children |= pod("cache-5d8f-1", since="2026-01-01T00:00:57Z")
+    assert KIND.status(cr, observed(children), SETTLED).result == RequeueAfter(2.0)
+    children |= pod("cache-5d8f-1", since="2026-01-01T00:00:56Z")
     assert servers(cr, children) == ADDRESSES[:1]
     assert deleted(cr, children) == [STATEFUL_SET]
     del children[Ref(STATEFUL_SET, "ns", "cache")]

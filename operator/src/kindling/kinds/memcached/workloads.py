@@ -83,9 +83,9 @@ def _lacks(type: ResourceType, cr: Object, observed: Observed) -> bool:
 
 
 def age(pod: Object, observed: Observed) -> float:
-    """For how many seconds it has been ready."""
+    """For how many seconds it has been ready at least: the time is one of whole seconds."""
     moment = pod_condition(pod, "Ready").get("lastTransitionTime")
-    return seconds_since(moment, now=observed.now) if pod_ready(pod) else 0.0
+    return max(0.0, seconds_since(moment, now=observed.now) - 1) if pod_ready(pod) else 0.0
 
 
 def _ages(type: ResourceType, cr: Object, observed: Observed) -> list[float]:
