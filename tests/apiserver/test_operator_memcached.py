@@ -85,7 +85,7 @@ def test_a_cache_that_gives_no_figures_is_ready_and_says_why(
 
 
 def test_a_workload_that_cannot_be_made_leaves_the_other_and_is_taken_back(running_cluster: Cluster) -> None:
-    """A quota has room for the Pods that run and for no more: what runs goes on, and the status says why."""
+    """A quota admits the Pods that run and no more: what runs goes on, and the status says why."""
     namespace = running_cluster.namespace("crowded-caches")
     ref, deployment = ref_to(KIND, namespace, "crowded"), Ref(DEPLOYMENT, namespace, "crowded")
     running_cluster.create(KIND, namespace, ref.name, {"size": 2})
