@@ -196,6 +196,8 @@ def test_a_change_of_the_workload_is_never_empty_for_whoever_reads_the_list(envi
                 listed = servers(environment, name)
                 assert len(listed) == 2
                 assert (listed == names(name, 2)) == (workload == "StatefulSet")
+                # A Deployment's selector has a StatefulSet's Pods too, while they end.
+                within(60, lambda: len(_pods(environment, name)) == 2)
                 hold(environment, RESOURCE, name)
                 said = reported(environment, pod)
                 print(f"{workload} after {took:.0f} s; {said['reads']} lists read")
@@ -213,6 +215,11 @@ def test_a_change_of_the_workload_is_never_empty_for_whoever_reads_the_list(envi
 
 def _exists(environment: Environment, kind: str, name: str) -> bool:
     return bool(environment.get(kind, "-l", f"app.kubernetes.io/instance={name}")["items"])
+
+
+def _pods(environment: Environment, name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = environment.get("pods", "-l", f"app.kubernetes.io/instance={name}")["items"]
+    return found
 
 
 def _file(environment: Environment, pod: str) -> list[str]:

@@ -219,7 +219,9 @@ def test_while_others_serve_a_cache_is_listed_once_clients_get_to_it() -> None:
     cr = memcached(size=1, status={"serverList": NAMES[:1]})
     assert servers(cr, children) == NAMES[:1]
     assert deleted(cr, children) == []
-    assert KIND.status(cr, observed(children), SETTLED).result == RequeueAfter(2.0)
+    report = KIND.status(cr, observed(children), SETTLED)
+    assert report.result == RequeueAfter(2.0)
+    assert find_condition(report.status, "Ready")["status"] == "False", "as many as wanted, but not those"
     children |= pod("cache-5d8f-1", since="2026-01-01T00:00:56Z")
     assert servers(cr, children) == ADDRESSES[:1]
     assert deleted(cr, children) == [STATEFUL_SET]

@@ -27,8 +27,10 @@ def report(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult)
     statistics = stats.statistics(type, cr, wanted, observed)
     found = access.verdict(type, cr, observed)
     problem = sync.problem
+    before = workloads.before(type, cr, observed)
     rolled_out = (
         sync.in_sync
+        and before is None
         and problem is None
         and len(servers) == wanted.size
         and workloads.rolled_out(type, cr, observed)
@@ -41,7 +43,7 @@ def report(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult)
         fault = refused or observation.replica_problem(type, cr, observed)
         fault = fault or progress.blocker(cr, observation.pod_progress(type, cr, observed), observed)
     count = f"Replicas that answer: {len(servers)}, wanted: {wanted.size}"
-    if (before := workloads.before(type, cr, observed)) is not None:
+    if before is not None:
         known = " and files of the list have them" if wanted.binding else ""
         count = (
             f"The {before.kind} stays until the {wanted.workload.kind} has all its replicas{known}. {count}"
