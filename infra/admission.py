@@ -263,7 +263,8 @@ class _Asked:
     def _databases(self) -> None:
         """Who has a Postgresql made might as well create it; who has its data replaced, or databases loaded
         by its superuser, might edit it. A copy that is checked gives its data to nobody, but to the queries
-        that are asked of it: those who write them might write the Backup's own.
+        that are asked of it: those who write them might write the Backup's own. Who names a repository by
+        itself may read it, which was asked already: they may get its Secrets, or create Pods with its claim.
         """
         self.variables["database"] = "variables.spec.databaseRef.name"
         self.variables["group"] = "variables.spec.databaseRef.?group.orValue('database.technotuesday.io')"
@@ -285,7 +286,7 @@ class _Asked:
         self.variables["backup"] = "variables.spec.source.?backupRef.?name.orValue('')"
         update = cel.may("update", "backups", group="'database.technotuesday.io'", name="variables.backup")
         self._ask(
-            f"size(variables.spec.?verify.?queries.orValue([])) == 0 || {update}",
+            "size(variables.spec.?verify.?queries.orValue([])) == 0 || variables.backup == '' || " + update,
             '"spec.verify.queries: these read what Backup \'" + variables.backup + "\' has stored, and you'
             " may not update backups in namespace '\" + request.namespace + \"': leave them out, and those of"
             ' the Backup are asked, or ask for the right to update backups there"',

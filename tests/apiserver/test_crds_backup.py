@@ -104,7 +104,32 @@ BAD: list[tuple[Kind, Json, list[str]]] = [
     (BACKUP, {"verify": {"storage": {"size": "0"}}}, ["spec.verify.storage.size '0'", "greater than 0"]),
     (BACKUP, {"deletionPolicy": "Forget"}, ["spec.deletionPolicy", '"Forget"']),
     (RESTORE, {"into": "Nowhere"}, ["spec.into", '"Nowhere"']),
-    (RESTORE, {"into": "Verify"} | from_store(), ["spec.into Verify needs a Backup", "backupRef"]),
+    (RESTORE, {"into": "Verify"} | from_store(), ["spec.verify.storage.size is needed", "name a size"]),
+    (RESTORE, proof(storage={}) | from_store(), ["spec.verify.storage.size is needed", "name a size"]),
+    (RESTORE, proof(storage={"size": "0"}), ["spec.verify.storage.size '0'", "such as 1Gi"]),
+    (RESTORE, proof(storage={"size": "much"}) | from_store(), ["spec.verify.storage.size", '"much"']),
+    (RESTORE, proof(storage={"storageClassName": "a b"}), ["storage.storageClassName", '"a b"']),
+    (
+        RESTORE,
+        proof(resources={"requests": {"cpu": 2}, "limits": {"cpu": "500m"}}),
+        ["spec.verify.resources.requests.cpu '2' exceeds its limit", "at most '500m'"],
+    ),
+    (
+        RESTORE,
+        proof(resources={"requests": {"memory": "2Gi"}, "limits": {"memory": "1Gi"}}),
+        ["spec.verify.resources.requests.memory '2Gi' exceeds its limit", "at most '1Gi'"],
+    ),
+    (RESTORE, proof(resources={"limits": {"memory": "much"}}), ["resources.limits.memory", '"much"']),
+    (
+        RESTORE,
+        proof(storage={"size": "1Gi"}) | from_store(credentialsSecretRef=None),
+        ["spec.source.credentialsSecretRef is needed"],
+    ),
+    (
+        RESTORE,
+        proof(storage={"size": "1Gi"}) | from_store() | {"postgresql": {"defaultUser": "ada"}},
+        ["spec.into is Verify", "leave it out"],
+    ),
     (RESTORE, {"into": "Verify", "undo": True}, ["spec.undo is for a restore in place"]),
     (RESTORE, {"into": "Verify", "postgresql": {}}, ["spec.into is Verify", "leave it out"]),
     (RESTORE, databases({"name": "a"}) | {"into": "Verify"}, ["spec.databases is for spec.into Databases"]),
@@ -189,6 +214,9 @@ GOOD: list[tuple[Kind, Json]] = [
     (RESTORE, {"into": "Verify", "recoveryTarget": {"targetTime": "2026-11-24T06:45:00Z"}}),
     (RESTORE, proof(amcheck="Off", queries=[])),
     (RESTORE, proof(queries=[{"database": "a", "sql": "SELECT 1", "expect": "1"}])),
+    (RESTORE, proof(storage={"storageClassName": "fast"}, resources={"limits": {"memory": "1Gi"}})),
+    (RESTORE, proof(storage={"size": "1Gi"}, amcheck="Off", queries=[]) | from_store()),
+    (RESTORE, proof(storage={"size": "1Gi"}) | from_claim() | {"recoveryTarget": {"targetLSN": "0/1"}}),
     (RESTORE, {"recoveryTarget": {"targetTLI": 1}}),
     (RESTORE, {"postgresql": {"passwordSecretRef": {"name": "p"}, "storage": {"size": "2Gi"}}}),
     (RESTORE, from_store()),
@@ -317,7 +345,15 @@ def test_the_guides_first_backup_is_taken_as_it_stands(api: Api) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["backup-full", "restore-time", "restore-databases", "restore-verify", "restore-store"]
+    "name",
+    [
+        "backup-full",
+        "restore-time",
+        "restore-databases",
+        "restore-verify",
+        "restore-store",
+        "restore-store-verify",
+    ],
 )
 def test_the_server_keeps_the_children_as_they_are_made(api: Api, name: str) -> None:
     """What it would change would be written again and again."""
@@ -343,7 +379,8 @@ def test_the_server_keeps_the_children_as_they_are_made(api: Api, name: str) -> 
         types.add(child.type)
     assert types >= ({CRON_JOB, JOB} if name == "backup-full" else {JOB, NETWORK_POLICY})
     assert (VOLUME_CLAIM in types) == (name in ("restore-time", "restore-store"))
-    assert (SECRET in types) == (name in ("backup-full", "restore-store")), "the Backup's own opens its store"
+    opens = name in ("backup-full", "restore-store", "restore-store-verify")
+    assert (SECRET in types) == opens, "the Backup's own opens its store"
 
 
 def replace_namespace(ref: Ref) -> Ref:

@@ -403,8 +403,14 @@ def test_a_stores_keys_that_stand_are_not_used_elsewhere_by_others(users: Users,
     able.edits(BACKUP, {"spec": elsewhere}).accepted()
 
 
+QUERIES = [{"database": "a", "sql": "SELECT 1", "expect": "1"}]
+PROOF: Json = {"into": "Verify", "verify": {"storage": {"size": "1Gi"}, "queries": QUERIES}}
+
+
+@pytest.mark.parametrize("into", [{}, PROOF], ids=["new", "verify"])
 @pytest.mark.parametrize("field", ["credentialsSecretRef", "caSecretRef", "encryption.passphraseSecretRef"])
-def test_a_store_is_read_by_those_who_may_get_what_opens_it(users: Users, field: str) -> None:
+def test_a_store_is_read_by_those_who_may_get_what_opens_it(users: Users, field: str, into: Json) -> None:
+    """Whoever may get all of it may read the data, and so ask for anything of it."""
     named: Json = {"name": "stripe"}
     for part in reversed(field.split(".")):
         named = {part: named}
@@ -415,19 +421,22 @@ def test_a_store_is_read_by_those_who_may_get_what_opens_it(users: Users, field:
         **named,
     }
     user = users.new(may_get("secrets", "store"))
-    refused(user.creates(RESTORE, {"source": source}), f"spec.source.{field}.name 'stripe'", SECRET_REMEDY)
+    spec = {"source": source, **into}
+    refused(user.creates(RESTORE, spec), f"spec.source.{field}.name 'stripe'", SECRET_REMEDY)
     able = users.new(may_get("secrets", "store"), may_get("secrets", "stripe"))
-    able.creates(RESTORE, {"source": source}).accepted()
+    able.creates(RESTORE, spec).accepted()
 
 
-@pytest.mark.parametrize("kind", [BACKUP, RESTORE], ids=lambda kind: kind.id)
-def test_a_claim_is_named_by_those_who_may_create_pods(users: Users, kind: Kind) -> None:
+@pytest.mark.parametrize(
+    ("kind", "into"), [(BACKUP, {}), (RESTORE, {}), (RESTORE, PROOF)], ids=["backup", "restore", "verify"]
+)
+def test_a_claim_is_named_by_those_who_may_create_pods(users: Users, kind: Kind, into: Json) -> None:
     """Whoever may create Pods may mount any claim of the namespace."""
     url, field = "pvc://shelf/x", "spec.targetURL"
     spec: Json = {"targetURL": url, "credentialsSecretRef": None}
     if kind == RESTORE:
         url, field = "pvc://shelf/x/ns/db/7300000000000000001", "spec.source.targetURL"
-        spec = {"source": {"backupRef": None, "targetURL": url}}
+        spec = {"source": {"backupRef": None, "targetURL": url}, **into}
     nobody, able = users.new(), users.new(CREATE_PODS)
     refused(nobody.creates(kind, spec), f"{field} '{url}'", f"namespace '{nobody.namespace}'", PODS_REMEDY)
     able.creates(kind, spec).accepted()

@@ -585,6 +585,83 @@ def test_a_namespace_that_has_nothing_gets_the_database_from_the_store_alone(
         environment.kubectl("delete", "namespace", namespace, "--wait=false")
 
 
+def test_a_namespace_that_has_nothing_proves_what_is_in_the_store(
+    environment: Environment, saved: Store
+) -> None:
+    """To the newest moment and without a database; with a wrong passphrase, and of damaged data."""
+    namespace = "proving"
+    environment.psql(NAME, "create table proven as select 'all of it' as word")
+    lsn = server(environment, NAME, "default", "SELECT pg_current_wal_lsn()")
+    identifier = archived(environment)
+    source = {"targetURL": f"s3://{BUCKET}/tests/default/{NAME}/{identifier}", **opens(saved)}
+    query = {"database": "postgres", "sql": "SELECT word FROM proven", "expect": "all of it"}
+    spec = {
+        "databaseRef": {"name": NAME},
+        "into": "Verify",
+        "verify": {
+            "storage": {"size": "1Gi"},
+            "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": "512Mi"}},
+            "queries": [query],
+        },
+    }
+    environment.kubectl("create", "namespace", namespace)
+    try:
+        store_secrets(environment, saved, namespace=namespace)
+        secret(environment, "another", namespace=namespace, passphrase="canary guess")
+        locked = {**source, "encryption": {"passphraseSecretRef": {"name": "another"}}}
+        before = stored(saved, identifier)
+        restore(environment, "proven", namespace=namespace, source=source, **spec)
+        restore(environment, "locked", namespace=namespace, source=locked, **spec)
+        until_over(environment, "proven", ("True", "Succeeded"), namespace=namespace)
+        status = environment.get(RESTORE, "proven", "-n", namespace)["status"]
+        reached = f"SELECT '{status['reachedLSN']}'::pg_lsn >= '{lsn}'::pg_lsn"
+        assert server(environment, NAME, "default", reached) == "t"
+        hold(environment, RESTORE, "proven", namespace)
+        run = results(environment, environment.get(RESTORE, "proven", "-n", namespace))["proven-restore-1"]
+        assert run["checks"] == ["pages", "amcheck", "queries"]
+        assert "data" not in environment.get("secret", "proven-restore", "-n", namespace)
+        assert environment.get(DATABASE, "-n", namespace)["items"] == []
+        assert stored(saved, identifier) == before
+
+        wrong = ("False", "WrongPassphrase")
+        until(
+            environment, RESTORE, "locked", lambda is_: condition(is_, "Ready") == wrong, namespace=namespace
+        )
+        secret(environment, "another", namespace=namespace, passphrase=PASSPHRASE)
+        until_over(environment, "locked", ("True", "Succeeded"), namespace=namespace)
+
+        # All that the newest backup has is needed of it.
+        bundles = [file for file in before if file.parent.name == "bundle"]
+        damaged = max(bundles, key=lambda file: (file.parent.parent.name, before[file][0]))
+        flip(damaged)
+        try:
+            restore(environment, "damaged", namespace=namespace, source=source, **spec)
+            until_over(environment, "damaged", ("False", "ChecksumFailed"), namespace=namespace)
+        finally:
+            flip(damaged)
+        for kind in ("pods", "jobs", "configmaps", "events", RESTORE):
+            text = environment.kubectl("get", kind, "-n", namespace, "-o", "yaml")
+            assert not [word for word in (KEY, PASSPHRASE, "canary guess") if word in text], kind
+    finally:
+        environment.kubectl("delete", "namespace", namespace, "--wait=false")
+
+
+def stored(store: Store, identifier: str) -> dict[Path, tuple[int, int]]:
+    """The files of the backups of NAME, each with size and time; its log grows meanwhile."""
+    folder = store.folder / "tests" / "default" / NAME / identifier / "backup"
+    found = {path: path.stat() for path in folder.rglob("*") if path.is_file() and not path.is_symlink()}
+    return {path: (stat.st_size, stat.st_mtime_ns) for path, stat in found.items()}
+
+
+def flip(file: Path) -> None:
+    """Change a byte in the middle, or change it back."""
+    with file.open("r+b") as handle:
+        handle.seek(file.stat().st_size // 2)
+        byte = handle.read(1)
+        handle.seek(-1, 1)
+        handle.write(bytes([byte[0] ^ 0xFF]))
+
+
 def test_a_time_out_of_reach_is_refused_with_both_limits(environment: Environment, saved: Store) -> None:
     restore(
         environment,

@@ -114,6 +114,38 @@ def test_a_verify_proves_the_end_of_what_is_archived_with_rights_to_read_alone(
     assert set(done.said["seconds"]) == {"download", "replay", "check", "total"}
 
 
+def test_the_store_alone_is_proven_and_nothing_is_written_there(pod: Pod, store: S3, first: Ended) -> None:
+    """Without anything of the server, whose parameters are larger than those of a new one."""
+    other = Pod(pod.engine, pod.postgres, pod.runner, store, pod.scratch)
+    alone: dict[str, Any] = {"target": None, "set": None, "settings": {}, "timeline": None, "amcheck": "Heap"}
+    query = {"database": "postgres", "sql": "SELECT max(n) FROM item", "expect": "2"}
+
+    def stored() -> dict[Path, tuple[int, int]]:
+        files = (each for each in (store.folder / other.path[1:]).rglob("*") if each.is_file())
+        return {each: (each.stat().st_size, each.stat().st_mtime_ns) for each in files}
+
+    try:
+        other.create()
+        other.start(more={"max_connections": "300", "max_prepared_transactions": "20"})
+        other.sql("CREATE TABLE item AS SELECT 1 AS n")
+        assert other.run("backup", FULL).reason == "Succeeded"
+        other.sql("INSERT INTO item VALUES (2)")
+        last = other.switch()
+        # Nothing follows by itself.
+        other.stop()
+        before = stored()
+        done = verify(other, **alone, queries=[query])
+        assert (done.status, done.reason) == (0, "Succeeded"), done.log
+        assert done.said["checks"] == ["pages", "amcheck", "queries"]
+        assert wal.lsn(done.said["archivedLSN"]) >= wal.Segment.of(last).end
+        words = {**READ_ONLY_CONFIG, "repo1-cipher-pass": "another"}
+        locked = other.run("verify", alone, config=words, store=READ_ONLY)
+        assert (locked.status, locked.reason) == (1, "WrongPassphrase"), locked.log
+        assert stored() == before
+    finally:
+        other.destroy()
+
+
 def test_an_older_moment_is_proven_as_it_was(pod: Pod, first: Ended) -> None:
     pod.sql("INSERT INTO note VALUES (7)")
     lsn, moment = (

@@ -70,6 +70,7 @@ def _of_restores() -> Iterator[Scenario]:
         spec: Callable[[str], Json],
         before: Act | None = None,
         creates: bool = True,
+        password: str = FIRST,
     ) -> Scenario:
         return Scenario(
             name=f"Restore {what}",
@@ -78,7 +79,7 @@ def _of_restores() -> Iterator[Scenario]:
             spec=spec,
             before=before or _with_backup,
             creates=creates,
-            password=FIRST,
+            password=password,
             beside=beside,
             once=True,
         )
@@ -95,6 +96,9 @@ def _of_restores() -> Iterator[Scenario]:
         spec = partial(_of_store, group=kind.type.group)
         keys_alone, clone = _with_keys(RIGHT), (kind.type, CLONE)
         yield scenario(f"of {what}", _create_restore(spec), clone, spec=spec, before=keys_alone)
+    proof = _create_restore(_proof_of_store)
+    thrown_away, keys_alone = "of a store, checked and thrown away", _with_keys(RIGHT)
+    yield scenario(thrown_away, proof, spec=_proof_of_store, before=keys_alone, password="")
 
 
 def _backup(namespace: str) -> Json:
@@ -147,6 +151,13 @@ def _of_store(namespace: str, *, group: str) -> Json:
         "databaseRef": {"name": CLONE, "group": group},
         "postgresql": {"defaultUser": namespace, "passwordSecretRef": {"name": WORD}},
     }
+
+
+def _proof_of_store(namespace: str) -> Json:
+    """Where there is nothing but the store."""
+    source = _of_store(namespace, group=_DATABASE.type.group)["source"]
+    verify = {"storage": {"size": "1Gi"}}
+    return {"source": source, "databaseRef": {"name": DATABASE}, "into": "Verify", "verify": verify}
 
 
 def _with_keys(secret_key: str) -> Act:

@@ -24,6 +24,9 @@ NIGHTLY, DB = Ref(KIND.type, "ns", "nightly"), Ref(DATABASE.type, "ns", "db")
 CLONE, CLAIM = Ref(DATABASE.type, "ns", "clone"), Ref(VOLUME_CLAIM, "ns", "clone-data")
 BEFORE = Ref(RESTORE.type, "ns", "before")
 FAULTS = (Fault.CRASH_BEFORE, Fault.CRASH_AFTER, Fault.LOST, Fault.CONFLICT)
+URL = f"s3://bucket/prefix/shop/db/{backups.IDENTIFIER}"
+FILES = Ref(SECRET, "ns", "before-restore")
+"""What opens the repository of this URL, for the run of a Restore from the store alone."""
 EACH_FAULT = pytest.mark.parametrize("fault", FAULTS)
 
 
@@ -93,6 +96,24 @@ def with_backup(**spec: Any) -> tuple[World, Runs]:
     pass_time(world, times=6)
     assert ready(world, DB)[0] == "True"
     return world, runs
+
+
+def of_a_lost_cluster() -> tuple[World, Runs]:
+    """Nothing but the keys of the store."""
+    world = World()
+    world.answer = lambda request: ExternalResult(
+        ok=True, facts={"login": True, "system_identifier": backups.IDENTIFIER}
+    )
+    runs = world.api.job_message = Runs(world)
+    world.api.put(SECRET, secret("store", **backups.CREDENTIALS))
+    return world, runs
+
+
+def configs(world: World) -> list[str]:
+    """What pgBackRest's configuration was, each time that the Secret for the run was written with one."""
+    written = [obj for _, type, obj in world.api.events if type == SECRET]
+    files = [obj["data"] for obj in written if obj["metadata"]["name"] == FILES.name and obj.get("data")]
+    return [base64.b64decode(data["pgbackrest.conf"]).decode() for data in files]
 
 
 def runs_of_restore(world: World) -> list[str]:

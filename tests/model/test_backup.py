@@ -26,13 +26,16 @@ from tests.model.backup_world import (
     CLONE,
     DATABASE,
     DB,
+    FILES,
     KIND,
     NIGHTLY,
     RESTORE,
-    Runs,
+    URL,
     begun,
+    configs,
     made,
     message_of_restore,
+    of_a_lost_cluster,
     pass_time,
     ready,
     sampled_faults,
@@ -285,35 +288,15 @@ def test_a_restore_waits_for_the_first_backup() -> None:
     assert '"timeline": 1' in asked
 
 
-URL = f"s3://bucket/prefix/shop/db/{backups.IDENTIFIER}"
 FROM_STORE: Object = {
     "source": {"targetURL": URL, "credentialsSecretRef": {"name": "store"}},
     "postgresql": {"defaultUser": "ada"},
 }
-FILES = Ref(SECRET, "ns", "before-restore")
 ACCOUNT = {
     "client_email": "kindling@shop.iam.gserviceaccount.com",
     "private_key": "-----BEGIN PRIVATE KEY-----\nx\n-----END PRIVATE KEY-----\n",
     "token_uri": "https://oauth2.googleapis.com/token",
 }
-
-
-def of_a_lost_cluster() -> tuple[World, Runs]:
-    """Nothing but the keys of the store."""
-    world = World()
-    world.answer = lambda request: ExternalResult(
-        ok=True, facts={"login": True, "system_identifier": backups.IDENTIFIER}
-    )
-    runs = world.api.job_message = Runs(world)
-    world.api.put(SECRET, secret("store", **backups.CREDENTIALS))
-    return world, runs
-
-
-def configs(world: World) -> list[str]:
-    """What pgBackRest's configuration was, each time that the Secret for the run was written with one."""
-    written = [obj for _, type, obj in world.api.events if type == SECRET]
-    files = [obj["data"] for obj in written if obj["metadata"]["name"] == FILES.name and obj.get("data")]
-    return [base64.b64decode(data["pgbackrest.conf"]).decode() for data in files]
 
 
 def test_a_repository_is_restored_where_there_is_no_backup() -> None:

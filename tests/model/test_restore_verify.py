@@ -110,6 +110,21 @@ def test_what_it_does_not_say_is_checked_as_for_the_backup(own: Object, queries:
     assert (asked(world)["queries"], asked(world)["amcheck"]) == (queries, amcheck)
 
 
+def test_its_own_volume_and_resources_come_first() -> None:
+    """Each part of the volume that it leaves out is as for the Backup."""
+    backups = {"resources": SMALL, "storage": {"size": "9Gi", "storageClassName": "slow"}}
+    world, _ = with_backup(verify=backups)
+    own = {"limits": {"memory": "400Mi"}}
+    prove(world, verify={"storage": {"storageClassName": "fast"}, "resources": own})
+    pass_time(world)
+    pod = pod_of(world, "before-restore-1")
+    assert pod["containers"][0]["resources"] == own
+    volumes = {each["name"]: each for each in pod["volumes"]}
+    claim = volumes["data"]["ephemeral"]["volumeClaimTemplate"]["spec"]
+    assert (claim["storageClassName"], claim["resources"]["requests"]["storage"]) == ("fast", "9Gi")
+    assert asked(world).keys() == {"target", "set", "settings", "timeline", "amcheck", "queries"}
+
+
 def test_it_needs_no_server() -> None:
     world, _ = with_backup()
     world.api.remove(DB)
@@ -192,7 +207,7 @@ def test_it_is_of_the_backups_own_database(other: dict[str, str]) -> None:
                     "credentialsSecretRef": {"name": "store"},
                 }
             },
-            "spec.into Verify needs a Backup",
+            "spec.verify.storage.size is needed",
         ),
     ],
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.cluster.claims.backup import cell, duration, moment, results, server
 from tests.cluster.claims.contract import COMMON, Claim, Evidence, KindClaims, Reported
@@ -12,11 +12,11 @@ from tests.cluster.stack import Environment
 
 def gather(environment: Environment, resource: dict[str, Any]) -> Evidence:
     """Of one that is done, whose Postgresql is there."""
-    meta, into = resource["metadata"], resource["spec"]["databaseRef"]
-    group = into.get("group", "database.technotuesday.io")
+    meta, place = resource["metadata"], _place(resource)
+    group = resource["spec"]["databaseRef"].get("group", "database.technotuesday.io")
     runs = results(environment, resource)
     run = runs[f"{meta['name']}-restore-{resource['status']['attempt']}"]
-    there = bool(environment.get(f"postgresqls.{group}", into["name"], "-n", meta["namespace"]))
+    there = bool(environment.get(f"postgresqls.{group}", place.name, "-n", place.namespace))
     identifier = "SELECT system_identifier FROM pg_control_system()"
     done = str(run["ok"] and there)
     return Evidence(
@@ -29,15 +29,37 @@ def gather(environment: Environment, resource: dict[str, Any]) -> Evidence:
         facts={
             "run": run,
             "undo": runs.get(f"{meta['name']}-undo-1"),
-            "identifier": server(environment, into["name"], meta["namespace"], identifier),
+            "identifier": server(environment, place.name, place.namespace, identifier),
             "database": _database(environment, resource),
         },
     )
 
 
+class _Place(NamedTuple):
+    namespace: str
+    name: str
+
+
+def _place(resource: dict[str, Any]) -> _Place:
+    """Where the Postgresql is; of one that only checks what is in a store, the one that stored it."""
+    spec, namespace = resource["spec"], resource["metadata"]["namespace"]
+    if _of_store_alone(spec):
+        *_, namespace, name, _ = spec["source"]["targetURL"].split("/")
+        return _Place(namespace, name)
+    return _Place(namespace, spec["databaseRef"]["name"])
+
+
+def _of_store_alone(spec: dict[str, Any]) -> bool:
+    return spec.get("into") == "Verify" and "targetURL" in spec["source"]
+
+
 def _database(environment: Environment, resource: dict[str, Any]) -> dict[str, Any]:
-    """What the Backup knows of the database; of a repository alone, the user that the Restore names."""
+    """What the Backup knows of the database; of a repository alone, the user that the Restore names, if it
+    makes one.
+    """
     spec = resource["spec"]
+    if _of_store_alone(spec):
+        return {}
     if "targetURL" in spec["source"]:
         return {"defaultUser": spec.get("postgresql", {}).get("defaultUser", "postgres")}
     name, namespace = spec["source"]["backupRef"]["name"], resource["metadata"]["namespace"]

@@ -130,6 +130,20 @@ SPECS: dict[str, Object] = {
         "databaseRef": {"name": "db"},
         "postgresql": {"defaultUser": "ada", "storage": {"size": "3Gi"}},
     },
+    "restore-store-verify": {
+        "source": {
+            "targetURL": "s3://bucket/prefix/shop/db/7300000000000000001",
+            "credentialsSecretRef": {"name": "ours"},
+            "encryption": {"passphraseSecretRef": {"name": "ours", "key": "word"}},
+        },
+        "databaseRef": {"name": "db"},
+        "into": "Verify",
+        "verify": {
+            "queries": [{"database": "a", "sql": "SELECT 1", "expect": "1"}],
+            "storage": {"size": "3Gi", "storageClassName": "fast"},
+            "resources": RESOURCES,
+        },
+    },
     "pulsarconsumer-exclusive": {
         "serverAddress": "pulsar+ssl://broker:6651",
         "topic": "cost$",
@@ -234,6 +248,11 @@ STATUS: dict[str, Object] = {
         "phase": "Restoring",
         "attempt": 1,
         "source": {"systemIdentifier": "7300000000000000001", "defaultUser": "ada"},
+    },
+    "restore-store-verify": {
+        "phase": "Restoring",
+        "attempt": 1,
+        "source": {"systemIdentifier": "7300000000000000001"},
     },
 }
 """What is on record already."""

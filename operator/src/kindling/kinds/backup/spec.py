@@ -98,7 +98,7 @@ def read(cr: Object) -> Spec:
         retention=("time", max(1, (_seconds(retention["window"]) or 0) // 86400))
         if retention.get("window")
         else ("count", int(retention.get("full") or DEFAULT_FULLS)),
-        verify=_verify(verify) if spec.get("verify") is not None else None,
+        verify=read_verify(verify) if spec.get("verify") is not None else None,
     )
 
 
@@ -216,7 +216,8 @@ def _reference(field: str, given: Object | None, *, key: str) -> Reference | Non
     return Reference(field, str(name), str((given or {}).get("key") or key)) if name else None
 
 
-def _verify(given: Object) -> Verify:
+def read_verify(given: Object) -> Verify:
+    """Reads `spec.verify`."""
     storage = given.get("storage") or {}
     return Verify(
         schedule=given.get("schedule"),

@@ -99,6 +99,8 @@ class Restore(Kind):
     def watched_objects(self, cr: Object) -> Sequence[WatchedObject]:
         read, namespace = spec.read(cr), cr["metadata"]["namespace"]
         database = [WatchedObject(read.database_type, read.database, namespace)]
+        if read.proves and read.repository is not None:
+            database = []  # one of that name need not have to do with the data
         if read.in_place:
             database.append(WatchedObject(SECRET, databases_in_place.secret_name(read.database), namespace))
         if read.repository is not None:
@@ -164,7 +166,7 @@ class Restore(Kind):
             return [*children, *self._in_place(cr, observed, read, phase)]
         if read.aside:
             run = self._aside(cr, observed, read, ended=phase != RESTORING)
-            return [*children, self._request(cr, read, observed), run]
+            return [*children, *self._files(cr, observed), self._request(cr, read, observed), run]
         children += self._files(cr, observed)
         if phase == RESTORING:
             run = self._job(cr, read, observed)

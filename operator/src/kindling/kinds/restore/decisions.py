@@ -34,6 +34,8 @@ _FINAL = frozenset({
 })  # fmt: skip
 _FINDINGS = frozenset({reasons.CHECKSUM_FAILED, reasons.QUERY_FAILED})
 """What is the answer where that was the question."""
+VOLUME_FULL = "VolumeFull"
+"""What a run says whose volume was too small."""
 RETRY_SECONDS, MOST_RETRY_SECONDS, MOST_DOUBLINGS = 30.0, 1800.0, 10
 
 
@@ -60,9 +62,10 @@ def decide(cr: Object, observed: Observed, situation: Situation) -> dict[str, An
         # Without one the URL is refused before this is asked.
         if situation.problem is not None or identifier is None:
             return {"phase": PENDING}
+        unknown = situation.spec.proves and situation.spec.repository is not None
         source: Object = {
             "systemIdentifier": identifier,
-            "defaultUser": default_user(situation.data),
+            **({} if unknown else {"defaultUser": default_user(situation.data)}),
             **{
                 name: situation.data[name]
                 for name in ("size", "timeline", "settings")
@@ -79,11 +82,13 @@ def decide(cr: Object, observed: Observed, situation: Situation) -> dict[str, An
     if has_failed(cr):
         return {"attempt": attempt + 1} if wait(cr, observed) <= 0 else {}
     entry = ended(cr, observed, job_name(cr, attempt))
-    return {} if entry is None else outcome(entry, attempt)
+    # The volume of a copy is another one each time; where its size is not the Backup's, it cannot change.
+    sized = situation.spec.proves and situation.spec.copy_size is not None
+    return {} if entry is None else outcome(entry, attempt, sized=sized)
 
 
-def outcome(entry: Object, attempt: int) -> dict[str, Any]:
-    """What is kept of an attempt that is over."""
+def outcome(entry: Object, attempt: int, *, sized: bool = False) -> dict[str, Any]:
+    """What is kept of an attempt that is over. `sized`: whether a volume that was full is so again."""
     if entry["phase"] == SUCCEEDED:
         found: Object = {name: entry.get(name) for name in ("backupId", "reachedLSN", "reachedTime")}
         duration = {"restoreDuration": entry.get("seconds")}
@@ -91,7 +96,7 @@ def outcome(entry: Object, attempt: int) -> dict[str, Any]:
     failure = {name: entry[name] for name in ("reason", "message")}
     failure |= {"attempt": attempt, "at": entry["stoppedAt"]}
     found_out = entry["action"] == runs.VERIFY and entry["reason"] in _FINDINGS
-    if entry["reason"] in _FINAL or found_out:
+    if entry["reason"] in _FINAL or found_out or (sized and entry["full"]):
         return {"phase": GAVE_UP, "stoppedAt": entry["stoppedAt"], "failure": failure}
     return {"failure": failure}
 
@@ -119,7 +124,7 @@ def wait(cr: Object, observed: Observed) -> float:
 
 def ended(cr: Object, observed: Observed, name: str) -> Object | None:
     """What became of this Job; None while that is not known, or it is not made yet. `unsure`: whether it
-    failed without a word of how far it was.
+    failed without a word of how far it was; `full`: whether that was for want of space.
     """
     job = observed.objects.get(Ref(JOB, cr["metadata"]["namespace"], name))
     if job is None or name not in results.jobs(cr, observed) or results.ended(job) is None:
@@ -128,7 +133,9 @@ def ended(cr: Object, observed: Observed, name: str) -> Object | None:
     if entry["phase"] == RUNNING:
         return None
     said: Mapping[str, Any] = results.result(results.pod_of(name, observed), action=entry["action"]) or {}
-    entry["unsure"] = entry["phase"] == FAILED and str(said.get("reason") or INTERRUPTED) in NO_WORD
+    word = str(said.get("reason") or INTERRUPTED)
+    entry["unsure"] = entry["phase"] == FAILED and word in NO_WORD
+    entry["full"] = entry["phase"] == FAILED and word == VOLUME_FULL
     if entry["phase"] == SUCCEEDED:
         entry["seconds"] = results.seconds(said)
     elif entry["phase"] == FAILED:

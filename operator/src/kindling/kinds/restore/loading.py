@@ -2,7 +2,8 @@
 
 One that loads databases logs in to the Postgresql as its superuser, by its Service: what it makes has owners,
 extensions and privileges as it had them. One that proves a moment is as the Backup's own verify run, and asks
-no server: that of the Postgresql may be down, or gone.
+no server: that of the Postgresql may be down, or gone. Of a repository by itself there is no Backup, and a
+Postgresql of that name is another one.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def problem(found: Situation, *, namespace: str) -> Problem | None:
 def request(cr: Object, found: Spec, observed: Observed) -> Object:
     """What the run is asked for beside the moment."""
     if found.proves:
-        return {**runs.checks(_verify(cr, found, observed)), **(found.verify or {})}
+        return runs.checks(_verify(cr, found, observed))
     target = _target(cr, found, observed)
     return {
         "uid": cr["metadata"]["uid"],
@@ -67,18 +68,22 @@ def volume(cr: Object, found: Spec, observed: Observed) -> Object:
 
 
 def scratch(cr: Object, found: Spec, observed: Observed) -> tuple[Object, Object]:
-    """The source of the volume for the copy, and the run's resources: as for a verify run of the Backup."""
+    """The source of the volume for the copy, and the run's resources: as for a verify run of the Backup,
+    unless the Restore has others.
+    """
     verify = _verify(cr, found, observed)
     source = (cr.get("status") or {}).get("source") or {}
     size = str(source.get("size") or runs.DEFAULT_SIZE)
     target = _target(cr, found, observed)
-    return runs.scratch(verify, size=size), runs.replaying(target, verify.resources if verify else None)
+    return runs.scratch(verify, size=size), runs.replaying(target, verify.resources)
 
 
-def _verify(cr: Object, found: Spec, observed: Observed) -> backups.Verify | None:
-    """That of the Backup, where it has one."""
-    backup = observed.watched.get(Ref(situation.BACKUP, cr["metadata"]["namespace"], found.backup))
-    return backups.read(backup).verify if backup is not None else None
+def _verify(cr: Object, found: Spec, observed: Observed) -> backups.Verify:
+    """That of the Restore; what it leaves out as the Backup has it, if there is one."""
+    backup = observed.watched.get(Ref(situation.BACKUP, cr["metadata"]["namespace"], found.backup)) or {}
+    theirs, own = (backup.get("spec") or {}).get("verify") or {}, found.verify or {}
+    storage = {**(theirs.get("storage") or {}), **(own.get("storage") or {})}
+    return backups.read_verify({**theirs, **own, "storage": storage})
 
 
 def _target(cr: Object, found: Spec, observed: Observed) -> Object:

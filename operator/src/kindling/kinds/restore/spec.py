@@ -40,8 +40,8 @@ class Spec:
     The source is a Backup by its name, or a `repository` by itself, with the default user of its data. With
     `in_place` the database is there, and with `undo` gets back what it had. With `loads` it is there too, and
     `databases` of the backup are loaded into it: each its `name`, what it is loaded `as`, and `tables`, empty
-    for all. With `proves` nothing gets the data, and `verify` has what is checked otherwise than for the
-    Backup.
+    for all. With `proves` nothing gets the data, and `verify` has what is checked, and with what, otherwise
+    than for the Backup, if there is one.
     """
 
     backup: str
@@ -64,6 +64,12 @@ class Spec:
     def aside(self) -> bool:
         """Whether the run restores into a volume that goes with its Pod."""
         return self.loads or self.proves
+
+    @property
+    def copy_size(self) -> str | None:
+        """Of the volume of a copy that is checked, where this resource says it."""
+        size: str | None = ((self.verify or {}).get("storage") or {}).get("size")
+        return size
 
 
 def read(cr: Object) -> Spec:
@@ -195,8 +201,11 @@ def _wrong_proof(cr: Object) -> str | None:
     found = read(cr)
     if (cr.get("spec") or {}).get("verify") is not None and not found.proves:
         return "spec.verify is for spec.into Verify: leave it out, or set spec.into Verify."
-    if found.proves and found.repository is not None:
-        return "spec.into Verify needs a Backup: use spec.source.backupRef."
+    if found.proves and found.repository is not None and found.copy_size is None:
+        return (
+            "spec.verify.storage.size is needed with spec.into Verify and a targetURL, which does not say "
+            "how large the data is: name a size that holds it, 10Gi for one."
+        )
     if found.proves and found.postgresql:
         return (
             "spec.postgresql is for a Postgresql that is made, and spec.into is Verify, which makes none: "

@@ -86,9 +86,12 @@ def _done(cr: Object, found: situation.Situation) -> str:
         return loading.loaded(found.spec, reached=reached)
     reached = reached or "the end of the log"
     if found.spec.proves:
+        source = f"Backup {found.spec.backup}"
+        if found.spec.repository is not None:
+            source = found.spec.repository.store.url
         return (
-            f"The data as of {reached} was restored from Backup {found.spec.backup} and has passed its "
-            "checks. The volume of the copy goes with this Restore."
+            f"The data as of {reached} was restored from {source} and has passed its checks. The volume of "
+            "the copy goes with this Restore."
         )
     has = f"The data as of {reached} is in Postgresql {name}"
     if found.spec.in_place:
