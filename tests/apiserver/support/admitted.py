@@ -41,8 +41,8 @@ def admitted(api: Api, kind: Kind, spec: Json) -> Admitted:
         causes: list[Json] = answer.body["details"]["causes"]
         refused += [cause for cause in causes if number == 0 or cause["message"] not in OF_WHAT_IS_GONE]
         causes = [cause for cause in causes if cause["message"] != NOT_ALL]
-        for path in dict.fromkeys(map(_path, causes)):
-            _take_out(left, path, MINIMAL_SPECS[kind.id])
+        for path, message in {_path(cause): cause["message"] for cause in causes}.items():
+            _take_out(left, path, MINIMAL_SPECS[kind.id], message=message)
     raise AssertionError(f"after {ROUNDS} rounds {left} is still refused: {answer.message}")
 
 
@@ -59,8 +59,11 @@ def _path(cause: Json) -> tuple[str, ...]:
     return tuple(field.split(".")[1:])
 
 
-def _take_out(spec: Json, path: tuple[str, ...], least: Json) -> None:
-    """The deepest part of the path that is there, since what is missing in an object is needed there."""
+def _take_out(spec: Json, path: tuple[str, ...], least: Json, *, message: str) -> None:
+    """The deepest part of the path that is there, since what is missing in an object is needed there.
+
+    Where no part of it is, another field needs it, which the message names.
+    """
     inner, holder = spec, spec
     for name in path:
         if not isinstance(inner, dict) or name not in inner:
@@ -70,3 +73,7 @@ def _take_out(spec: Json, path: tuple[str, ...], least: Json) -> None:
         del holder[last]
     elif path[0] in least:
         spec[path[0]] = least[path[0]]
+    else:
+        for name in re.findall(r"spec\.(\w+)", message):
+            if name not in least:
+                spec.pop(name, None)
