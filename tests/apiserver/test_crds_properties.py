@@ -88,10 +88,8 @@ def _is_kept_or_refused(api: Api, kind: Kind, data: st.DataObject) -> None:
             "which needs TLS, and spec.tls.enabled", "is signed by an authority of the resource's own",
             "has no effect while clientCertificate.enabled",
             "is for spec.into Databases", "spec.into Databases needs", "several that become the same",
-            "is for spec.into Verify", "spec.into Verify needs",
-            "is PostgreSQL's own", "in whose database the exporter's sessions are",
             "is for spec.into Verify", "is needed with spec.into Verify",
-            "is PostgreSQL's own",
+            "is PostgreSQL's own", "in whose database the exporter's sessions are",
             "spec.hba has a line",  # what is said of one with a line break, which no message may have
         )  # fmt: skip
         messages = [cause["message"] for cause in found.refused]
