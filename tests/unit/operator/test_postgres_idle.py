@@ -11,7 +11,7 @@ import pytest
 from kindling.kinds.base import ExternalResult
 from kindling.kinds.postgresql.idle import FACT, QUIET_SECONDS
 from kindling.kinds.postgresql.login import Login
-from kindling.prober import jobs, sessions, workers
+from kindling.prober import activity, jobs, sessions, workers
 from kindling.prober.activity import LARGEST, LOOKED, ActivityLog
 
 from tests.unit.operator.conftest import SUPERUSER_PASSWORD, Files
@@ -148,6 +148,11 @@ def test_what_is_not_known_counts_as_used(server: Files, log: ActivityLog, clock
     assert is_idle_after(log, clock, server) >= QUIET_SECONDS
     # a prober that starts again.
     assert look(ActivityLog(clock=clock), clock, server) is False
+    # A server that does not count.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(activity, "_LOOK", activity._LOOK.replace("sum(sessions)", "sum(sessions_of_13)"))
+        assert [look(log, clock, server) for _ in range(15)] == [False] * 15
+    is_idle_after(log, clock, server)
     # A server that counts from zero again.
     sql(server, "SELECT pg_stat_reset()", user="kindling", password=SUPERUSER_PASSWORD, database="ada")
     assert look(log, clock, server) is False

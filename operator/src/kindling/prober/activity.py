@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import orjson
+from psycopg.errors import UndefinedColumn
 
 from kindling.kinds.base import ExternalResult
 from kindling.kinds.conditions import rfc3339
@@ -43,10 +44,15 @@ SELECT (SELECT count(*) FROM pg_stat_replication)
 
 
 def look(connection: Session, login: Login) -> list[int]:
-    """LOOKED, of a session that has run a statement, so that the server has counted it."""
+    """LOOKED, of a session that has run a statement, so that the server has counted it; empty before
+    PostgreSQL 14, which counts none.
+    """
     # The exporter is in the database postgres, which is not asked about where no user has it.
     shared = TEMPLATE if login.database == DATABASE else DATABASE
-    [row] = fetch(connection, _LOOK, login.superuser, roles.EXPORTER, TEMPLATE, shared)
+    try:
+        [row] = fetch(connection, _LOOK, login.superuser, roles.EXPORTER, TEMPLATE, shared)
+    except UndefinedColumn:
+        return []
     return [int(number) for number in row]
 
 

@@ -29,7 +29,7 @@ QUIET_SECONDS = 60.0
 SHORTEST, LONGEST = timedelta(minutes=1), timedelta(hours=168)
 LONGEST_VALUE = 256
 """Characters of the annotation's value that count."""
-SOON = 0.2
+SOON = 1.0
 FRESH_SECONDS = 60.0
 """How old an answer may be: after a pause, say, it is the one from before."""
 SINCE, STOPPED, WOKEN = "since", "stoppedAt", "wake"
