@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from kindling.diff.decision import Decision
 from kindling.diff.effects import ResourceDiff, effects
@@ -60,6 +60,8 @@ def test_of_what_is_settled_nothing_changes(kind: Kind, data: st.DataObject) -> 
     world.api.put(SECRET, KEYS)
     world.api.put(CONFIG_MAP, {"metadata": {"namespace": "ns", "name": "code"}, "data": {"orders.py": "x"}})
     spec = may_follow(data.draw(SPECS[kind.type.group_kind], "spec"), None)
+    # Nor is one whose server waits for a certificate that nobody issues here.
+    assume("issuerRef" not in (spec.get("tls") or {}))
     world.api.put(kind.type, resource(kind, "x", **spec))
     world.settle()
     world.wait_long()
