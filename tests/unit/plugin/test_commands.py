@@ -262,10 +262,18 @@ def test_what_nobody_used_is_woken_by_another_value(kubectl: FakeKubectl, capsys
     assert first["metadata"]["annotations"]["kindling.dev/wake"]
     assert first != second
     assert "The server starts." in capsys.readouterr().out
-    database["spec"]["hibernate"] = True
+
+
+def test_what_nobody_used_and_somebody_stopped_is_woken_of_both(kubectl: FakeKubectl) -> None:
+    database = healthy()
+    database["spec"] |= {"hibernateAfter": "30m", "hibernate": True}
+    database["status"] |= {"pgPhase": "hibernated", "idle": {"stoppedAt": "2026-11-29T01:00:00Z"}}
+    serve(kubectl, database)
+    kubectl.say("patch")
     assert cli.run(["wake", "mydb"]) == FINE
-    assert patched(kubectl)[2]["spec"] == {"hibernate": False}
-    assert "kindling.dev/wake" in patched(kubectl)[2]["metadata"]["annotations"]
+    [patch] = patched(kubectl)
+    assert patch["spec"] == {"hibernate": False}
+    assert patch["metadata"]["annotations"]["kindling.dev/wake"]
 
 
 def test_a_hibernated_server(kubectl: FakeKubectl, capsys: Printed) -> None:
