@@ -98,6 +98,15 @@ class Gateway:
             self._process.send_signal(signal.SIGCONT)
 
 
+def flip(file: Path) -> None:
+    """Change a byte in the middle, or change it back."""
+    with file.open("r+b") as handle:
+        handle.seek(file.stat().st_size // 2)
+        byte = handle.read(1)
+        handle.seek(-1, 1)
+        handle.write(bytes([byte[0] ^ 0xFF]))
+
+
 class Store(Protocol):
     """What a Pod and its runs know of a store."""
 

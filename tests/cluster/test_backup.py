@@ -28,6 +28,7 @@ from kindling.kinds.amounts import rounded
 
 from infra.bootstrap.toolchain import Toolchain
 from tests.apiserver.support.controlplane import background
+from tests.cluster.backup_images import flip
 from tests.cluster.claims.backup import results, server
 from tests.cluster.node import Node
 from tests.cluster.stack import STACK, Environment, within
@@ -651,15 +652,6 @@ def stored(store: Store, identifier: str) -> dict[Path, tuple[int, int]]:
     folder = store.folder / "tests" / "default" / NAME / identifier / "backup"
     found = {path: path.stat() for path in folder.rglob("*") if path.is_file() and not path.is_symlink()}
     return {path: (stat.st_size, stat.st_mtime_ns) for path, stat in found.items()}
-
-
-def flip(file: Path) -> None:
-    """Change a byte in the middle, or change it back."""
-    with file.open("r+b") as handle:
-        handle.seek(file.stat().st_size // 2)
-        byte = handle.read(1)
-        handle.seek(-1, 1)
-        handle.write(bytes([byte[0] ^ 0xFF]))
 
 
 def test_a_time_out_of_reach_is_refused_with_both_limits(environment: Environment, saved: Store) -> None:

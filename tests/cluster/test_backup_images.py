@@ -27,6 +27,7 @@ from tests.cluster.backup_images import (
     Ended,
     Pod,
     client,
+    flip,
     new_pod,
     s3,
 )
@@ -64,15 +65,6 @@ def first(pod: Pod) -> Ended:
 
 def verify(pod: Pod, **request: Any) -> Ended:
     return pod.run("verify", request, config=READ_ONLY_CONFIG, store=READ_ONLY)
-
-
-def flip(file: Path) -> None:
-    """Change a byte in the middle, or change it back."""
-    with file.open("r+b") as handle:
-        handle.seek(file.stat().st_size // 2)
-        byte = handle.read(1)
-        handle.seek(-1, 1)
-        handle.write(bytes([byte[0] ^ 0xFF]))
 
 
 def test_the_first_is_full_and_the_next_is_what_was_asked_for(pod: Pod, first: Ended) -> None:
