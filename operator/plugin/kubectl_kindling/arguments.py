@@ -162,7 +162,7 @@ def _parser() -> argparse.ArgumentParser:
     sub = add("hibernate", "Stop the server of a Postgresql and keep its data (spec.hibernate)")
     sub.add_argument("target", metavar="NAME")
     add_yes(sub)
-    sub = add("wake", "Start the server of a hibernated Postgresql again (spec.hibernate)")
+    sub = add("wake", "Start the server of a hibernated Postgresql again (spec.hibernate, kindling.dev/wake)")
     sub.add_argument("target", metavar="NAME")
     sub = add("rotate", "Have the applications of a Postgresql go on to another login and password")
     sub.add_argument("target", metavar="NAME")

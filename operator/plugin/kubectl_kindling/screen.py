@@ -15,6 +15,8 @@ from kubectl_kindling.kubectl import Object
 MOST_CHILDREN = 20
 MOST_RUNS = 3
 PAD = "  "
+_FLAGS = ("paused", "hibernate", "hibernateWindow", "hibernateAfter", "suspend", "deletionProtection")
+"""Fields of a spec that stop something, or keep it from being stopped."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ def _head(view: View, now: datetime) -> list[str]:
         lines.append(
             f"{PAD}deleted     {facts.age(str(meta['deletionTimestamp']), now)} ago, and not gone yet"
         )
-    flags = [name for name in ("paused", "hibernate", "suspend", "deletionProtection") if spec.get(name)]
+    flags = [name for name in _FLAGS if spec.get(name)]
     if spec.get("mode") == "Plan":
         flags.append("mode")
     if flags:

@@ -102,10 +102,10 @@ def test_a_resource_that_nobody_has_reconciled() -> None:
 
 def test_what_the_spec_sets_and_a_deletion() -> None:
     found = mydb()
-    found["spec"] |= {"paused": True, "hibernate": False, "deletionProtection": True}
+    found["spec"] |= {"paused": True, "hibernate": False, "hibernateAfter": "30m", "deletionProtection": True}
     found["metadata"]["deletionTimestamp"] = "2026-11-24T22:20:00Z"
     printed = lines(found)
-    assert "  spec sets   paused, deletionProtection" in printed
+    assert "  spec sets   paused, hibernateAfter, deletionProtection" in printed
     assert "  deleted     10m ago, and not gone yet" in printed
 
 
