@@ -53,6 +53,8 @@ METRICS = {metric.name: set(metric.labels) for metric in (*CATALOGUE, *catalogue
 OWN, SHOP = "monitoring", "monitored"
 SECONDS = 30.0
 NOW = datetime.now(UTC).replace(microsecond=0)
+HOUR = (NOW.hour + 12) % 24
+"""Of the schedule: when it comes, the status is written, and here that is to be far off."""
 STATUS: Json = {
     "lastSuccessfulBackupTime": rfc3339(NOW - timedelta(days=3)),
     "lastFailedBackupTime": rfc3339(NOW - timedelta(days=2)),
@@ -98,7 +100,7 @@ def scraped(api: Api, plane: ControlPlane, tmp_path_factory: pytest.TempPathFact
         create(api, MY_CUSTOM_RESOURCE, "friendly")
         for name in ("starting", "going"):
             create(api, MEMCACHED, name)
-        create(api, BACKUP, "nightly", schedule="0 3 * * *", verify={})
+        create(api, BACKUP, "nightly", schedule=f"0 {HOUR} * * *", verify={})
 
         def conditions(kind: Kind, name: str) -> Json:
             status = api.get(path(kind, name)).accepted().get("status") or {}
@@ -178,8 +180,8 @@ def test_the_metrics_of_a_backup_are_the_values_of_its_status(scraped: Scraped) 
         return datetime.fromisoformat(status[field]).timestamp()
 
     last = datetime.fromisoformat(status["lastSuccessfulBackupTime"])
-    three = last.replace(hour=3, minute=0, second=0)
-    due = three if three > last else three + timedelta(days=1)
+    scheduled = last.replace(hour=HOUR, minute=0, second=0)
+    due = scheduled if scheduled > last else scheduled + timedelta(days=1)
     expected = {
         "kindling_resource_ready": 0.0,
         "kindling_resource_ready_reason": 1.0,
