@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 from kubectl_kindling import facts, kinds, resources
 from kubectl_kindling.arguments import Command
-from kubectl_kindling.commands.server import KIND, LIMIT, say
+from kubectl_kindling.commands.server import KIND, merge, say
 from kubectl_kindling.confirmation import confirm
 from kubectl_kindling.errors import FINE
 from kubectl_kindling.kubectl import Kubectl
@@ -26,8 +24,8 @@ def run(command: Command, kubectl: Kubectl) -> int:
         say(f"{act.get('name')} ({act.get('disruption')}): {act.get('message')}")
     confirm(f"Approve it for {KIND} {name} in namespace {namespace}?", yes=command.yes)
     names = ",".join(str(act.get("name")) for act in waiting)
-    patch = {"metadata": {"annotations": {APPROVED: names}}}
-    where = f"--namespace={namespace}"
-    kubectl.text("patch", type.full, name, where, "--type=merge", f"--patch={json.dumps(patch)}", LIMIT)
-    say(f"Approved. `kubectl kindling status {type.full}/{name} {where}` shows how far it is.")
+    merge(kubectl, type, resource, {"metadata": {"annotations": {APPROVED: names}}})
+    say(
+        f"Approved. `kubectl kindling status {type.full}/{name} --namespace={namespace}` shows how far it is."
+    )
     return FINE

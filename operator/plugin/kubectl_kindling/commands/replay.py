@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from datetime import UTC, datetime, timedelta
 
 from kubectl_kindling import facts, gitops, kinds, resources, topics
 from kubectl_kindling.arguments import Command
-from kubectl_kindling.commands.server import LIMIT, say
+from kubectl_kindling.commands.server import merge, say
 from kubectl_kindling.confirmation import confirm
 from kubectl_kindling.errors import FAILED, FINE, USAGE, PluginError
 from kubectl_kindling.kubectl import Kubectl
@@ -49,8 +48,7 @@ def run(command: Command, kubectl: Kubectl) -> int:
         gitops.note(resource, field="spec.replay"),
     )
     confirm(f"Replay {KIND} {name} in namespace {namespace} from {since}?", yes=command.yes)
-    where, patch = f"--namespace={namespace}", json.dumps({"spec": {"replay": {"from": since}}})
-    kubectl.text("patch", type.full, name, where, "--type=merge", f"--patch={patch}", LIMIT)
+    merge(kubectl, type, resource, {"spec": {"replay": {"from": since}}})
     say(
         f"Requested. `kubectl wait {type.full}/{name} --namespace {namespace} --for=condition=Replayed` "
         "waits for the broker."

@@ -12,10 +12,9 @@ from datetime import UTC, datetime
 from kubectl_kindling import facts, failures, kinds, resources
 from kubectl_kindling.arguments import Command
 from kubectl_kindling.commands.backup import dated
-from kubectl_kindling.commands.server import LIMIT, say
+from kubectl_kindling.commands.server import LIMIT, merge, say
 from kubectl_kindling.confirmation import confirm
 from kubectl_kindling.errors import FAILED, FINE, USAGE, PluginError
-from kubectl_kindling.kinds import Type
 from kubectl_kindling.kubectl import Kubectl, Object, items_of
 
 LONGEST_NAME = 40
@@ -83,7 +82,7 @@ def undo(command: Command, kubectl: Kubectl) -> int:
         f"{name}. What was written since then goes with the restored data."
     )
     confirm(f"Undo Restore {name} in namespace {facts.namespace_of(resource)}?", yes=command.yes)
-    _set_undo(kubectl, type, resource)
+    merge(kubectl, type, resource, {"spec": {"undo": True}})
     say(f"spec.undo is true. `kubectl kindling status restore/{name}` shows when it is Undone.")
     return FINE
 
@@ -118,9 +117,3 @@ def manifest(backup: Object, command: Command, *, now: datetime) -> Object:
 def _database(given: str) -> Object:
     name, other, name_after = given.partition("=")
     return {"name": name, "as": name_after} if other else {"name": name}
-
-
-def _set_undo(kubectl: Kubectl, type: Type, resource: Object) -> None:
-    where = f"--namespace={facts.namespace_of(resource)}"
-    patch = f"--patch={json.dumps({'spec': {'undo': True}})}"
-    kubectl.text("patch", type.full, facts.name_of(resource), where, "--type=merge", patch, LIMIT)

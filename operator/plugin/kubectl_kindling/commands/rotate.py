@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from datetime import UTC, datetime
-
 from kubectl_kindling import facts, kinds, resources
 from kubectl_kindling.arguments import Command
-from kubectl_kindling.commands.server import KIND, LIMIT, say
+from kubectl_kindling.commands.server import KIND, another_value, merge, say
 from kubectl_kindling.errors import FAILED, FINE, PluginError
 from kubectl_kindling.kubectl import Kubectl
 
@@ -26,10 +23,8 @@ def run(command: Command, kubectl: Kubectl) -> int:
             "spec.passwordSecretRef.",
             status=FAILED,
         )
-    moment = datetime.now(UTC).isoformat(timespec="microseconds")
-    patch = {"metadata": {"annotations": {REQUEST: moment}}}
     where = f"--namespace={namespace}"
-    kubectl.text("patch", type.full, name, where, "--type=merge", f"--patch={json.dumps(patch)}", LIMIT)
+    merge(kubectl, type, resource, {"metadata": {"annotations": {REQUEST: another_value()}}})
     previous = (facts.status_of(resource).get("credentials") or {}).get("previous")
     if previous:
         say(

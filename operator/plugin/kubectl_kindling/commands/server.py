@@ -48,7 +48,7 @@ def hibernate(command: Command, kubectl: Kubectl) -> int:
     say(*disruption(resource, "stopped"), gitops.note(resource))
     where = f"namespace {facts.namespace_of(resource)}"
     confirm(f"Hibernate {KIND} {facts.name_of(resource)} in {where}?", yes=command.yes)
-    _merge(kubectl, type, resource, {"spec": {"hibernate": True}})
+    merge(kubectl, type, resource, {"spec": {"hibernate": True}})
     say(f"spec.hibernate is true. `kubectl kindling wake {type.full}/{facts.name_of(resource)}` undoes it.")
     return FINE
 
@@ -56,12 +56,9 @@ def hibernate(command: Command, kubectl: Kubectl) -> int:
 def wake(command: Command, kubectl: Kubectl) -> int:
     """Takes spec.hibernate back, or starts what nobody used; nothing is written where neither is so."""
     type, resource = _find(command, kubectl)
+    stopped = bool(_spec(resource).get("hibernate"))
     unused = bool((facts.status_of(resource).get("idle") or {}).get("stoppedAt"))
-    if unused and not _spec(resource).get("hibernate"):
-        _merge(kubectl, type, resource, {"metadata": {"annotations": {WAKE: _now()}}})
-        say(f"The server starts. {_shows_when_ready(type, resource)}")
-        return FINE
-    if not _spec(resource).get("hibernate"):
+    if not (stopped or unused):
         if facts.phase(resource) == "hibernated" and _spec(resource).get("hibernateWindow"):
             raise PluginError(
                 f"{KIND} {facts.name_of(resource)} is hibernated by the clock; nothing was changed",
@@ -71,10 +68,22 @@ def wake(command: Command, kubectl: Kubectl) -> int:
             )
         say(f"{KIND} {facts.name_of(resource)} is not hibernated; nothing was changed.")
         return FINE
-    say(gitops.note(resource))
-    annotations = {"metadata": {"annotations": {WAKE: _now()}}} if unused else {}
-    _merge(kubectl, type, resource, {"spec": {"hibernate": False}, **annotations})
-    say(f"spec.hibernate is false. {_shows_when_ready(type, resource)}")
+    if stopped:
+        say(gitops.note(resource))
+    merge(
+        kubectl,
+        type,
+        resource,
+        {
+            **({"spec": {"hibernate": False}} if stopped else {}),
+            **({"metadata": {"annotations": {WAKE: another_value()}}} if unused else {}),
+        },
+    )
+    name, namespace = facts.name_of(resource), facts.namespace_of(resource)
+    say(
+        f"{'spec.hibernate is false' if stopped else 'The server starts'}. "
+        f"`kubectl kindling status {type.full}/{name} --namespace={namespace}` shows when it is Ready."
+    )
     return FINE
 
 
@@ -87,17 +96,13 @@ def _find(command: Command, kubectl: Kubectl) -> tuple[Type, Object]:
     return resources.find_of_kind(kubectl, kinds.served(kubectl), KIND, command.target)
 
 
-def _now() -> str:
-    """Another value than before, whatever that was."""
+def another_value() -> str:
+    """For an annotation each new value of which asks for something: no two are the same."""
     return datetime.now(UTC).isoformat(timespec="microseconds")
 
 
-def _shows_when_ready(type: Type, resource: Object) -> str:
-    name, namespace = facts.name_of(resource), facts.namespace_of(resource)
-    return f"`kubectl kindling status {type.full}/{name} --namespace={namespace}` shows when it is Ready."
-
-
-def _merge(kubectl: Kubectl, type: Type, resource: Object, patch: dict[str, Any]) -> None:
+def merge(kubectl: Kubectl, type: Type, resource: Object, patch: Object) -> None:
+    """Write these fields of the resource."""
     kubectl.text(
         "patch",
         type.full,
