@@ -12,7 +12,7 @@ from kindling.kinds.base import ExternalResult
 from kindling.kinds.postgresql.idle import FACT, QUIET_SECONDS
 from kindling.kinds.postgresql.login import Login
 from kindling.prober import activity, jobs, sessions, workers
-from kindling.prober.activity import LARGEST, LOOKED, ActivityLog
+from kindling.prober.activity import LOOKED, MOST_SERVERS, ActivityLog
 
 from tests.unit.operator.conftest import SUPERUSER_PASSWORD, Files
 from tests.unit.operator.test_postgres_life import page
@@ -176,8 +176,8 @@ def test_an_answer_that_is_none_says_nothing_of_who_is_there(
 def test_the_server_asked_longest_ago_is_forgotten(files: Files, log: ActivityLog, clock: Clock) -> None:
     asked: Login = login(files, looks=True).health_check()
     line = b'{"facts": {"looked": [0, 1]}}'
-    for number in range(LARGEST + 10):
+    for number in range(MOST_SERVERS + 10):
         job = jobs.Job(request=asked, host="127.0.0.1", port=1)
         object.__setattr__(asked, "host", f"db-{number}")
         assert log.note(job, line, ExternalResult(ok=True)) is not None
-    assert len(log._servers) == LARGEST
+    assert len(log._servers) == MOST_SERVERS

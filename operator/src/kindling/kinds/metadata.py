@@ -22,6 +22,15 @@ SELECTOR = f"{MANAGED_BY_LABEL}={MANAGER}"
 """What all children are selected by."""
 
 
+LONGEST_REQUEST = 256
+"""Characters of such an annotation's value that count."""
+
+
+def asked_by(cr: Object, annotation: str) -> str:
+    """The value of an annotation each new value of which asks for something; empty without one."""
+    return str((cr["metadata"].get("annotations") or {}).get(annotation) or "")[:LONGEST_REQUEST]
+
+
 def child_metadata(type: ResourceType, cr: Object, *, name: str) -> Object:
     """The metadata of a child of that name: in the resource's namespace, labelled and owned by it."""
     return {

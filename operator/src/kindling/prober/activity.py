@@ -23,7 +23,7 @@ from kindling.kinds.postgresql.idle import FACT, QUIET_SECONDS
 from kindling.kinds.postgresql.login import Login
 from kindling.kinds.postgresql.postgres_exporter import DATABASE
 from kindling.prober.jobs import Job
-from kindling.prober.sessions import TEMPLATE, Session, fetch
+from kindling.prober.sessions import APPLICATION, TEMPLATE, Session, fetch
 
 COUNTED = "opened"
 """Of a worker's answer, beside the result: how many sessions it has had in databases of users."""
@@ -32,13 +32,13 @@ LOOKED = "looked"
 sessions there have ever been in databases of users, its own included.
 """
 MOST = 2**63
-LARGEST = 4096
-"""Servers that are remembered; the one that was asked longest ago is forgotten, and counts as used."""
+MOST_SERVERS = 4096
+"""Those that are remembered; the one that was asked longest ago is forgotten, and counts as used."""
 _LOOK = """
 SELECT (SELECT count(*) FROM pg_stat_replication)
      + (SELECT count(*) FROM pg_stat_activity
         WHERE datname IS NOT NULL AND usesysid IS NOT NULL AND pid <> pg_backend_pid()
-          AND NOT (usename = %s AND application_name = 'kindling') AND usename <> %s),
+          AND NOT (usename = %s AND application_name = %s) AND usename <> %s),
        (SELECT sum(sessions) FROM pg_stat_database WHERE datname NOT IN (%s, %s))
 """
 
@@ -50,7 +50,7 @@ def look(connection: Session, login: Login) -> list[int]:
     # The exporter is in the database postgres, which is not asked about where no user has it.
     shared = TEMPLATE if login.database == DATABASE else DATABASE
     try:
-        [row] = fetch(connection, _LOOK, login.superuser, roles.EXPORTER, TEMPLATE, shared)
+        [row] = fetch(connection, _LOOK, login.superuser, APPLICATION, roles.EXPORTER, TEMPLATE, shared)
     except UndefinedColumn:
         return []
     return [int(number) for number in row]
@@ -74,11 +74,14 @@ class ActivityLog:
 
     def note(self, job: Job, line: bytes, result: ExternalResult | None) -> ExternalResult | None:
         """The result; of a health check that is to look, with since when the server has not been used."""
-        known, beside = self._servers.get(job.server), _beside(line)
+        known = self._servers.get(job.server)
         if not (isinstance(job.request, Login) and job.request.check and job.request.looks):
-            self._add(job, known, beside.get(COUNTED) if result is not None and result.ok else None)
+            if known is not None:  # Of most servers nobody wants to know, and no line is read twice.
+                self._add(
+                    job, known, _beside(line).get(COUNTED) if result is not None and result.ok else None
+                )
             return result
-        found = _looked(beside) if result is not None and result.ok else None
+        found = _looked(_beside(line)) if result is not None and result.ok else None
         self._servers.pop(job.server, None)
         if result is None:
             return None
@@ -89,16 +92,14 @@ class ActivityLog:
         # Fewer than before, this one included: the server counts from zero again, and nobody knows from when.
         others = connected > 0 or known is None or not 1 <= sessions - known.sessions <= known.ours + 1
         used = now if others or known is None else known.used
-        while len(self._servers) >= LARGEST:
+        while len(self._servers) >= MOST_SERVERS:
             self._servers.pop(next(iter(self._servers)))
         self._servers[job.server] = _Server(sessions=sessions, ours=0, used=used)
         since = rfc3339(datetime.fromtimestamp(used, UTC)) if now - used >= QUIET_SECONDS else ""
         return replace(result, facts={**result.facts, FACT: since})
 
-    def _add(self, job: Job, known: _Server | None, count: Any) -> None:
+    def _add(self, job: Job, known: _Server, count: Any) -> None:
         """What other questions had the server count; forgotten where it is not known how many that were."""
-        if known is None:
-            return
         if type(count) is int and 0 <= count < MOST:
             self._servers[job.server] = replace(known, ours=known.ours + count)
         else:

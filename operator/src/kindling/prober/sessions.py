@@ -82,6 +82,8 @@ stage: Callable[[bytes], object] = len
 """In a worker, called with what comes: LOGIN, which is to be quick, or PATIENT, which may take its time."""
 
 
+APPLICATION = "kindling"
+"""What each session of ours calls itself."""
 TEMPLATE = "template1"
 """The database in which the operator asks what is of no one database."""
 opened = 0
@@ -143,7 +145,7 @@ def session(
                     user=user,
                     password=password,
                     dbname=database,
-                    application_name="kindling",
+                    application_name=APPLICATION,
                     options=" ".join(f"-c {name}={value}" for name, value in settings.items()),
                 )
             )

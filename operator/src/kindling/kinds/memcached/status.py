@@ -33,7 +33,7 @@ def report(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult)
         and before is None
         and problem is None
         and len(servers) == wanted.size
-        and workloads.rolled_out(type, cr, observed)
+        and workloads.rolled_out(cr, observed)
     )
     refused = (found.problem or tls.problem(cr, observed)) if rolled_out else None
     ready = rolled_out and found.answered and refused is None

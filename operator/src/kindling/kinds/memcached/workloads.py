@@ -60,7 +60,7 @@ def _is_of(cr: Object, pod: Object, workload: ResourceType) -> bool:
     return WORKLOAD_LABEL not in (pod["metadata"].get("labels") or {})
 
 
-def rolled_out(type: ResourceType, cr: Object, observed: Observed) -> bool:
+def rolled_out(cr: Object, observed: Observed) -> bool:
     """Whether the wanted one has as many available Pods as wanted, all of its present template."""
     progress = rollout(find(cr, observed, wanted(cr)))
     return progress.complete and progress.total == spec.read(cr).size
@@ -79,7 +79,7 @@ def before(type: ResourceType, cr: Object, observed: Observed) -> ResourceType |
 def _lacks(type: ResourceType, cr: Object, observed: Observed) -> bool:
     """Whether the wanted one has not all of its Pods, by its own count and by their conditions."""
     ready = sum(pod_ready(pod) for pod in pods(type, cr, observed, wanted(cr)))
-    return not rolled_out(type, cr, observed) or ready != spec.read(cr).size
+    return not rolled_out(cr, observed) or ready != spec.read(cr).size
 
 
 def age(pod: Object, observed: Observed) -> float:

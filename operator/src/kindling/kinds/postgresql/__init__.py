@@ -60,6 +60,7 @@ from kindling.kinds.postgresql import (
     logins,
     maintenance_window,
     objects,
+    observation,
     parameters,
     password,
     planned,
@@ -322,7 +323,11 @@ class Postgresql(Kind):
         )
 
     def durable_state(self, cr: Object, observed: Observed) -> Mapping[str, Any]:
-        return {**rotation.decide(cr, observed), **idle.decide(cr, observed, login.health(cr, observed))}
+        answer, workload = login.health(cr, observed), observation.find_workload(cr, observed)
+        return {
+            **rotation.decide(cr, observed),
+            **idle.decide(cr, observed.now, answer=answer, workload=workload),
+        }
 
     def disruptions(self, cr: Object, observed: Observed) -> Sequence[str] | None:
         if updates.policy(cr) != updates.AUTO:

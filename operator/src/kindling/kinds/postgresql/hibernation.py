@@ -39,20 +39,19 @@ def seconds_left(cr: Object, now: datetime) -> float | None:
     """Until the window opens or closes, or nobody has used it for long enough; None where no time decides."""
     if _is_asked(cr):
         return None
-    unused = idle.seconds_left(cr, now)
-    found = _window(cr)
-    change = None if found is None else found.opens(now) or found.closes(now)
-    clock = [] if change is None else [max(1.0, (change - now).total_seconds())]
-    return min([*clock, *([] if unused is None else [unused])], default=None)
+    moments = [idle.due(cr)]
+    if (found := _window(cr)) is not None:
+        moments.append(found.opens(now) or found.closes(now))
+    left = [(moment - now).total_seconds() for moment in moments if moment is not None]
+    return max(1.0, min(left)) if left else None
 
 
 def words(type: ResourceType, cr: Object, now: datetime) -> str:
-    """Why the server is stopped, and until when."""
-    found = None if _is_asked(cr) else _open_window(cr, now)
-    if found is None and idle.is_stopped(cr, now) and not _is_asked(cr):
-        return idle.words(type, cr)
-    if found is None:
+    """Why the server is stopped, and until when; of one that is."""
+    if _is_asked(cr):
         return f"{FIELD} is true: the server is stopped and its data kept; set it to false to start it."
+    if (found := _open_window(cr, now)) is None:
+        return idle.words(type, cr)
     closes = found.closes(now)
     until = f"it starts at {rfc3339(closes)}" if closes is not None else "the window never closes"
     return f"{WINDOW} is open: the server is stopped and its data kept; {until}. To start it now, remove it."

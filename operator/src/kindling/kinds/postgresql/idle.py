@@ -12,12 +12,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from kindling.kinds import exporter, reasons, window
-from kindling.kinds.base import CachedResult, Observed, Problem
+from kindling.kinds.base import CachedResult, Problem
 from kindling.kinds.conditions import rfc3339
+from kindling.kinds.metadata import asked_by
 from kindling.kinds.postgresql import postgres_exporter
 from kindling.kinds.postgresql.spec import is_ephemeral, is_paused, user_of
 from kindling.kinds.times import moment
-from kindling.kube.resources import STATEFUL_SET, Object, Ref, ResourceType
+from kindling.kube.resources import Object, ResourceType
 
 PATH, FIELD = "spec.hibernateAfter", "idle"
 WAKE = "kindling.dev/wake"
@@ -27,9 +28,6 @@ FACT = "idle_since"
 QUIET_SECONDS = 60.0
 """Who uses the server more often than that costs no write of the status each time."""
 SHORTEST, LONGEST = timedelta(minutes=1), timedelta(hours=168)
-LONGEST_VALUE = 256
-"""Characters of the annotation's value that count."""
-SOON = 1.0
 FRESH_SECONDS = 60.0
 """How old an answer may be: after a pause, say, it is the one from before."""
 SINCE, STOPPED, WOKEN = "since", "stoppedAt", "wake"
@@ -73,27 +71,32 @@ def is_watched(cr: Object) -> bool:
 
 def is_stopped(cr: Object, now: datetime) -> bool:
     """Whether the server is to be stopped because nobody uses it, and nobody woke it since."""
-    known, after = _record(cr), _after(cr)
-    if after is None or _is_woken(cr, known):
+    known = _record(cr)
+    if _after(cr) is None or _is_woken(cr, known):
         return False
-    return bool(known.get(STOPPED)) or (not is_paused(cr) and _is_due(known, after, now))
+    return bool(known.get(STOPPED)) or _is_due(cr, now)
 
 
-def decide(cr: Object, observed: Observed, answer: CachedResult | None) -> Mapping[str, Any]:
-    """The new value of FIELD, where it changes; None removes it. `answer` is the server's last."""
+def decide(
+    cr: Object, now: datetime, *, answer: CachedResult | None, workload: Object | None
+) -> Mapping[str, Any]:
+    """The new value of FIELD, where it changes; None removes it.
+
+    `answer` is the server's last, `workload` the StatefulSet.
+    """
     if "deletionTimestamp" in cr["metadata"]:
         return {}
     known = _record(cr)
-    wanted = _wanted(cr, observed, known, answer)
+    wanted = _wanted(cr, known, now, answer=answer, workload=workload)
     return {} if wanted == known else {FIELD: wanted or None}
 
 
-def seconds_left(cr: Object, now: datetime) -> float | None:
-    """Until the server is stopped; None where nothing is to be decided by time."""
+def due(cr: Object) -> datetime | None:
+    """When the server is to be stopped; None where no time decides."""
     known, after = _record(cr), _after(cr)
     if after is None or known.get(STOPPED) or is_paused(cr) or (since := moment(known.get(SINCE))) is None:
         return None
-    return max(SOON, (since + after - now).total_seconds())
+    return since + after
 
 
 def words(type: ResourceType, cr: Object) -> str:
@@ -106,43 +109,34 @@ def words(type: ResourceType, cr: Object) -> str:
     )
 
 
-def _wanted(cr: Object, observed: Observed, known: Object, answer: CachedResult | None) -> Object:
-    after = _after(cr)
-    if after is None:
+def _wanted(
+    cr: Object, known: Object, now: datetime, *, answer: CachedResult | None, workload: Object | None
+) -> Object:
+    if _after(cr) is None:
         return {}
     if known.get(STOPPED) and not _is_woken(cr, known):
         return known
-    woken = {WOKEN: value} if (value := _value(cr)) else {}
+    woken = {WOKEN: value} if (value := asked_by(cr, WAKE)) else {}
     if _is_woken(cr, known):
         return woken
-    if _is_due(known, after, observed.now) and _is_scaled_down(cr, observed):
-        return {**known, STOPPED: rfc3339(observed.now)}
+    # Once what was decided is done. Until then, whoever decides next begins to count again.
+    if _is_due(cr, now) and ((workload or {}).get("spec") or {}).get("replicas") == 0:
+        return {**known, STOPPED: rfc3339(now)}
     since = None if answer is None else answer.result.facts.get(FACT)
     if answer is None or not since:
         return woken
-    if (observed.now - answer.at).total_seconds() > FRESH_SECONDS:
+    if (now - answer.at).total_seconds() > FRESH_SECONDS:
         return woken
     return {SINCE: since, **woken}
 
 
-def _is_scaled_down(cr: Object, observed: Observed) -> bool:
-    """Whether what was decided is done. Until then, whoever decides next begins to count again."""
-    meta = cr["metadata"]
-    workload = observed.objects.get(Ref(STATEFUL_SET, meta["namespace"], meta["name"])) or {}
-    return (workload.get("spec") or {}).get("replicas") == 0
-
-
-def _is_due(known: Object, after: timedelta, now: datetime) -> bool:
-    since = moment(known.get(SINCE))
-    return since is not None and since + after <= now
+def _is_due(cr: Object, now: datetime) -> bool:
+    found = due(cr)
+    return found is not None and found <= now
 
 
 def _is_woken(cr: Object, known: Object) -> bool:
-    return _value(cr) != str(known.get(WOKEN) or "")
-
-
-def _value(cr: Object) -> str:
-    return str((cr["metadata"].get("annotations") or {}).get(WAKE) or "")[:LONGEST_VALUE]
+    return asked_by(cr, WAKE) != str(known.get(WOKEN) or "")
 
 
 def _has_exporter_beside_users(cr: Object) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 from kindling.kinds import reasons, window
 from kindling.kinds.base import Observed, Problem
 from kindling.kinds.conditions import find_condition, rfc3339
+from kindling.kinds.metadata import asked_by
 from kindling.kinds.postgresql import credentials, logins, secrets
 from kindling.kinds.postgresql.credentials import FIELD, LONGEST_USER, Record
 from kindling.kinds.postgresql.password import password_of
@@ -25,8 +26,6 @@ PATH = "spec.credentials.rotation"
 REQUEST = "kindling.dev/rotate"
 """The annotation each new value of which asks for a rotation."""
 DEFAULT_OVERLAP, LONGEST_OVERLAP = timedelta(hours=24), timedelta(days=30)
-LONGEST_REQUEST = 256
-"""Characters of the annotation's value that count."""
 SOON = 0.2
 """Seconds until the next step of a rotation, which nothing but the operator's own look brings."""
 
@@ -95,7 +94,7 @@ def _decided(cr: Object, observed: Observed, known: Record | None) -> Record | N
         if given is None or credentials.is_given(cr):
             return None
         # One that was there before the resource served anybody asks for nothing.
-        request = "" if (cr.get("status") or {}).get("binding") else _request(cr)
+        request = "" if (cr.get("status") or {}).get("binding") else asked_by(cr, REQUEST)
         return Record(number=0, login=user_of(cr), at=now, request=request)
     if known.login != credentials.login_of(cr):  # a password was given
         return known._replace(login=user_of(cr), at=now, previous=known.login, since=None)
@@ -106,14 +105,16 @@ def _decided(cr: Object, observed: Observed, known: Record | None) -> Record | N
     if given is None or credentials.is_given(cr) or not _is_ready(cr) or not is_due(cr, observed.now):
         return known
     free = [name for name in credentials.logins(cr)[1:] if name != known.login]
-    return Record(number=known.number + 1, login=free[0], at=now, request=_request(cr), previous=known.login)
+    return Record(
+        number=known.number + 1, login=free[0], at=now, request=asked_by(cr, REQUEST), previous=known.login
+    )
 
 
 def is_due(cr: Object, now: datetime) -> bool:
     known, given = credentials.record(cr), _read(cr)
     if known is None or given is None:
         return False
-    if _request(cr) not in ("", known.request):
+    if asked_by(cr, REQUEST) not in ("", known.request):
         return True
     following = next_time(cr)
     return following is not None and following <= now
@@ -227,11 +228,6 @@ def _is_bound(cr: Object, observed: Observed) -> bool:
 def _is_ready(cr: Object) -> bool:
     ready = find_condition(cr.get("status") or {}, "Ready").get("status") == "True"
     return ready and not is_paused(cr)
-
-
-def _request(cr: Object) -> str:
-    annotations = cr["metadata"].get("annotations") or {}
-    return str(annotations.get(REQUEST) or "")[:LONGEST_REQUEST]
 
 
 def _read(cr: Object) -> Rotation | None:

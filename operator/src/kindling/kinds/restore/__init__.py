@@ -99,7 +99,7 @@ class Restore(Kind):
     def watched_objects(self, cr: Object) -> Sequence[WatchedObject]:
         read, namespace = spec.read(cr), cr["metadata"]["namespace"]
         database = [WatchedObject(read.database_type, read.database, namespace)]
-        if read.proves and read.repository is not None:
+        if read.of_store_alone:
             database = []  # one of that name need not have to do with the data
         if read.in_place:
             database.append(WatchedObject(SECRET, databases_in_place.secret_name(read.database), namespace))

@@ -62,10 +62,9 @@ def decide(cr: Object, observed: Observed, situation: Situation) -> dict[str, An
         # Without one the URL is refused before this is asked.
         if situation.problem is not None or identifier is None:
             return {"phase": PENDING}
-        unknown = situation.spec.proves and situation.spec.repository is not None
         source: Object = {
             "systemIdentifier": identifier,
-            **({} if unknown else {"defaultUser": default_user(situation.data)}),
+            **({} if situation.spec.of_store_alone else {"defaultUser": default_user(situation.data)}),
             **{
                 name: situation.data[name]
                 for name in ("size", "timeline", "settings")

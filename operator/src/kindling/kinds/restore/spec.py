@@ -66,6 +66,11 @@ class Spec:
         return self.loads or self.proves
 
     @property
+    def of_store_alone(self) -> bool:
+        """Whether a copy is checked of which there is no Backup to ask."""
+        return self.proves and self.repository is not None
+
+    @property
     def copy_size(self) -> str | None:
         """Of the volume of a copy that is checked, where this resource says it."""
         size: str | None = ((self.verify or {}).get("storage") or {}).get("size")
@@ -201,7 +206,7 @@ def _wrong_proof(cr: Object) -> str | None:
     found = read(cr)
     if (cr.get("spec") or {}).get("verify") is not None and not found.proves:
         return "spec.verify is for spec.into Verify: leave it out, or set spec.into Verify."
-    if found.proves and found.repository is not None and found.copy_size is None:
+    if found.of_store_alone and found.copy_size is None:
         return (
             "spec.verify.storage.size is needed with spec.into Verify and a targetURL, which does not say "
             "how large the data is: name a size that holds it, 10Gi for one."
