@@ -188,6 +188,18 @@ def new_pod(store: Store, scratch: Path) -> Pod:
 
 
 @contextmanager
+def running_pod(store: Store, scratch: Path) -> Iterator[Pod]:
+    """One with a server that runs and archives; gone in the end."""
+    made = new_pod(store, scratch)
+    try:
+        made.create()
+        made.start()
+        yield made
+    finally:
+        made.destroy()
+
+
+@contextmanager
 def s3(folder: Path) -> Iterator[S3]:
     """VersityGW over a folder, with a bucket and a user who may read it."""
     program = Toolchain().ensure("versitygw")

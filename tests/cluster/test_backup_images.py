@@ -28,7 +28,7 @@ from tests.cluster.backup_images import (
     Pod,
     client,
     flip,
-    new_pod,
+    running_pod,
     s3,
 )
 from tests.ports import free_port
@@ -47,15 +47,10 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
 @pytest.fixture(scope="module")
 def pod(store: S3, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pod]:
     """A server with rows, whose first full backup is made."""
-    made = new_pod(store, tmp_path_factory.mktemp("pod"))
-    try:
-        made.create()
-        made.start()
+    with running_pod(store, tmp_path_factory.mktemp("pod")) as made:
         made.sql("CREATE TABLE note (id int PRIMARY KEY, at timestamptz DEFAULT clock_timestamp())")
         made.sql("CREATE TABLE filling AS SELECT n, md5(n::text) AS text FROM generate_series(1, 50000) AS n")
         yield made
-    finally:
-        made.destroy()
 
 
 @pytest.fixture(scope="module")

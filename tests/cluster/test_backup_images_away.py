@@ -16,7 +16,7 @@ import pytest
 from kindling.kinds.postgresql.spec import LEAST_SHUTDOWN_SECONDS
 
 from tests.apiserver.support.audit import wait_until
-from tests.cluster.backup_images import INCREMENTAL, PGDATA, S3, SOCKETS, Pod, new_pod, s3
+from tests.cluster.backup_images import INCREMENTAL, PGDATA, S3, SOCKETS, Pod, running_pod, s3
 
 CLIENTS = 4
 INSERT = "\\set n :n + 1\nINSERT INTO ledger (client, n) VALUES (:client_id, :n);\n"
@@ -30,16 +30,13 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
 
 @pytest.fixture
 def pod(store: S3, tmp_path: Path) -> Iterator[Pod]:
-    made = new_pod(store, tmp_path)
-    try:
-        made.create()
-        made.start()
-        made.sql("CREATE TABLE ledger (client int, n int, PRIMARY KEY (client, n))")
-        assert made.run("backup", INCREMENTAL).reason == "Succeeded"
-        yield made
-    finally:
-        print(made.logs("server")[-6000:])
-        made.destroy()
+    with running_pod(store, tmp_path) as made:
+        try:
+            made.sql("CREATE TABLE ledger (client int, n int, PRIMARY KEY (client, n))")
+            assert made.run("backup", INCREMENTAL).reason == "Succeeded"
+            yield made
+        finally:
+            print(made.logs("server")[-6000:])
 
 
 def away(store: S3, how: str) -> AbstractContextManager[None]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.backup_images import INCREMENTAL, S3, Pod, new_pod, s3
+from tests.cluster.backup_images import INCREMENTAL, S3, Pod, running_pod, s3
 
 ROUNDS = 8
 REQUEST = {**INCREMENTAL, "fullEverySeconds": 604800}
@@ -25,10 +25,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
 
 @pytest.fixture
 def pod(store: S3, tmp_path: Path) -> Iterator[Pod]:
-    made = new_pod(store, tmp_path)
-    try:
-        made.create()
-        made.start()
+    with running_pod(store, tmp_path) as made:
         for name in ("deleted", "updated", "truncated", "rewritten"):
             made.sql(
                 f"CREATE TABLE {name} AS SELECT n, repeat(md5(n::text), 4) AS text "
@@ -36,8 +33,6 @@ def pod(store: S3, tmp_path: Path) -> Iterator[Pod]:
             )
         made.sql("CREATE INDEX by_text ON updated (text)")
         yield made
-    finally:
-        made.destroy()
 
 
 def churn(pod: Pod, number: int) -> None:

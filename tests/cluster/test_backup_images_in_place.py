@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.backup_images import DATA, INCREMENTAL, S3, Ended, Pod, new_pod, s3
+from tests.cluster.backup_images import DATA, INCREMENTAL, S3, Ended, Pod, new_pod, running_pod, s3
 
 ROWS = "SELECT array_agg(id ORDER BY id) FROM note"
 
@@ -25,16 +25,11 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
 @pytest.fixture
 def pod(store: S3, tmp_path: Path) -> Iterator[Pod]:
     """A server with a backup, and a row that only its log has."""
-    made = new_pod(store, tmp_path)
-    try:
-        made.create()
-        made.start()
+    with running_pod(store, tmp_path) as made:
         made.sql("CREATE TABLE note (id int PRIMARY KEY)")
         assert made.run("backup", INCREMENTAL).reason == "Succeeded"
         insert(made, 1)
         yield made
-    finally:
-        made.destroy()
 
 
 def insert(pod: Pod, number: int) -> str:

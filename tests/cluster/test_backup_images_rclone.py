@@ -23,7 +23,7 @@ from tests.cluster.backup_images import (
     Gateway,
     Pod,
     certificate,
-    new_pod,
+    running_pod,
 )
 from tests.cluster.test_backup_images_churn import dump
 from tests.ports import free_port
@@ -60,13 +60,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
 
 @pytest.fixture
 def pod(store: S3, tmp_path: Path) -> Iterator[Pod]:
-    made = new_pod(store, tmp_path)
-    try:
-        made.create()
-        made.start()
+    with running_pod(store, tmp_path) as made:
         yield made
-    finally:
-        made.destroy()
 
 
 def test_what_is_backed_up_and_archived_is_proven_and_restored_equal(pod: Pod, store: S3) -> None:

@@ -14,7 +14,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from kindling.kinds.backup import stores
 
-from tests.cluster.backup_images import INCREMENTAL, Ended, Pod, new_pod
+from tests.cluster.backup_images import INCREMENTAL, Ended, Pod, running_pod
 from tests.cluster.backup_stores import ACCOUNT, FILES, CloudStore, azurite, fake_gcs, sas, service_account
 
 pytestmark = pytest.mark.thorough
@@ -30,15 +30,10 @@ def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture(scope="module")
 def pod(store: CloudStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pod]:
-    made = new_pod(store, tmp_path_factory.mktemp("pod"))
-    try:
-        made.create()
-        made.start()
+    with running_pod(store, tmp_path_factory.mktemp("pod")) as made:
         made.sql("CREATE TABLE note (id int PRIMARY KEY)")
         made.sql("CREATE TABLE filling AS SELECT n, md5(n::text) AS text FROM generate_series(1, 50000) AS n")
         yield made
-    finally:
-        made.destroy()
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from datetime import UTC, timedelta
 from typing import Any
 
@@ -11,6 +12,7 @@ from kindling.kinds.backup.archive import ArchiveRequest
 from kindling.kinds.backup.runs import RUN_LABEL
 from kindling.kinds.base import ExternalResult
 from kindling.kinds.conditions import find_condition
+from kindling.kinds.restore import REQUEST
 from kindling.kube.resources import CONFIG_MAP, JOB, SECRET, STATEFUL_SET, VOLUME_CLAIM, Object, Ref
 
 from tests.model.faults import Fault
@@ -165,3 +167,28 @@ def sampled_faults(most: int, *, step: int = 1) -> list[Any]:
         for index, far in enumerate(range(0, most, step))
         for number, fault in enumerate(FAULTS)
     ]
+
+
+def asked_of_restore(world: World) -> Object:
+    """What the run of the Restore BEFORE is asked for."""
+    found: Object = json.loads(world.api.objects[Ref(CONFIG_MAP, "ns", "before-restore")]["data"][REQUEST])
+    return found
+
+
+def pod_of(world: World, job: str) -> Object:
+    """The spec of its Pod."""
+    found: Object = world.api.objects[Ref(JOB, "ns", job)]["spec"]["template"]["spec"]
+    return found
+
+
+def volume_of_copy(pod: Object) -> tuple[str, str | None]:
+    """Size and class of the volume for the copy that is checked."""
+    (data,) = (each for each in pod["volumes"] if each["name"] == "data")
+    claim = data["ephemeral"]["volumeClaimTemplate"]["spec"]
+    return claim["resources"]["requests"]["storage"], claim.get("storageClassName")
+
+
+def assert_failed_for_good(world: World, reason: str) -> None:
+    """The Restore BEFORE has its answer, and no other run was begun."""
+    assert runs_of_restore(world) == ["before-restore-1"]
+    assert (status(world, BEFORE)["phase"], ready(world, BEFORE)) == ("Failed", ("False", reason))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 from kindling.kinds.postgresql.spec import resources_of
-from kindling.kinds.restore import REQUEST
-from kindling.kube.resources import CONFIG_MAP, JOB, SECRET, VOLUME_CLAIM, Object, Ref
+from kindling.kube.resources import SECRET, VOLUME_CLAIM, Object
 
 from tests.model.backup_world import (
     BEFORE,
@@ -18,16 +16,20 @@ from tests.model.backup_world import (
     FILES,
     RESTORE,
     URL,
+    asked_of_restore,
+    assert_failed_for_good,
     assert_restored_once,
     configs,
     message_of_restore,
     of_a_lost_cluster,
     pass_time,
+    pod_of,
     ready,
     runs_of_restore,
     sampled_faults,
     secret,
     status,
+    volume_of_copy,
 )
 from tests.model.faults import Fault
 from tests.model.world import World, resource
@@ -36,6 +38,7 @@ from tests.unit.operator import backups
 SOURCE: dict[str, Any] = {"targetURL": URL, "credentialsSecretRef": {"name": "store"}}
 QUERY = {"database": "postgres", "sql": "SELECT count(*) FROM item", "expect": "7"}
 SMALL = {"limits": {"memory": "300Mi"}}
+RUN = "before-restore-1"
 
 
 def prove(world: World, *, source: Object | None = None, target: Object | None = None, **verify: Any) -> None:
@@ -50,22 +53,6 @@ def prove(world: World, *, source: Object | None = None, target: Object | None =
     world.api.put(RESTORE.type, resource(RESTORE, "before", **spec))
 
 
-def asked(world: World) -> Object:
-    found: Object = json.loads(world.api.objects[Ref(CONFIG_MAP, "ns", "before-restore")]["data"][REQUEST])
-    return found
-
-
-def pod(world: World) -> Object:
-    found: Object = world.api.objects[Ref(JOB, "ns", "before-restore-1")]["spec"]["template"]["spec"]
-    return found
-
-
-def size_and_class(world: World) -> tuple[str, str | None]:
-    (data,) = (each for each in pod(world)["volumes"] if each["name"] == "data")
-    claim = data["ephemeral"]["volumeClaimTemplate"]["spec"]
-    return claim["resources"]["requests"]["storage"], claim.get("storageClassName")
-
-
 def test_a_store_is_proven_where_there_is_nothing_else() -> None:
     world, _ = of_a_lost_cluster()
     prove(world)
@@ -76,7 +63,7 @@ def test_a_store_is_proven_where_there_is_nothing_else() -> None:
     assert said["source"] == {"systemIdentifier": backups.IDENTIFIER}, "nothing else is known"
     assert said["restoreDuration"].keys() == {"download", "replay", "check", "total"}
     assert f"was restored from {URL} and has passed its checks" in message_of_restore(world)
-    assert asked(world) == {
+    assert asked_of_restore(world) == {
         "target": None,
         "set": None,
         "settings": {},
@@ -101,10 +88,10 @@ def test_what_a_backup_would_know_is_said() -> None:
     prove(world, target={"targetLSN": "0/3000060"}, **verify, storage=storage)
     pass_time(world)
     assert ready(world, BEFORE) == ("True", "Succeeded")
-    assert asked(world)["target"] == {"lsn": "0/3000060", "exclusive": False}
-    assert (asked(world)["amcheck"], asked(world)["queries"]) == ("Indexes", [QUERY])
-    assert size_and_class(world) == ("7Gi", "fast")
-    (container,) = pod(world)["containers"]
+    assert asked_of_restore(world)["target"] == {"lsn": "0/3000060", "exclusive": False}
+    assert (asked_of_restore(world)["amcheck"], asked_of_restore(world)["queries"]) == ("Indexes", [QUERY])
+    assert volume_of_copy(pod_of(world, RUN)) == ("7Gi", "fast")
+    (container,) = pod_of(world, RUN)["containers"]
     assert container["resources"] == SMALL
     assert container["command"][-1] == "verify"
 
@@ -119,8 +106,8 @@ def test_a_postgresql_of_that_name_has_nothing_to_do_with_it() -> None:
     prove(world)
     pass_time(world)
     assert ready(world, BEFORE) == ("True", "Succeeded")
-    assert size_and_class(world) == ("7Gi", None)
-    assert pod(world)["containers"][0]["resources"] == resources_of({})
+    assert volume_of_copy(pod_of(world, RUN)) == ("7Gi", None)
+    assert pod_of(world, RUN)["containers"][0]["resources"] == resources_of({})
     assert world.api.objects[DB]["metadata"]["resourceVersion"] == before
     assert CLONE not in world.api.objects
 
@@ -141,8 +128,7 @@ def test_what_the_checks_found_is_the_result(reason: str) -> None:
     runs.failing["verify"] = reason
     prove(world)
     pass_time(world, times=10, seconds=600)
-    assert runs_of_restore(world) == ["before-restore-1"]
-    assert (status(world, BEFORE)["phase"], ready(world, BEFORE)) == ("Failed", ("False", reason))
+    assert_failed_for_good(world, reason)
     assert message_of_restore(world).startswith("M. It is not retried, and no server was touched")
     assert not world.api.objects[FILES].get("data")
     assert world.writes_at_rest() == 0
@@ -154,8 +140,7 @@ def test_a_volume_that_was_too_small_is_not_tried_again() -> None:
     runs.failing["verify"] = "VolumeFull"
     prove(world)
     pass_time(world, times=10, seconds=600)
-    assert runs_of_restore(world) == ["before-restore-1"]
-    assert (status(world, BEFORE)["phase"], ready(world, BEFORE)) == ("Failed", ("False", "RunFailed"))
+    assert_failed_for_good(world, "RunFailed")
 
 
 @pytest.mark.parametrize("reason", ["WrongPassphrase", "AccessDenied", "StoreUnreachable", "Interrupted"])

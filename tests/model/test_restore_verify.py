@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from kindling.kinds.restore import REQUEST
-from kindling.kube.resources import CONFIG_MAP, JOB, SECRET, STATEFUL_SET, VOLUME_CLAIM, Object, Ref
+from kindling.kube.resources import CONFIG_MAP, SECRET, STATEFUL_SET, VOLUME_CLAIM, Object, Ref
 
 from tests.model.backup_world import (
     BEFORE,
@@ -15,14 +14,18 @@ from tests.model.backup_world import (
     DB,
     NIGHTLY,
     RESTORE,
+    asked_of_restore,
+    assert_failed_for_good,
     assert_restored_once,
     edit,
     message_of_restore,
     pass_time,
+    pod_of,
     ready,
     runs_of_restore,
     sampled_faults,
     status,
+    volume_of_copy,
     with_backup,
 )
 from tests.model.faults import Fault
@@ -42,16 +45,6 @@ def prove(world: World, **spec: Any) -> None:
     world.api.put(RESTORE.type, resource(RESTORE, "before", **{**SPEC, **spec}))
 
 
-def asked(world: World) -> Object:
-    found: Object = json.loads(world.api.objects[Ref(CONFIG_MAP, "ns", "before-restore")]["data"][REQUEST])
-    return found
-
-
-def pod_of(world: World, job: str) -> Object:
-    found: Object = world.api.objects[Ref(JOB, "ns", job)]["spec"]["template"]["spec"]
-    return found
-
-
 def test_a_moment_is_proven_and_nothing_is_made_or_touched() -> None:
     world, _ = with_backup()
     before = {ref: obj["metadata"]["resourceVersion"] for ref, obj in world.api.objects.items()}
@@ -60,7 +53,7 @@ def test_a_moment_is_proven_and_nothing_is_made_or_touched() -> None:
     assert (status(world, BEFORE)["phase"], ready(world, BEFORE)) == ("Completed", ("True", "Succeeded"))
     assert status(world, BEFORE)["restoreDuration"].keys() == {"download", "replay", "check", "total"}
     assert "has passed its checks" in message_of_restore(world)
-    assert asked(world)["target"] == {"lsn": "0/3000060", "exclusive": False}
+    assert asked_of_restore(world)["target"] == {"lsn": "0/3000060", "exclusive": False}
     for ref in (Ref(STATEFUL_SET, "ns", "db"), Ref(SECRET, "ns", "nightly-verify")):
         assert world.api.objects[ref]["metadata"]["resourceVersion"] == before[ref]
     assert world.api.objects[DB].get("spec") == resource(DATABASE, "db").get("spec")
@@ -83,15 +76,14 @@ def test_its_run_is_as_the_backups_own() -> None:
     assert pod["containers"][0].pop("resources")["limits"] == SMALL["limits"]
     own["containers"][0].pop("resources")
     volumes = {each["name"]: each for each in pod["volumes"]}
-    claim = volumes["data"]["ephemeral"]["volumeClaimTemplate"]["spec"]
-    assert claim["resources"]["requests"]["storage"] == "9Gi"
+    assert volume_of_copy(pod)[0] == "9Gi"
     assert volumes["files"]["secret"]["secretName"] == "nightly-verify", "that may only read"
     own["volumes"] = [each for each in own["volumes"] if each["name"] != "request"]
     pod["volumes"] = [each for each in pod["volumes"] if each["name"] != "request"]
     assert pod == own
     theirs = json.loads(world.api.objects[Ref(CONFIG_MAP, "ns", "nightly-backup")]["data"]["verify.json"])
     theirs.pop("uid")
-    assert {**theirs, "target": None, "set": None} == asked(world)
+    assert {**theirs, "target": None, "set": None} == asked_of_restore(world)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +99,7 @@ def test_what_it_does_not_say_is_checked_as_for_the_backup(own: Object, queries:
     world, _ = with_backup(verify={"queries": [QUERY], "amcheck": "Indexes"})
     prove(world, verify=own)
     pass_time(world)
-    assert (asked(world)["queries"], asked(world)["amcheck"]) == (queries, amcheck)
+    assert (asked_of_restore(world)["queries"], asked_of_restore(world)["amcheck"]) == (queries, amcheck)
 
 
 def test_its_own_volume_and_resources_come_first() -> None:
@@ -119,10 +111,8 @@ def test_its_own_volume_and_resources_come_first() -> None:
     pass_time(world)
     pod = pod_of(world, "before-restore-1")
     assert pod["containers"][0]["resources"] == own
-    volumes = {each["name"]: each for each in pod["volumes"]}
-    claim = volumes["data"]["ephemeral"]["volumeClaimTemplate"]["spec"]
-    assert (claim["storageClassName"], claim["resources"]["requests"]["storage"]) == ("fast", "9Gi")
-    assert asked(world).keys() == {"target", "set", "settings", "timeline", "amcheck", "queries"}
+    assert volume_of_copy(pod) == ("9Gi", "fast")
+    assert asked_of_restore(world).keys() == {"target", "set", "settings", "timeline", "amcheck", "queries"}
 
 
 def test_it_needs_no_server() -> None:
@@ -150,8 +140,7 @@ def test_what_the_checks_found_is_the_result(reason: str) -> None:
     runs.failing["verify"] = reason
     prove(world)
     pass_time(world, times=10, seconds=600)
-    assert runs_of_restore(world) == ["before-restore-1"]
-    assert (status(world, BEFORE)["phase"], ready(world, BEFORE)) == ("Failed", ("False", reason))
+    assert_failed_for_good(world, reason)
     assert message_of_restore(world).startswith("M. It is not retried, and no server was touched")
     assert ready(world, NIGHTLY) == ("True", "Succeeded"), "the newest moment is another matter"
     assert world.writes_at_rest() == 0
