@@ -127,12 +127,17 @@ def test_each_way_in_consumes_is_counted_and_shows_no_secret(
             assert secret not in everything, way
 
 
-def waits(environment: Environment, name: str, reason: str) -> dict[str, Any]:
-    """BacklogMoving, once it has the reason: on a full machine an answer may be late, and another comes
-    within minutes.
+def waits(environment: Environment, name: str, reason: str, words: str = "") -> dict[str, Any]:
+    """BacklogMoving, once it has reason and words: on a full machine an answer may be late, and another
+    comes within minutes.
     """
+
+    def has_both() -> bool:
+        found = said(environment, name, "BacklogMoving")
+        return found.get("reason") == reason and words in found.get("message", "")
+
     with suppress(AssertionError):
-        within(150, lambda: said(environment, name, "BacklogMoving").get("reason") == reason)
+        within(150, has_both)
     return said(environment, name, "BacklogMoving")
 
 
@@ -192,7 +197,7 @@ def test_each_way_to_stay_out_has_its_reason_and_heals(
         "no issuer": ("IssuerUnreachable", "gives the operator no token"),
     }
     for way, (reason, words) in backlog.items():
-        found = waits(environment, names[way], reason)
+        found = waits(environment, names[way], reason, words)
         assert (found["status"], found["reason"]) == ("Unknown", reason), way
         assert words in found["message"], way
     for name in names.values():

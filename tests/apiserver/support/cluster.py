@@ -136,7 +136,9 @@ class Cluster:
                         yield {**head, **item}
 
     def _unsettled(self, ref: Ref) -> str:
-        return f"{ref} settled: Ready is {self.ready(ref)}"
+        pods = self.api.get(f"/api/v1/namespaces/{ref.namespace}/pods").accepted()["items"]
+        shown = {pod["metadata"]["name"]: (pod.get("status") or {}).get("phase") for pod in pods}
+        return f"{ref} settled: Ready is {self.ready(ref)}; the Pods are {shown}"
 
     def _reported(self, ref: Ref) -> bool:
         found = self.get(ref)

@@ -28,8 +28,8 @@ ADDRESS = "127.0.0.1"  # Of every Pod: nothing listens there, so a connection is
 # As long as the quickest of containers takes to start.
 START_SECONDS = 1.0
 PAUSE_SECONDS = 0.1
-# Then all Pods are looked at again: a word may have been lost.
-WATCH_SECONDS = 30
+# Then all Pods are looked at again: a word may have been lost. Well within what tests wait for a Pod.
+WATCH_SECONDS = 8
 # Then ready for so long already, so that nobody waits for a young Pod to settle.
 AGE = timedelta(minutes=3)
 
