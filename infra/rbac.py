@@ -118,6 +118,7 @@ NEEDS: Mapping[str, tuple[Rule, ...]] = {
             for group in POSTGRESQL_GROUPS
         ),
         STATEFUL_SETS,
+        DEPLOYMENTS,
         SERVICES,
         SECRETS,
         CONFIG_MAPS,

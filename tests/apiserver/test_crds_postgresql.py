@@ -290,6 +290,15 @@ BAD: list[tuple[Json, list[str]]] = [
         {"hibernateAfter": "30m", "exporter": {"enabled": True}},
         ["spec.hibernateAfter", "spec.exporter", "default user 'postgres'", "leave one of the two out"],
     ),
+    (
+        {"wakeOnConnection": True},
+        ["spec.wakeOnConnection", "without spec.hibernateAfter", "set that too, or leave it out"],
+    ),
+    (
+        {"hibernateAfter": "30m", "wakeOnConnection": True, "hba": ["host all all 10.0.0.0/8 reject"]},
+        ["spec.wakeOnConnection", "spec.hba by address", "use the address all"],
+    ),
+    ({"hibernateAfter": "30m", "wakeOnConnection": "yes"}, ["spec.wakeOnConnection", "string", "boolean"]),
     ({"hibernateAfter": "1 hour"}, ["spec.hibernateAfter", "1 hour"]),
     ({"hibernateWindow": {"schedule": "0 1 * * *"}}, ["spec.hibernateWindow.duration", "Required"]),
     (

@@ -58,6 +58,7 @@ def _is_kept_or_refused(api: Api, kind: Kind, data: st.DataObject) -> None:
             "from which it would come back", "exceeds maxSeconds", "has several moments",
             "is for type incremental alone", "needs exactly one of full and window", "would never run",
             "both give the certificate", "is none of cert-manager.io",
+            "has nothing to wake", "by address, because",
             "is the default user, made by spec.defaultUser", "made with the server and kept with it",
             "is the role itself", "more than this resource may give", "is of a store that is not supported",
             "is for a store that speaks S3 alone", "is for a store with an address",

@@ -130,6 +130,50 @@ def test_a_server_that_nobody_uses_is_stopped_and_woken(environment: Environment
     environment.kubectl("patch", name, "--type=merge", '--patch={"spec":{"hibernateAfter":null}}')
 
 
+def test_a_connection_starts_a_server_that_nobody_uses(environment: Environment) -> None:
+    """It waits, gets its row, and then the Service leads to the server itself."""
+    name = f"{GROUPS['postgresql-sample']}/postgresql-sample"
+    environment.psql("postgresql-sample", "create table first_served as select 7 as id")
+    wakes = {"spec": {"hibernateAfter": "1m", "wakeOnConnection": True}}
+    environment.kubectl("patch", name, "--type=merge", f"--patch={json.dumps(wakes)}")
+    environment.kubectl(
+        "wait", "--for=condition=Available", "deployment/postgresql-sample-activator", "--timeout=60s"
+    )
+    environment.kubectl("wait", "--for=jsonpath={.status.pgPhase}=hibernated", name, "--timeout=180s")
+    (message,) = (
+        item["message"] for item in environment.get(name)["status"]["conditions"] if item["type"] == "Ready"
+    )
+    assert "The next connection starts it, or `kubectl annotate" in message
+    (pod,) = environment.get("pods", "-l", ACTIVATOR)["items"]
+    assert _addresses(environment) == {pod["status"]["podIP"]}
+
+    assert environment.psql("postgresql-sample", "select id from first_served") == "7"
+    environment.kubectl("wait", "--for=condition=Ready", name, "--timeout=60s")
+    assert set(environment.get(name)["status"].get("idle") or ()) <= {"wake"}
+    server = environment.get("pod", "postgresql-sample-0")
+    within(10, lambda: _addresses(environment) == {server["status"]["podIP"]})
+    assert environment.psql("postgresql-sample", "select inet_client_addr()") != pod["status"]["podIP"]
+    (still,) = environment.get("pods", "-l", ACTIVATOR)["items"]
+    assert still["status"]["containerStatuses"][0]["restartCount"] == 0
+    left = {"spec": {"hibernateAfter": None, "wakeOnConnection": None}}
+    environment.kubectl("patch", name, "--type=merge", f"--patch={json.dumps(left)}")
+    within(30, lambda: environment.get("pods", "-l", ACTIVATOR)["items"] == [])
+
+
+ACTIVATOR = "app.kubernetes.io/component=activator,kindling.dev/name=postgresql-sample"
+
+
+def _addresses(environment: Environment) -> set[str]:
+    """Where the Service leads."""
+    slices = environment.get("endpointslices", "-l", "kubernetes.io/service-name=postgresql-sample")["items"]
+    return {
+        address
+        for item in slices
+        for endpoint in item.get("endpoints") or ()
+        for address in endpoint["addresses"]
+    }
+
+
 def test_rows_outlive_the_pod(environment: Environment) -> None:
     environment.psql("mydb", "create table survivors (id int); insert into survivors values (41), (1)")
     before = environment.get("pod", "mydb-0")["metadata"]["uid"]

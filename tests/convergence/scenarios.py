@@ -183,6 +183,7 @@ def _scenarios() -> Iterator[Scenario]:
                 "change": {"resources": {"limits": {"memory": "640Mi"}}},
                 "password": {"password": SECOND},
                 "hibernate": {"hibernate": True},
+                "wake": {"hibernateAfter": "30m", "wakeOnConnection": True},
             },
         ),
         (

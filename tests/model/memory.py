@@ -67,6 +67,10 @@ class MemoryApi:
         """What a new Job and the condition of its Pod bear as their time."""
         self.unschedulable: set[str] = set()
         """Names of Jobs whose Pods no node takes."""
+        self.starting: set[str] = set()
+        """Names of Pods that are not ready yet."""
+        self.called: set[str] = set()
+        """Names of Deployments at whose Pods a connection waits."""
 
     # What the worker calls.
 

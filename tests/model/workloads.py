@@ -16,7 +16,7 @@ from tests.model.memory import MemoryApi
 SHORT = 60
 """Seconds of a Job that is to end at once."""
 JOB_NAME = "batch.kubernetes.io/job-name"
-SINCE = "2026-01-01T00:00:00Z"
+SINCE, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:00:05Z"
 
 
 def run_pods(api: MemoryApi) -> None:
@@ -29,8 +29,12 @@ def run_pods(api: MemoryApi) -> None:
             else:
                 _finish(api, ref, job)
     for ref, pod in list(api.objects.items()):
+        if ref.name in api.starting:
+            continue
         if ref.type == POD and pod["metadata"].get("ownerReferences") and not _is_of_a_job(pod):
             wanted, status = _running(ref, pod), pod.get("status") or {}
+            if api.called & {owner["name"] for owner in pod["metadata"]["ownerReferences"]}:
+                wanted = _called(wanted)
             # How often its containers have started is nothing to be set right.
             if any(status.get(field) != wanted[field] for field in ("phase", "podIP", "conditions")):
                 api.set_status(ref, wanted)
@@ -150,7 +154,17 @@ def _running(ref: Ref, pod: Object) -> Object:
         "podIP": f"10.{digest[0]}.{digest[1]}.{digest[2]}",
         "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": SINCE}],
         "containerStatuses": [
-            {"name": container["name"], "restartCount": 0, "state": {"running": {"startedAt": SINCE}}}
-            for container in pod["spec"]["containers"]
+            {"name": name, "ready": True, "restartCount": 0, "state": {"running": {"startedAt": SINCE}}}
+            for name in (container["name"] for container in pod["spec"]["containers"])
         ],
     }
+
+
+def _called(status: Object) -> Object:
+    """It was ready, and is not: a connection waits."""
+    conditions = [
+        {"type": type, "status": "False", "lastTransitionTime": LATER}
+        for type in ("Ready", "ContainersReady")
+    ]
+    containers = [{**item, "ready": False} for item in status["containerStatuses"]]
+    return {**status, "conditions": conditions, "containerStatuses": containers}

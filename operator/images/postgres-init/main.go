@@ -6,6 +6,10 @@
 //	postgres-init started   the startup probe: sets the superuser's password once the server is ready
 //	postgres-init serve     runs the server, and restarts it when the operator asks for that
 //	postgres-init prepare   what serve has done before a restart: tries the parameters, and has a checkpoint made
+//
+// In a Pod of its own, of its own image:
+//
+//	postgres-init activate  takes the connections to a server that is stopped, until that has started
 package main
 
 import (
@@ -23,9 +27,11 @@ func main() {
 	}
 }
 
+const commands = "install, initdb, started, serve, prepare, activate"
+
 func run(args []string) error {
 	if len(args) == 0 {
-		return errors.New("name one of install, initdb, started, serve, prepare")
+		return errors.New("name one of " + commands)
 	}
 	flags := flag.NewFlagSet("postgres-init "+args[0], flag.ExitOnError)
 	switch args[0] {
@@ -57,6 +63,11 @@ func run(args []string) error {
 			return err
 		}
 		return serve(of, flags.Args())
+	case "activate":
+		listen := flags.String("port", "", "the port that clients connect to")
+		server := flags.String("server", "", "the server's address, HOST:PORT")
+		ready := flags.String("ready", "", "the port that the kubelet asks over HTTP whether nobody waits")
+		return parsed(flags, args[1:], func() error { return activate(*listen, *server, *ready) })
 	case "prepare":
 		var of server
 		var in files
@@ -66,7 +77,7 @@ func run(args []string) error {
 		seconds := flags.Int("seconds", 60, "how long a checkpoint may take")
 		return parsed(flags, args[1:], func() error { return prepare(in, of, *parameters, *seconds) })
 	}
-	return fmt.Errorf("%q is none of install, initdb, started, serve, prepare", args[0])
+	return fmt.Errorf("%q is none of %s", args[0], commands)
 }
 
 // The only flag that may be left out.

@@ -462,6 +462,9 @@ def _idle(reported: Reported) -> None:
     annotations = reported.resource["metadata"].get("annotations") or {}
     assert "hibernateAfter" in reported.resource["spec"] or not said
     assert said.get("wake", "") == annotations.get("kindling.dev/wake", "")
+    if "wakingSince" in said:
+        assert reported.resource["spec"]["wakeOnConnection"] is True
+        assert "stoppedAt" not in said
     if "since" in said:
         assert datetime.now(UTC) - datetime.fromisoformat(said["since"]) >= timedelta(seconds=60)
     assert "stoppedAt" not in said or not reported.facts["serves"]
@@ -541,7 +544,7 @@ CLAIMS = KindClaims(
         **{f"status.credentials.{name}": _credentials for name in _OF_A_LOGIN},
         **{f"status.credentials.previous.{name}": _credentials for name in _OF_THE_LOGIN_BEFORE},
         **{f"status.rotation.{name}": _credentials for name in Record._fields},
-        **{f"status.idle.{name}": _idle for name in ("since", "stoppedAt", "wake")},
+        **{f"status.idle.{name}": _idle for name in ("since", "stoppedAt", "wake", "wakingSince")},
         **{f"status.approvals[].{field}": _approvals for field in ("name", "disruption", "message")},
         "status.plan.disruption": _plan,
         **{f"status.plan.items[].{field}": _plan for field in _OF_A_PLAN},

@@ -62,6 +62,7 @@ SPECS: dict[str, Object] = {
             },
         ],
     },
+    "postgresql-wake": {"hibernateAfter": "30m", "wakeOnConnection": True},
     "postgresql-logging": {"logging": {"format": "JSON"}, "tls": {"enabled": False}},
     "postgresql-ephemeral": {"password": "given", "storage": {"ephemeral": True}},
     "memcached-full": {

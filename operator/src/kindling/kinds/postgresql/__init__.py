@@ -10,9 +10,9 @@ has a running server read its files again; `identity` knows whose data it is, `d
 go, `protection` that it must not; `login` is what is asked and wanted of the server, `objects` what of its
 `roles` and `databases`, `usage` what its data takes, `growth` when the volume grows for that; `init_sql` is
 what a new database begins with; `credentials` is who logs in, `rotation` when that changes, `logins` who used
-it before; `hibernation` and `in_place` have the server stopped; `postgres_exporter` is the exporter beside
-it; `exports` has what other namespaces get of its bindings; `status` reports, from `state`, with what
-`faults` finds wrong.
+it before; `hibernation` and `in_place` have the server stopped, and with `activator` a connection starts it;
+`postgres_exporter` is the exporter beside it; `exports` has what other namespaces get of its bindings;
+`status` reports, from `state`, with what `faults` finds wrong.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from kindling.kinds import cert_manager, exporter, server_tls
+from kindling.kinds import cert_manager, exporter, pods, server_tls
 from kindling.kinds.base import (
     Child,
     ExternalAction,
@@ -42,6 +42,7 @@ from kindling.kinds.metrics import ResourceMetric, status_quantity, status_time
 from kindling.kinds.network import policy
 from kindling.kinds.planned import Change, Disruption
 from kindling.kinds.postgresql import (
+    activator,
     archiver,
     client_certificates,
     config,
@@ -85,6 +86,7 @@ from kindling.kinds.postgresql import (
 from kindling.kube.resources import (
     CERTIFICATE,
     CONFIG_MAP,
+    DEPLOYMENT,
     NETWORK_POLICY,
     POD,
     SECRET,
@@ -106,7 +108,9 @@ class Postgresql(Kind):
     operator serves BindingImports; in these `namespaces` alone, if any are named.
     """
 
-    children = (VOLUME_CLAIM, SECRET, CONFIG_MAP, SERVICE, NETWORK_POLICY, STATEFUL_SET, POD)
+    children = (
+        VOLUME_CLAIM, SECRET, CONFIG_MAP, SERVICE, NETWORK_POLICY, DEPLOYMENT, STATEFUL_SET, POD,
+    )  # fmt: skip
     optional = (CERTIFICATE,)
     watches: tuple[ResourceType, ...] = (SECRET, CONFIG_MAP, exports.BINDING_IMPORT)
     finalizer = protection.FINALIZER
@@ -224,6 +228,7 @@ class Postgresql(Kind):
             or init_sql.validate(cr)
             or hibernation.validate(cr)
             or idle.validate(cr)
+            or activator.validate(cr)
             or version.validate(cr, observed)
             or volume.validate(cr, observed)
             or growth.validate(cr)
@@ -259,7 +264,7 @@ class Postgresql(Kind):
         )
         issuer = client_certificates.issuer(material, authority, served=served, life=self._certificate_life)
         archives, admitted = archiver.find(cr, observed), archiver.to_admit(cr, observed)
-        address = service.build(self.type, cr)
+        address = activator.service(self.type, cr, service.build(self.type, cr), now=observed.now)
         network = policy(
             self.type,
             cr,
@@ -285,6 +290,14 @@ class Postgresql(Kind):
                 config.values(cr, observed),
                 identifier=identifier,
                 keeps_previous=in_place.find(cr, observed) is not None,
+            ),
+            *activator.children(
+                self.type,
+                cr,
+                observed,
+                wanted,
+                image=self._init_image,
+                operator_namespace=self._operator_namespace,
             ),
             address if archives is None else archiver.service(address),
             network if admitted is None else archiver.network(network, admitted),
@@ -323,10 +336,17 @@ class Postgresql(Kind):
         )
 
     def durable_state(self, cr: Object, observed: Observed) -> Mapping[str, Any]:
-        answer, workload = login.health(cr, observed), observation.find_workload(cr, observed)
+        pod = observation.find_pod(cr, observed)
         return {
             **rotation.decide(cr, observed),
-            **idle.decide(cr, observed.now, answer=answer, workload=workload),
+            **idle.decide(
+                cr,
+                observed.now,
+                answer=login.health(cr, observed),
+                workload=observation.find_workload(cr, observed),
+                called=activator.is_called(self.type, cr, observed),
+                ready=pod is not None and pods.pod_ready(pod),
+            ),
         }
 
     def disruptions(self, cr: Object, observed: Observed) -> Sequence[str] | None:

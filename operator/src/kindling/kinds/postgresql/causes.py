@@ -19,6 +19,7 @@ from kindling.kinds.postgresql import (
     growth,
     hba,
     hibernation,
+    idle,
     observation,
     parameters,
     password,
@@ -33,6 +34,7 @@ from kindling.kinds.postgresql.initdb import PARAMETERS
 from kindling.kinds.postgresql.spec import is_ephemeral
 from kindling.kube.resources import (
     CONFIG_MAP,
+    DEPLOYMENT,
     NETWORK_POLICY,
     SECRET,
     SERVICE,
@@ -65,6 +67,8 @@ def causes(cr: Object, observed: Observed, change: Change) -> list[str]:
     elif change.ref.type == CONFIG_MAP:
         found = of_parameters(cr, observed, parameters_that_differ(cr, observed))
         found = {*found, *_of_the_rules(cr, observed)} if ("data", config.HBA_FILE) in change.paths else found
+    elif change.ref.type == DEPLOYMENT:
+        found = _activator(change)
     elif change.ref.type == SERVICE:
         found = _service(change)
     elif change.ref.type == NETWORK_POLICY and any("ingress" in path for path in change.fields):
@@ -228,7 +232,14 @@ def _claim(cr: Object, observed: Observed, change: Change) -> list[str]:
     return found
 
 
+def _activator(change: Change) -> list[str]:
+    found = [cause for path in change.fields for cause in _of_the_pod(path[2:])]
+    return [*found, idle.WAKE_PATH] if ("spec", "replicas") in change.paths else found
+
+
 def _service(change: Change) -> list[str]:
+    if any("publishNotReadyAddresses" in path for path in change.fields):
+        return [idle.WAKE_PATH]
     return [
         f"spec.serviceTemplate.{path[0]}.{path[1]}"
         for path in change.fields

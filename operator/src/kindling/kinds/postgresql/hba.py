@@ -63,6 +63,15 @@ def read(cr: Object) -> tuple[str, ...]:
     return tuple(str(line) for line in (cr.get("spec") or {}).get(FIELD) or ())
 
 
+def first_by_address(cr: Object) -> int | None:
+    """The number of the first line that does not hold for all addresses."""
+    for number, line in enumerate(read(cr)):
+        found = LINE.fullmatch(line)
+        if found is not None and found[4] != "all":
+            return number
+    return None
+
+
 def is_given(cr: Object) -> bool:
     """Whether the spec has rules of its own: lines, or roles that have to show a certificate."""
     return bool(read(cr) or client_certificates.methods(cr))

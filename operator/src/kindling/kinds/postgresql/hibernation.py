@@ -23,7 +23,12 @@ def is_to_stop(cr: Object, observed: Observed) -> bool:
 
 def is_hibernated(cr: Object, now: datetime) -> bool:
     """Whether the spec has it stopped."""
-    return _is_asked(cr) or _open_window(cr, now) is not None or idle.is_stopped(cr, now)
+    return is_asked(cr, now) or idle.is_stopped(cr, now)
+
+
+def is_asked(cr: Object, now: datetime) -> bool:
+    """Whether it is, however much it is used."""
+    return _is_asked(cr) or _open_window(cr, now) is not None
 
 
 def field(cr: Object, now: datetime) -> str:
@@ -46,12 +51,12 @@ def seconds_left(cr: Object, now: datetime) -> float | None:
     return max(1.0, min(left)) if left else None
 
 
-def words(type: ResourceType, cr: Object, now: datetime) -> str:
-    """Why the server is stopped, and until when; of one that is."""
+def words(type: ResourceType, cr: Object, now: datetime, *, listening: bool = False) -> str:
+    """Why the server is stopped, and until when; of one that is. `listening` is `activator.is_listening`."""
     if _is_asked(cr):
         return f"{FIELD} is true: the server is stopped and its data kept; set it to false to start it."
     if (found := _open_window(cr, now)) is None:
-        return idle.words(type, cr)
+        return idle.words(type, cr, listening=listening)
     closes = found.closes(now)
     until = f"it starts at {rfc3339(closes)}" if closes is not None else "the window never closes"
     return f"{WINDOW} is open: the server is stopped and its data kept; {until}. To start it now, remove it."

@@ -21,6 +21,10 @@ from kindling.kinds.times import moment
 from kindling.kube.resources import Object, ResourceType
 
 PATH, FIELD = "spec.hibernateAfter", "idle"
+WAKE_FIELD = "wakeOnConnection"
+WAKE_PATH = f"spec.{WAKE_FIELD}"
+ACTIVATOR = "activator"
+"""What the name of its Deployment ends with, and the container's."""
 WAKE = "kindling.dev/wake"
 """The annotation each new value of which wakes a server that is stopped because nobody used it."""
 FACT = "idle_since"
@@ -30,7 +34,7 @@ QUIET_SECONDS = 60.0
 SHORTEST, LONGEST = timedelta(minutes=1), timedelta(hours=168)
 FRESH_SECONDS = 60.0
 """How old an answer may be: after a pause, say, it is the one from before."""
-SINCE, STOPPED, WOKEN = "since", "stoppedAt", "wake"
+SINCE, STOPPED, WOKEN, WAKING = "since", "stoppedAt", "wake", "wakingSince"
 
 
 def read(cr: Object) -> timedelta | None:
@@ -69,6 +73,16 @@ def is_watched(cr: Object) -> bool:
     return _after(cr) is not None
 
 
+def wakes_on_connection(cr: Object) -> bool:
+    """Whether a server that is stopped for it starts for the next connection (`activator`)."""
+    return _after(cr) is not None and (cr.get("spec") or {}).get(WAKE_FIELD) is True
+
+
+def is_waking(cr: Object) -> bool:
+    """Whether the server was woken, and has not been ready since."""
+    return WAKING in _record(cr)
+
+
 def is_stopped(cr: Object, now: datetime) -> bool:
     """Whether the server is to be stopped because nobody uses it, and nobody woke it since."""
     known = _record(cr)
@@ -78,16 +92,24 @@ def is_stopped(cr: Object, now: datetime) -> bool:
 
 
 def decide(
-    cr: Object, now: datetime, *, answer: CachedResult | None, workload: Object | None
+    cr: Object,
+    now: datetime,
+    *,
+    answer: CachedResult | None,
+    workload: Object | None,
+    called: bool = False,
+    ready: bool = False,
 ) -> Mapping[str, Any]:
     """The new value of FIELD, where it changes; None removes it.
 
-    `answer` is the server's last, `workload` the StatefulSet.
+    `answer` is the server's last, `workload` the StatefulSet, and `ready` its Pod; `called`: a connection
+    waits.
     """
     if "deletionTimestamp" in cr["metadata"]:
         return {}
     known = _record(cr)
-    wanted = _wanted(cr, known, now, answer=answer, workload=workload)
+    called = called and wakes_on_connection(cr)
+    wanted = _wanted(cr, known, now, answer=answer, workload=workload, called=called, ready=ready)
     return {} if wanted == known else {FIELD: wanted or None}
 
 
@@ -99,35 +121,58 @@ def due(cr: Object) -> datetime | None:
     return since + after
 
 
-def words(type: ResourceType, cr: Object) -> str:
-    """Why the server is stopped, and what starts it."""
+def words(type: ResourceType, cr: Object, *, listening: bool) -> str:
+    """Why the server is stopped, and what starts it; `listening`: the next connection is taken."""
     meta, since = cr["metadata"], _record(cr).get(SINCE)
+    command = (
+        f"`kubectl annotate {type.plural}.{type.group} {meta['name']} -n {meta['namespace']} --overwrite "
+        f"{WAKE}={since}`"
+    )
+    starts = f"{command} starts it."
+    if listening:
+        starts = f"The next connection starts it, or {command}."
+    elif wakes_on_connection(cr):
+        starts = (
+            f"No connection starts it now, because Deployment {meta['name']}-{ACTIVATOR} has no Pod that is "
+            f"ready; {command} does."
+        )
     return (
         f"Nobody has been connected since {since}, for as long as {PATH} says: the server is stopped and its "
-        f"data kept. `kubectl annotate {type.plural}.{type.group} {meta['name']} -n {meta['namespace']} "
-        f"--overwrite {WAKE}={since}` starts it."
+        f"data kept. {starts}"
     )
 
 
 def _wanted(
-    cr: Object, known: Object, now: datetime, *, answer: CachedResult | None, workload: Object | None
+    cr: Object,
+    known: Object,
+    now: datetime,
+    *,
+    answer: CachedResult | None,
+    workload: Object | None,
+    called: bool,
+    ready: bool,
 ) -> Object:
     if _after(cr) is None:
         return {}
-    if known.get(STOPPED) and not _is_woken(cr, known):
+    stopped = STOPPED in known
+    starts = _is_woken(cr, known) or (called and stopped)
+    if stopped and not starts:
         return known
-    woken = {WOKEN: value} if (value := asked_by(cr, WAKE)) else {}
-    if _is_woken(cr, known):
-        return woken
+    kept = {WOKEN: value} if (value := asked_by(cr, WAKE)) else {}
+    if wakes_on_connection(cr):
+        if starts and stopped:
+            kept[WAKING] = rfc3339(now)
+        elif WAKING in known and not ready:
+            kept[WAKING] = known[WAKING]
+    if starts:
+        return kept
     # Once what was decided is done. Until then, whoever decides next begins to count again.
     if _is_due(cr, now) and ((workload or {}).get("spec") or {}).get("replicas") == 0:
         return {**known, STOPPED: rfc3339(now)}
     since = None if answer is None else answer.result.facts.get(FACT)
-    if answer is None or not since:
-        return woken
-    if (now - answer.at).total_seconds() > FRESH_SECONDS:
-        return woken
-    return {SINCE: since, **woken}
+    if answer is None or not since or (now - answer.at).total_seconds() > FRESH_SECONDS:
+        return kept
+    return {SINCE: since, **kept}
 
 
 def _is_due(cr: Object, now: datetime) -> bool:

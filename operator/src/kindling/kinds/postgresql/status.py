@@ -14,6 +14,7 @@ from kindling.kinds.base import (
 )
 from kindling.kinds.conditions import condition, standard_conditions
 from kindling.kinds.postgresql import (
+    activator,
     credentials,
     growth,
     hba,
@@ -214,7 +215,8 @@ def _why(
     if state.stopped and (found := in_place.stops(cr, observed)) is not None:
         return reasons.RESTORING, in_place.words(found)
     if state.stopped:
-        return reasons.HIBERNATED, hibernation.words(type, cr, observed.now)
+        listening = activator.is_listening(type, cr, observed)
+        return reasons.HIBERNATED, hibernation.words(type, cr, observed.now, listening=listening)
     if sync.paused and not sync.in_sync:
         return reasons.PAUSED, pause.words(cr).differs
     if state.external is not None and state.external.reason in NO_FAULT:

@@ -1,0 +1,211 @@
+"""A server that is stopped because nobody used it starts for the next connection: `spec.wakeOnConnection`.
+
+While it is stopped, the Service NAME leads to a Pod of a program of ours, `postgres-init activate`. It keeps
+the first connections, says by being not ready that somebody waits, and passes them on, byte for byte, to the
+Service NAME-server once that has a Pod. It has neither a password nor a certificate, and no right in the
+cluster. Once the server is ready, the Service NAME leads to it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from kindling.kinds import network, pod_security, pod_template, reasons
+from kindling.kinds.base import Child, Observed, Problem
+from kindling.kinds.metadata import (
+    KIND_LABEL,
+    RESOURCE_LABEL,
+    child_metadata,
+    is_held,
+    labels_without_owner,
+    selector_of,
+)
+from kindling.kinds.postgresql import hba, hibernation, idle
+from kindling.kinds.postgresql.serve import READY, READY_PORT
+from kindling.kinds.postgresql.service import PORT
+from kindling.kinds.postgresql.spec import Spec
+from kindling.kinds.times import moment
+from kindling.kube.resources import DEPLOYMENT, POD, SERVICE, Object, ResourceType
+
+NAME = idle.ACTIVATOR
+COMPONENT_LABEL = "app.kubernetes.io/component"
+UID = 999
+GRACE_SECONDS = 30
+"""How long a Pod that is replaced waits for the sessions that go through it."""
+RESOURCES: Object = {"requests": {"cpu": "1m", "memory": "16Mi"}, "limits": {"memory": "128Mi"}}
+"""512 connections at most, each with two pipes of the kernel's."""
+DNS = 53
+
+
+def deployment_name(cr: Object) -> str:
+    return f"{cr['metadata']['name']}-{NAME}"
+
+
+def server_name(cr: Object) -> str:
+    """The Service that leads to the server alone."""
+    return f"{cr['metadata']['name']}-server"
+
+
+def validate(cr: Object) -> Problem | None:
+    spec, message = cr.get("spec") or {}, ""
+    if not spec.get(idle.WAKE_FIELD):
+        return None
+    if spec.get("hibernateAfter") is None:
+        message = f"{idle.WAKE_PATH} has nothing to wake without {idle.PATH}: set that too, or leave it out."
+    elif (number := hba.first_by_address(cr)) is not None:
+        message = (
+            f"{idle.WAKE_PATH} cannot be used with spec.hba[{number}] {hba.read(cr)[number]!r}, because the "
+            "first sessions come from the activator's address: use the address all, or leave one of the two "
+            "out."
+        )
+    return Problem(reason=reasons.INVALID_SPEC, message=message) if message else None
+
+
+def takes_connections(cr: Object, now: datetime) -> bool:
+    """Whether the Service NAME is to lead to it: the server is stopped, or on its way, and may be woken."""
+    if not idle.wakes_on_connection(cr) or hibernation.is_asked(cr, now):
+        return False
+    return idle.is_stopped(cr, now) or idle.is_waking(cr)
+
+
+def is_called(type: ResourceType, cr: Object, observed: Observed) -> bool:
+    """Whether somebody waits for the server: one that was ready is ready no more, and runs on.
+
+    By its containers' own condition, which a node that does not respond leaves as it is.
+    """
+    return any(_is_called(pod) for pod in _pods(type, cr, observed))
+
+
+def is_listening(type: ResourceType, cr: Object, observed: Observed) -> bool:
+    """Whether the next connection is taken."""
+    return any(_container(pod).get("ready") is True for pod in _pods(type, cr, observed))
+
+
+def children(
+    type: ResourceType, cr: Object, observed: Observed, wanted: Spec, *, image: str, operator_namespace: str
+) -> list[Child]:
+    """Without the field, those that were made for it remain, without a Pod: no right to delete is needed."""
+    policy = network.policy(
+        type, cr, name=deployment_name(cr), port=PORT, operator_namespace=operator_namespace
+    )
+    found = [
+        _deployment(type, cr, wanted, image=image),
+        _service(type, cr),
+        replace(policy, body=_to_the_server(type, cr, policy.body)),
+    ]
+    if idle.wakes_on_connection(cr):
+        return found
+    return [child for child in found if is_held(cr, observed.objects.get(child.ref) or {})]
+
+
+def service(type: ResourceType, cr: Object, address: Child, *, now: datetime) -> Child:
+    """The Service NAME, which leads to whoever takes connections now."""
+    if not idle.wakes_on_connection(cr):
+        return address
+    here = takes_connections(cr, now)
+    # While somebody waits it is not ready, and takes whoever comes beside them.
+    spec = {**address.body["spec"], "publishNotReadyAddresses": here}
+    if here:
+        spec["selector"] = _selector(type, cr)
+    return replace(address, body={**address.body, "spec": spec})
+
+
+def _deployment(type: ResourceType, cr: Object, wanted: Spec, *, image: str) -> Child:
+    own = {
+        "metadata": {"labels": {**labels_without_owner(type, cr), COMPONENT_LABEL: NAME}},
+        "spec": {
+            **pod_security.pod(cr, uid=UID, grace_seconds=GRACE_SECONDS, pull_secrets=wanted.pull_secrets),
+            "containers": [_container_of(cr, image)],
+        },
+    }
+    return Child(
+        type=DEPLOYMENT,
+        body={
+            "metadata": child_metadata(type, cr, name=deployment_name(cr)),
+            "spec": {
+                "replicas": 1 if idle.wakes_on_connection(cr) else 0,
+                "selector": {"matchLabels": _selector(type, cr)},
+                "template": pod_template.applied(type, cr, own),
+            },
+        },
+    )
+
+
+def _container_of(cr: Object, image: str) -> Object:
+    host = f"{server_name(cr)}.{cr['metadata']['namespace']}.svc"
+    return {
+        "name": NAME,
+        **pod_security.image(image),
+        "command": [
+            "/postgres-init",
+            "activate",
+            f"--port={PORT}",
+            f"--server={host}:{PORT}",
+            f"--ready={READY_PORT}",
+        ],
+        "ports": [
+            {"name": "postgresql", "containerPort": PORT, "protocol": "TCP"},
+            {"name": READY, "containerPort": READY_PORT, "protocol": "TCP"},
+        ],
+        "resources": RESOURCES,
+        "securityContext": pod_security.CONTAINER,
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        # Not ready means that somebody waits: it is to be known at once.
+        "readinessProbe": {
+            "httpGet": {"path": "/", "port": READY},
+            "periodSeconds": 1,
+            "timeoutSeconds": 5,
+            "failureThreshold": 1,
+        },
+    }
+
+
+def _service(type: ResourceType, cr: Object) -> Child:
+    ports = [{"name": "postgresql", "port": PORT, "targetPort": "postgresql", "protocol": "TCP"}]
+    spec = {"type": "ClusterIP", "selector": selector_of(type, cr), "ports": ports}
+    return Child(
+        type=SERVICE, body={"metadata": child_metadata(type, cr, name=server_name(cr)), "spec": spec}
+    )
+
+
+def _to_the_server(type: ResourceType, cr: Object, body: Object) -> Object:
+    """Whoever may reach the server may reach it; it reaches the server, and the names."""
+    ports = [{"port": DNS, "protocol": protocol} for protocol in ("UDP", "TCP")]
+    server = {
+        "to": [{"podSelector": {"matchLabels": selector_of(type, cr)}}],
+        "ports": [{"port": PORT, "protocol": "TCP"}],
+    }
+    of_pods = {"podSelector": {"matchLabels": _selector(type, cr)}}
+    return {**body, "spec": {**body["spec"], **of_pods, "egress": [server, {"ports": ports}]}}
+
+
+def _selector(type: ResourceType, cr: Object) -> Object:
+    """What the server's own Service and StatefulSet do not select."""
+    return {RESOURCE_LABEL: cr["metadata"]["name"], KIND_LABEL: type.group_kind, COMPONENT_LABEL: NAME}
+
+
+def _pods(type: ResourceType, cr: Object, observed: Observed) -> Iterator[Object]:
+    selector, namespace = _selector(type, cr).items(), cr["metadata"]["namespace"]
+    for ref, pod in observed.objects.items():
+        labels = pod["metadata"].get("labels") or {}
+        if ref.type == POD and ref.namespace == namespace and selector <= labels.items():
+            yield pod
+
+
+def _container(pod: Object) -> Object:
+    statuses: Sequence[Object] = (pod.get("status") or {}).get("containerStatuses") or ()
+    return next((item for item in statuses if item.get("name") == NAME), {})
+
+
+def _is_called(pod: Object) -> bool:
+    found, status = _container(pod), pod.get("status") or {}
+    started = moment(((found.get("state") or {}).get("running") or {}).get("startedAt"))
+    if found.get("ready") is not False or started is None or "deletionTimestamp" in pod["metadata"]:
+        return False
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "ContainersReady" and condition.get("status") == "False":
+            changed = moment(condition.get("lastTransitionTime"))
+            return changed is not None and changed > started
+    return False
