@@ -3,8 +3,7 @@
 //
 //	postgres-init install   copies the program itself
 //	postgres-init initdb    makes the data directory, and puts the parameters in place
-//	postgres-init started   the startup probe: sets the superuser's password once the server is ready
-//	postgres-init serve     runs the server, and restarts it when the operator asks for that
+//	postgres-init serve     runs the server, answers the kubelet's probes, and restarts the server when the operator asks
 //	postgres-init prepare   what serve has done before a restart: tries the parameters, and has a checkpoint made
 //
 // In a Pod of its own, of its own image:
@@ -27,7 +26,7 @@ func main() {
 	}
 }
 
-const commands = "install, initdb, started, serve, prepare, activate"
+const commands = "install, initdb, serve, prepare, activate"
 
 func run(args []string) error {
 	if len(args) == 0 {
@@ -43,20 +42,17 @@ func run(args []string) error {
 		tried(flags, &in)
 		flags.StringVar(&in.config, "config", "", "the directory with the parameters and the system identifier")
 		user := flags.String("username", "", "the superuser")
-		password := flags.String("password-file", "", "the file with the superuser's password")
-		return parsed(flags, args[1:], func() error { return initdb(in, *user, *password) })
-	case "started":
-		var of server
-		within(flags, &of.sockets, &of.port, &of.user)
-		flags.StringVar(&of.password, "password-file", "", "the file with the superuser's password")
-		return parsed(flags, args[1:], func() error { return started(of) })
+		var password string
+		secret(flags, &password)
+		return parsed(flags, args[1:], func() error { return initdb(in, *user, password) })
 	case "serve":
 		var of serving
 		within(flags, &of.sockets, &of.port, &of.user)
 		tried(flags, &of.files)
+		secret(flags, &of.password)
 		flags.StringVar(&of.request, "request", "", "the file by which the operator asks for a restart")
 		flags.IntVar(&of.seconds, "seconds", 60, "how long a server has to end")
-		flags.StringVar(&of.ready, "ready", "", "the port that the kubelet asks over HTTP whether the server takes logins")
+		flags.StringVar(&of.ready, "ready", "", "the port of the pages that the kubelet asks for")
 		flags.StringVar(&of.logs, logs, "", "the directory that the names of the log's files are in, for JSON")
 		_ = flags.Parse(args[1:])
 		if err := filled(flags); err != nil {
@@ -87,6 +83,10 @@ func within(flags *flag.FlagSet, sockets, port, user *string) {
 	flags.StringVar(sockets, "sockets", "", "the directory of the server's socket")
 	flags.StringVar(port, "port", "", "the server's port")
 	flags.StringVar(user, "username", "", "the superuser")
+}
+
+func secret(flags *flag.FlagSet, password *string) {
+	flags.StringVar(password, "password-file", "", "the file with the superuser's password")
 }
 
 func tried(flags *flag.FlagSet, in *files) {

@@ -18,9 +18,12 @@ const (
 	protocol     = 3 << 16
 	cannotLogIn  = "57P03"
 	authenticate = 'R'
+	noPassword   = "\x00\x00\x00\x00"
 	refusal      = 'E'
+	idle         = 'Z'
+	simple       = 'Q'
 	terminate    = 'X'
-	// A refusal has words beside its code; the server sends no more of them before a login.
+	// A refusal has words beside its code; nothing longer is read.
 	longest = 30000
 )
 
@@ -36,18 +39,18 @@ type readiness struct {
 
 const fresh = time.Second
 
-func readinessOf(of serving) *readiness {
-	return &readiness{socket: filepath.Join(of.sockets, ".s.PGSQL."+of.port), user: of.user}
-}
-
-// Listen serves it for as long as the process lives.
-func (r *readiness) listen(port string) error {
-	listener, err := net.Listen("tcp", ":"+port)
+// Listen answers the kubelet for as long as the process lives.
+func listen(of serving) error {
+	listener, err := net.Listen("tcp", ":"+of.ready)
 	if err != nil {
 		return err
 	}
-	server := http.Server{Handler: r, ReadTimeout: most, WriteTimeout: 2 * most, MaxHeaderBytes: 4096}
-	go func() { say("readiness is not served any more: %v", server.Serve(listener)) }()
+	socket := filepath.Join(of.sockets, ".s.PGSQL."+of.port)
+	pages := http.NewServeMux()
+	pages.Handle("/", &readiness{socket: socket, user: of.user})
+	pages.Handle("/started", &startup{of: of, socket: socket})
+	server := http.Server{Handler: pages, ReadTimeout: most, WriteTimeout: 2 * most, MaxHeaderBytes: 4096}
+	go func() { say("the probes are not answered any more: %v", server.Serve(listener)) }()
 	return nil
 }
 
@@ -70,45 +73,63 @@ func (r *readiness) ask() error {
 // TakesLogins is nil where the server goes on to let somebody in, or refuses that for a reason of its own, too many
 // sessions for one. That is what pg_isready asks.
 func takesLogins(socket, user string) error {
-	connection, err := net.DialTimeout("unix", socket, most)
+	// Not in a database where a user may be: the server counts sessions, to say whether anybody uses it. One that
+	// is over at once keeps nobody from making a database of this one.
+	session, _, err := login(socket, time.Now().Add(most), "user", user, "database", "template1")
+	if session != nil {
+		leave(session)
+	}
+	return err
+}
+
+// Login fails where the server takes no logins. One that refuses this one for a reason of its own gives no session, and
+// one that is in was asked for no password: the server lets in whoever is its own user.
+func login(socket string, until time.Time, words ...string) (session net.Conn, in bool, err error) {
+	connection, err := net.DialTimeout("unix", socket, time.Until(until))
 	if err != nil {
-		return err
+		return nil, false, err
 	}
-	defer connection.Close()
-	if err := connection.SetDeadline(time.Now().Add(most)); err != nil {
-		return err
+	defer func() {
+		if session == nil {
+			_ = connection.Close()
+		}
+	}()
+	if err := connection.SetDeadline(until); err != nil {
+		return nil, false, err
 	}
-	if _, err := connection.Write(startup(user)); err != nil {
-		return err
+	if _, err := connection.Write(greeting(words)); err != nil {
+		return nil, false, err
 	}
 	kind, body, err := message(connection)
 	if err != nil {
-		return fmt.Errorf("the server has not answered: %w", err)
+		return nil, false, fmt.Errorf("the server has not answered: %w", err)
 	}
 	if kind == authenticate {
-		// To the end, so that the server has nobody to miss in its log.
-		_, _ = connection.Write([]byte{terminate, 0, 0, 0, 4})
-		_, _ = io.Copy(io.Discard, connection)
-		return nil
+		return connection, body == noPassword, nil
 	}
 	if kind != refusal {
-		return fmt.Errorf("the server answered with %q", kind)
+		return nil, false, fmt.Errorf("the server answered with %q", kind)
 	}
 	for _, field := range strings.Split(body, "\x00") {
 		if field == "C"+cannotLogIn {
-			return errors.New("the server takes no logins: it starts, stops or recovers")
+			return nil, false, errors.New("the server takes no logins: it starts, stops or recovers")
 		}
 	}
-	return nil
+	return nil, false, nil
 }
 
-func startup(user string) []byte {
-	// Not in a database where a user may be: the server counts sessions, to say whether anybody uses it. One that
-	// is over at once keeps nobody from making a database of this one.
-	words := strings.Join([]string{"user", user, "database", "template1", "application_name", "kindling", "", ""}, "\x00")
-	made := binary.BigEndian.AppendUint32(nil, uint32(8+len(words)))
+func greeting(words []string) []byte {
+	all := strings.Join(append(words, "application_name", "kindling", "", ""), "\x00")
+	made := binary.BigEndian.AppendUint32(nil, uint32(8+len(all)))
 	made = binary.BigEndian.AppendUint32(made, protocol)
-	return append(made, words...)
+	return append(made, all...)
+}
+
+// Leave is to the end, so that the server has nobody to miss in its log.
+func leave(session net.Conn) {
+	_, _ = session.Write([]byte{terminate, 0, 0, 0, 4})
+	_, _ = io.Copy(io.Discard, session)
+	_ = session.Close()
 }
 
 func message(from io.Reader) (kind byte, body string, err error) {

@@ -20,6 +20,9 @@ const lockFile = "postmaster.pid"
 
 var errRefused = errors.New("the server is not restarted")
 
+// Server is one that listens on a socket in this container.
+type server struct{ sockets, port, user string }
+
 // Asked is a request to restart this server, which runs, with these parameters. The operator writes it by SQL.
 type asked struct {
 	server     int

@@ -24,11 +24,12 @@ const outputOfServer = 3
 
 var release = regexp.MustCompile(`\(PostgreSQL\) ([0-9]+)`)
 
-// Serving is what the supervisor knows of its server. Without logs, the server logs as it likes.
+// Serving is what the supervisor knows of its server; password is the superuser's file. Without logs, the server logs
+// as it likes.
 type serving struct {
-	files                                     files
-	sockets, port, user, request, ready, logs string
-	seconds                                   int
+	files                                               files
+	sockets, port, user, password, request, ready, logs string
+	seconds                                             int
 }
 
 // Serve runs the server until that ends, and ends as it did. A log as text is better than no server: where JSON cannot
@@ -50,7 +51,7 @@ func serve(of serving, server []string) error {
 			server, inherited = append(server, settings...), append(inherited, uintptr(output))
 		}
 	}
-	if err := readinessOf(of).listen(of.ready); err != nil {
+	if err := listen(of); err != nil {
 		return err
 	}
 	status, err := supervise(of, program, server, inherited)

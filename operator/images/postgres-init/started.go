@@ -1,19 +1,18 @@
 package main
 
 import (
-	"context"
+	"encoding/binary"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
+	locks "sync"
 	"time"
 )
 
-// Server is one that listens on a socket in this container; password is the superuser's file.
-type server struct{ sockets, port, user, password string }
-
-// The probe's time limit is 5 seconds. What takes longer than this is given up.
+// The probes' time limit is 5 seconds. What takes longer than this is given up.
 const most = 4 * time.Second
 
 // The server reads the file itself, so that no statement, log or argument has the password in it. What is executed
@@ -34,28 +33,71 @@ const settings = "-c search_path=pg_catalog" +
 	" -c log_min_duration_statement=-1" +
 	" -c pg_stat_statements.track=none"
 
-// Started fails while the server takes no connections. Once it does, it sets the superuser's password from its
-// file, so that one that was edited or lost counts from each start on; a password that cannot be set keeps no
-// server from starting. Where there is data from before a restore, it notes that there is an answer with the new one.
-func started(server server) error {
-	within, cancel := context.WithTimeout(context.Background(), most)
-	defer cancel()
-	ready := exec.CommandContext(within, "pg_isready", "--quiet", "--host="+server.sockets, "--port="+server.port,
-		"--dbname=postgres")
-	if err := ready.Run(); err != nil {
-		return fmt.Errorf("the server takes no connections: pg_isready: %w", err)
+// Startup answers the kubelet's startup probe. One question at a time is put to the server: whoever comes meanwhile has
+// its answer.
+type startup struct {
+	of     serving
+	socket string
+
+	lock  locks.Mutex
+	done  bool
+	asked time.Time
+	known error
+}
+
+func (s *startup) ServeHTTP(answer http.ResponseWriter, _ *http.Request) {
+	if err := s.ask(); err != nil {
+		http.Error(answer, err.Error(), http.StatusServiceUnavailable)
 	}
-	// Its output goes nowhere: the context of an error would have the password in it.
-	_ = exec.CommandContext(within, "psql", "--no-psqlrc", "--quiet", "--no-password",
-		"--command="+fmt.Sprintf(statement, literal(server.password), literal(server.user)),
-		fmt.Sprintf("host=%s port=%s user=%s dbname=postgres connect_timeout=3 application_name=kindling options='%s'",
-			server.sockets, server.port, server.user, settings)).Run()
-	if data := os.Getenv("PGDATA"); data != "" {
-		if kept, _ := exists(data + previous); kept {
-			_ = os.WriteFile(filepath.Join(data, answered), nil, 0o600)
-		}
+}
+
+func (s *startup) ask() error {
+	came := time.Now()
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if !s.done && s.asked.Before(came) {
+		s.known = s.started(time.Now().Add(most))
+		s.done, s.asked = s.known == nil, time.Now()
+	}
+	return s.known
+}
+
+// Started fails while the server takes no logins. Once it does, it sets the superuser's password from its file, so that
+// one that was edited or lost counts from each start on; a password that cannot be set keeps no server from starting.
+// Where there is data from before a restore, it notes that there is an answer with the new one.
+func (s *startup) started(until time.Time) error {
+	session, in, err := login(s.socket, until, "user", s.of.user, "database", "postgres", "options", settings)
+	if err != nil {
+		return err
+	}
+	if in {
+		// Its error goes nowhere: the context of one would have the password in it.
+		execute(session, fmt.Sprintf(statement, literal(s.of.password), literal(s.of.user)))
+	}
+	if session != nil {
+		leave(session)
+	}
+	if kept, _ := exists(s.of.files.data + previous); kept {
+		_ = os.WriteFile(filepath.Join(s.of.files.data, answered), nil, 0o600)
 	}
 	return nil
+}
+
+// Execute has the server execute a statement, once that is ready for one, and is over when it is so again.
+func execute(session net.Conn, statement string) {
+	for asked := false; ; {
+		switch kind, _, err := message(session); {
+		case err != nil || kind == refusal && !asked || kind == idle && asked:
+			return
+		case kind == idle:
+			words := append([]byte(statement), 0)
+			query := binary.BigEndian.AppendUint32([]byte{simple}, uint32(4+len(words)))
+			if _, err := session.Write(append(query, words...)); err != nil {
+				return
+			}
+			asked = true
+		}
+	}
 }
 
 func literal(text string) string {

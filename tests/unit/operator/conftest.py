@@ -8,6 +8,8 @@ import shutil
 import subprocess
 import tempfile
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,13 +17,13 @@ from pathlib import Path
 
 import pytest
 from kindling.kinds import server_tls
-from kindling.kinds.postgresql import config, hba, initdb, parameters, serve, server_log, started, workload
+from kindling.kinds.postgresql import config, hba, initdb, parameters, serve, server_log, workload
 
 from tests.ports import free_port
 from tests.unit.operator import postgres_init
 
 SUPERUSER_PASSWORD = "the superuser's"
-IS_READY = ["pg_isready", "--quiet", f"--host={started.SOCKETS}", "--port=5432", "--dbname=postgres"]
+IS_READY = ["pg_isready", "--quiet", f"--host={initdb.SOCKETS}", "--port=5432", "--dbname=postgres"]
 """PostgreSQL's own word on whether it takes logins."""
 USER = "nobody" if os.geteuid() == 0 else getpass.getuser()
 """PostgreSQL refuses to be root; `nobody` is on every machine."""
@@ -47,7 +49,7 @@ class Files:
             server_tls.FILES: self.root / "tls",
             initdb.TRIAL: self.root / "tmp" / "trial",
             initdb.PROGRAM: self.root / "program" / "postgres-init",
-            started.SOCKETS: self.root / "sockets",
+            initdb.SOCKETS: self.root / "sockets",
             server_log.FILES: self.root / "tmp" / "logs",
         }
         out = []
@@ -97,7 +99,7 @@ class Files:
             process = self.start(command, log=log.fileno())
             try:
                 deadline = time.monotonic() + 30
-                while self.run(started.STARTED) != 0:
+                while page(self, serve.HAS_STARTED["path"]) != 200:
                     assert process.poll() is None, (self.root / "server.log").read_text()
                     assert time.monotonic() < deadline
                     time.sleep(0.1)
@@ -107,6 +109,17 @@ class Files:
             finally:
                 process.kill()
                 process.wait()
+
+
+def page(files: Files, path: str = "/", *, seconds: float = 5.0) -> int:
+    """The status with which the program answers the kubelet; 0 where nobody does in time."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{files.ready_port}{path}", timeout=seconds) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+    except OSError:
+        return 0
 
 
 def _path() -> str:

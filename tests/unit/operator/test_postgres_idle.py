@@ -14,8 +14,7 @@ from kindling.kinds.postgresql.login import Login
 from kindling.prober import activity, jobs, sessions, workers
 from kindling.prober.activity import LOOKED, MOST_SERVERS, ActivityLog
 
-from tests.unit.operator.conftest import SUPERUSER_PASSWORD, Files
-from tests.unit.operator.test_postgres_life import page
+from tests.unit.operator.conftest import SUPERUSER_PASSWORD, Files, page
 from tests.unit.operator.test_postgres_port import as_superuser, login, sql, sync
 from tests.unit.operator.test_postgres_usage import request as usage_request
 

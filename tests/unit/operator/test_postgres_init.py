@@ -5,21 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
-import psycopg
 import pytest
 from kindling.kinds.postgresql.initdb import INITDB, INSTALL, KEEP_PREVIOUS, PGDATA, PROGRAM
-from kindling.kinds.postgresql.started import STARTED
 
 from tests.unit.operator import postgres_init
-from tests.unit.operator.conftest import SUPERUSER_PASSWORD, Files
+from tests.unit.operator.conftest import Files
 from tests.unit.operator.test_postgres_port import as_superuser
-
-PROBE_SECONDS = 5
 
 
 def killed_after(files: Files, seconds: float) -> bool:
@@ -161,35 +156,14 @@ def test_it_is_installed_again_while_it_runs(files: Files) -> None:
     assert program.stat().st_mode & 0o777 == 0o555
 
 
-def test_a_superuser_that_is_locked_keeps_no_server_from_starting(files: Files) -> None:
-    with files.running():
-        with psycopg.connect(
-            host="127.0.0.1",
-            port=files.port,
-            user="kindling",
-            password=SUPERUSER_PASSWORD,
-            dbname="template1",
-            sslmode="disable",
-        ) as transaction:
-            transaction.execute("ALTER ROLE kindling CONNECTION LIMIT 90")
-            before = time.monotonic()
-            assert files.run(STARTED) == 0
-            assert 2 < time.monotonic() - before < PROBE_SECONDS
-            sessions = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'kindling'"
-            deadline = time.monotonic() + 1
-            while as_superuser(files, sessions) != 0:  # nothing waits for the lock on its behalf
-                assert time.monotonic() < deadline
-        assert as_superuser(files, "SELECT 1") == 1
-
-
 def test_wrong_calls_name_what_is_wrong(files: Files) -> None:
     program, *_ = files.words([PROGRAM])
     for args, expected in (
-        ([], "name one of install, initdb, started, serve"),
-        (["start"], '"start" is none of install, initdb, started, serve'),
+        ([], "name one of install, initdb, serve"),
+        (["start"], '"start" is none of install, initdb, serve'),
         (["initdb", "--data=/x"], "give --username, the superuser"),
         (["install", "/x"], '"/x": only flags are understood'),
-        (["started", "--what"], "flag provided but not defined: -what"),
+        (["serve", "--what"], "flag provided but not defined: -what"),
     ):
         done = subprocess.run([program, *args], capture_output=True, text=True, timeout=10)
         assert done.returncode != 0

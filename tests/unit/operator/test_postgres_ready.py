@@ -15,8 +15,8 @@ import pytest
 from kindling.kinds.postgresql import serve, workload
 from kindling.kinds.postgresql.initdb import INITDB
 
-from tests.unit.operator.conftest import IS_READY, Files
-from tests.unit.operator.test_postgres_life import connected, page, passes, until
+from tests.unit.operator.conftest import IS_READY, Files, page
+from tests.unit.operator.test_postgres_life import connected, passes, until
 from tests.unit.operator.test_postgres_port import as_superuser
 
 NO_ANSWER = 2
@@ -24,13 +24,12 @@ NO_ANSWER = 2
 
 
 @contextmanager
-def served(files: Files) -> Iterator[subprocess.Popen[bytes]]:
-    """The first process of the Pod's container, with a server that takes logins."""
+def contained(files: Files) -> Iterator[subprocess.Popen[bytes]]:
+    """The first process of the Pod's container, which nobody has asked yet."""
     assert files.run(INITDB) == 0
     with (files.root / "server.log").open("ab") as log:
         process = files.start(serve.command({"spec": {}}, workload.SERVER, seconds=60), log=log.fileno())
     try:
-        until(lambda: passes(files, "startup"))
         yield process
     finally:
         process.terminate()
@@ -38,6 +37,14 @@ def served(files: Files) -> Iterator[subprocess.Popen[bytes]]:
             process.wait(timeout=30)
         finally:
             process.kill()
+
+
+@contextmanager
+def served(files: Files) -> Iterator[subprocess.Popen[bytes]]:
+    """With a server that has started."""
+    with contained(files) as process:
+        until(lambda: passes(files, "startup"))
+        yield process
 
 
 def said(files: Files) -> str:

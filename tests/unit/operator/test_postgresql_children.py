@@ -221,7 +221,7 @@ def test_program_runs_from_where_it_is_installed_and_only_the_installer_may_writ
         (mount,) = [each for each in container["volumeMounts"] if each["name"] == "program"]
         assert target == f"{mount['mountPath']}/postgres-init"
         assert mount.get("readOnly", False) is (container is not install)
-    assert initdb["command"][0] == server["startupProbe"]["exec"]["command"][0] == target
+    assert initdb["command"][0] == server["command"][0] == target
     # Pods of the class Guaranteed stay it.
     assert install["resources"] == initdb["resources"] == server["resources"]
 

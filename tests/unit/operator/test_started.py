@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
-import pytest
-from kindling.kinds.postgresql.started import STARTED
+import os
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
 
-from tests.unit.operator.conftest import SUPERUSER_PASSWORD, Files
+import psycopg
+import pytest
+
+from tests.unit.operator.conftest import IS_READY, SUPERUSER_PASSWORD, Files, page
+from tests.unit.operator.test_postgres_life import container, until
+from tests.unit.operator.test_postgres_parameters import Database
 from tests.unit.operator.test_postgres_port import as_superuser, sql
+from tests.unit.operator.test_postgres_ready import contained, said, served
+from tests.unit.operator.test_postgres_restart import in_place_of_the_server
 
 ONE = "SELECT 1"
+PROBE_SECONDS = 5
+
+
+def has_started(files: Files) -> int:
+    """What the startup probe is answered within its time limit."""
+    probe = container()["startupProbe"]
+    return page(files, probe["httpGet"]["path"], seconds=probe["timeoutSeconds"])
+
+
+def takes_logins(files: Files) -> bool:
+    return files.run(IS_READY) == 0
 
 
 def keep(files: Files, password: str) -> None:
@@ -52,8 +72,55 @@ def test_where_it_cannot_be_set_the_server_starts_all_the_same(files: Files) -> 
         assert sql(files, ONE, user="ada", password="lovelace", database="template1") == 1
 
 
-def test_a_server_that_takes_no_connections_has_not_started(files: Files) -> None:
-    assert files.run(STARTED) != 0
-    with files.running():
-        assert files.run(STARTED) == 0
-    assert files.run(STARTED) != 0
+def test_a_server_that_takes_no_logins_has_not_started(files: Files) -> None:
+    assert has_started(files) == 0
+    with in_place_of_the_server(files, "time.sleep(60)"):
+        until(lambda: has_started(files) == 503)
+
+
+def test_it_is_set_once_in_a_containers_life(files: Files) -> None:
+    """However often the page is asked for, and whatever restarts the server within its Pod."""
+    files.configure({"log_connections": "on"})
+    with contained(files), ThreadPoolExecutor(20) as kubelets:
+        until(lambda: {200} == set(kubelets.map(lambda _: has_started(files), range(20))))
+        assert said(files).count("database=postgres application_name=kindling") == 1
+        keep(files, "rotated")
+        database = Database(files)
+        assert database.ask({"max_connections": "50"}, restart=True).ok
+        assert has_started(files) == 200
+        assert logs_in(files, SUPERUSER_PASSWORD)
+    with served(files):
+        assert logs_in(files, "rotated")
+
+
+def test_a_superuser_that_is_locked_keeps_no_server_from_starting(files: Files) -> None:
+    """Nor does the log show the password, which stands in the context of the error."""
+    keep(files, "first")
+    files.configure({"log_min_messages": "debug1", "log_min_error_statement": "debug1"})
+    with contained(files):
+        until(lambda: takes_logins(files))
+        with psycopg.connect(
+            host="127.0.0.1", port=files.port, user="kindling", password="first", dbname="template1"
+        ) as transaction:
+            transaction.execute("ALTER ROLE kindling CONNECTION LIMIT 90")
+            keep(files, "rotated")
+            before = time.monotonic()
+            assert has_started(files) == 200
+            assert 2 < time.monotonic() - before < PROBE_SECONDS
+            # Nothing waits for the lock on its behalf.
+            sessions = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'kindling'"
+            until(lambda: transaction.execute(sessions).fetchone() == (0,))
+        assert logs_in(files, "first")
+    assert "rotated" not in said(files)
+
+
+def test_a_server_that_is_frozen_keeps_nobody_waiting_longer_than_the_kubelet_does(files: Files) -> None:
+    with contained(files), ThreadPoolExecutor(20) as kubelets:
+        until(lambda: takes_logins(files))
+        server = int((files.mount / "pgdata" / "postmaster.pid").read_text().split()[0])
+        os.kill(server, signal.SIGSTOP)
+        try:
+            assert set(kubelets.map(lambda _: has_started(files), range(20))) == {503}
+        finally:
+            os.kill(server, signal.SIGCONT)
+        assert has_started(files) == 200

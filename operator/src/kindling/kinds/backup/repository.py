@@ -20,10 +20,9 @@ from kindling.kinds.backup.stores import (
 )
 from kindling.kinds.base import Observed, Problem
 from kindling.kinds.postgresql import archiver
-from kindling.kinds.postgresql.initdb import PGDATA
+from kindling.kinds.postgresql.initdb import PGDATA, SOCKETS
 from kindling.kinds.postgresql.service import PORT
 from kindling.kinds.postgresql.spec import SUPERUSER
-from kindling.kinds.postgresql.started import SOCKETS
 from kindling.kube.resources import SECRET, Ref
 
 FILES = "/etc/kindling/backup"

@@ -16,8 +16,7 @@ from kindling.kinds.backup.spec import Spec, Verify
 from kindling.kinds.base import Child, Observed
 from kindling.kinds.metadata import child_metadata, labels_of
 from kindling.kinds.postgresql import spec as databases
-from kindling.kinds.postgresql.initdb import MOUNT
-from kindling.kinds.postgresql.started import SOCKETS
+from kindling.kinds.postgresql.initdb import MOUNT, SOCKETS
 from kindling.kube.resources import CONFIG_MAP, CRON_JOB, JOB, Object, Ref, ResourceType
 
 BACKUP, VERIFY, PREPARE, RESTORE, DELETE = "backup", "verify", "prepare", "restore", "delete"

@@ -12,9 +12,8 @@ from typing import NamedTuple
 from kindling.kinds import pod_security
 from kindling.kinds.base import Child, Observed
 from kindling.kinds.metadata import INSTANCE_LABEL, KIND_LABEL, selector_of
-from kindling.kinds.postgresql.initdb import MOUNT
+from kindling.kinds.postgresql.initdb import MOUNT, SOCKETS
 from kindling.kinds.postgresql.spec import pod_name
-from kindling.kinds.postgresql.started import SOCKETS
 from kindling.kube.resources import NETWORK_POLICY, POD, SECRET, Object, Ref
 
 BACKUP = "backup.database.technotuesday.io"

@@ -1,8 +1,8 @@
 """Before the server starts: the data directory is made, the parameters are tried and put in place.
 
-Both, and the startup probe (`started`), are one static program of ours, operator/images/postgres-init. The
-first init container, of its own image, copies it into a volume of the Pod; from there it runs in whatever
-image has the server. It calls PostgreSQL's programs and no others.
+Both are done by one static program of ours, operator/images/postgres-init, which runs the server too
+(`serve`). The first init container, of its own image, copies it into a volume of the Pod; from there it runs
+in whatever image has the server. It calls PostgreSQL's programs and no others.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ CONFIG = "/etc/kindling/config"
 SUPERUSER_FILES = "/etc/kindling/superuser"
 PASSWORD_FILE = f"{SUPERUSER_FILES}/password"
 TRIAL = "/tmp/kindling-trial"
+SOCKETS = "/var/run/postgresql"
 
 PROGRAM_MOUNT = "/kindling"
 PROGRAM = f"{PROGRAM_MOUNT}/postgres-init"

@@ -2,16 +2,20 @@
 
 It passes on what ends the container, ends as the server does, and restarts the server within its Pod when
 it is asked to: by a file that the operator has the server write, over SQL. So that takes no right in the
-cluster. It also says over HTTP whether the server takes logins.
+cluster.
+
+It also answers the kubelet's probes over HTTP. The first time that the server of a container takes logins, it
+sets the superuser's password from its Secret: so a password that was edited or lost, or a volume that was
+restored from elsewhere, is fixed by a restart of the Pod. A password that cannot be set keeps no server
+from starting.
 """
 
 from __future__ import annotations
 
 from kindling.kinds.postgresql import server_log
-from kindling.kinds.postgresql.initdb import PGDATA, PROGRAM, TRIAL
+from kindling.kinds.postgresql.initdb import PASSWORD_FILE, PGDATA, PROGRAM, SOCKETS, TRIAL
 from kindling.kinds.postgresql.service import PORT
 from kindling.kinds.postgresql.spec import SUPERUSER
-from kindling.kinds.postgresql.started import SOCKETS
 from kindling.kube.resources import Object
 
 FILE = "kindling.restart"
@@ -25,12 +29,16 @@ READY = "ready"
 """The port, and its name, where the program answers the kubelet: a command would be a process of the
 container runtime each time.
 """
+HAS_STARTED: Object = {"path": "/started", "port": READY}
+IS_READY: Object = {"path": "/", "port": READY}
+"""The pages of the startup and the readiness probe."""
 RESTARTED = "restarted"
 """The fact of an answer: the parameters that the server was restarted for within its Pod."""
 
 SERVE = [
     PROGRAM, "serve", f"--data={PGDATA}", f"--trial={TRIAL}", f"--sockets={SOCKETS}", f"--port={PORT}",
-    f"--username={SUPERUSER}", f"--ready={READY_PORT}", f"--request={REQUEST}",
+    f"--username={SUPERUSER}", f"--password-file={PASSWORD_FILE}", f"--ready={READY_PORT}",
+    f"--request={REQUEST}",
 ]  # fmt: skip
 
 

@@ -19,12 +19,12 @@ from kindling.kinds.postgresql.initdb import (
     MOUNT,
     PGDATA,
     PROGRAM_MOUNT,
+    SOCKETS,
     SUPERUSER_FILES,
 )
 from kindling.kinds.postgresql.secrets import superuser_name
 from kindling.kinds.postgresql.service import PORT
 from kindling.kinds.postgresql.spec import Spec
-from kindling.kinds.postgresql.started import SOCKETS, STARTED
 from kindling.kinds.postgresql.updates import Update
 from kindling.kube.resources import STATEFUL_SET, Object, ResourceType
 
@@ -172,8 +172,8 @@ def _postgres(cr: Object, spec: Spec, *, encrypts: bool) -> Object:
         # Recovery after a crash may take long, and a kill has it start over. So a start is given any time;
         # and a server that recovers after one of its processes crashed is alive: it takes connections, if
         # only to refuse them, where pg_isready fails as for one that does not answer.
-        "startupProbe": _probe({"exec": {"command": STARTED}}, period=1, failures=NEVER),
-        "readinessProbe": _probe({"httpGet": {"path": "/", "port": serve.READY}}, period=5, failures=2),
+        "startupProbe": _probe({"httpGet": serve.HAS_STARTED}, period=1, failures=NEVER),
+        "readinessProbe": _probe({"httpGet": serve.IS_READY}, period=5, failures=2),
         "livenessProbe": {
             **_probe({"tcpSocket": {"port": "postgresql"}}, period=10, failures=18),
             "terminationGracePeriodSeconds": DEAD_SECONDS,
