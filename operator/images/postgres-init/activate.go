@@ -24,8 +24,6 @@ const (
 
 	// How long a connection has to say what it wants: a port scan says nothing.
 	firstWord = 10 * time.Second
-	// How long it waits for the server, which may have to be given a node and a volume first.
-	longestWait = 5 * time.Minute
 	// What a client sends before the server has answered: a startup message, or a TLS handshake.
 	longestStart = 64 * 1024
 	// How often the server is tried, and how long one try takes where nobody refuses it.
@@ -42,6 +40,7 @@ const (
 // them; that somebody waits, it says by being not ready.
 type activator struct {
 	server string
+	most   time.Duration
 	since  time.Time
 
 	lock       locks.Mutex
@@ -55,8 +54,9 @@ type activator struct {
 	failed time.Time
 }
 
-// Activate runs until a signal ends it; then it takes no more connections, and ends with the last one.
-func activate(listen, server, ready string) error {
+// Activate runs until a signal ends it; then it takes no more connections, and ends with the last one. No connection
+// waits longer than those seconds.
+func activate(listen, server, ready string, seconds int) error {
 	listener, err := net.Listen("tcp", ":"+listen)
 	if err != nil {
 		return err
@@ -65,7 +65,10 @@ func activate(listen, server, ready string) error {
 	if err != nil {
 		return err
 	}
-	a := &activator{server: server, since: time.Now(), places: make(chan struct{}, mostConnections)}
+	a := &activator{
+		server: server, most: time.Duration(seconds) * time.Second, since: time.Now(),
+		places: make(chan struct{}, mostConnections),
+	}
 	pages := http.Server{Handler: a, ReadTimeout: most, WriteTimeout: most, MaxHeaderBytes: 4096}
 	go func() { say("readiness is not served any more: %v", pages.Serve(page)) }()
 	ended, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
@@ -182,7 +185,7 @@ func first(client net.Conn) (start []byte, wakes bool, err error) {
 // client that has gone is waited for no longer.
 func (a *activator) wait(client net.Conn, start []byte) (net.Conn, []byte, error) {
 	chunk := make([]byte, 4096)
-	for until := time.Now().Add(longestWait); time.Now().Before(until); {
+	for until := time.Now().Add(a.most); time.Now().Before(until); {
 		if server, err := a.try(); err == nil {
 			return server, start, client.SetReadDeadline(time.Time{})
 		}

@@ -63,7 +63,8 @@ func run(args []string) error {
 		listen := flags.String("port", "", "the port that clients connect to")
 		server := flags.String("server", "", "the server's address, HOST:PORT")
 		ready := flags.String("ready", "", "the port that the kubelet asks over HTTP whether nobody waits")
-		return parsed(flags, args[1:], func() error { return activate(*listen, *server, *ready) })
+		seconds := flags.Int("seconds", 300, "how long a connection waits for the server")
+		return parsed(flags, args[1:], func() error { return activate(*listen, *server, *ready, *seconds) })
 	case "prepare":
 		var of server
 		var in files

@@ -108,7 +108,7 @@ def serving(files: Files, gate: Activator) -> Iterator[None]:
 
 
 @contextmanager
-def activating() -> Iterator[Activator]:
+def activating(*, seconds: int = activator.WAIT_SECONDS) -> Iterator[Activator]:
     port, ready_port, behind = free_port(), free_port(), free_port()
     cr = postgresql(hibernateAfter="5m", wakeOnConnection=True)
     host = f"{activator.server_name(cr)}.{cr['metadata']['namespace']}.svc"
@@ -116,6 +116,7 @@ def activating() -> Iterator[Activator]:
         word.replace(f"{host}:5432", f"127.0.0.1:{behind}")
         .replace("--port=5432", f"--port={port}")
         .replace("--ready=8008", f"--ready={ready_port}")
+        .replace(f"--seconds={activator.WAIT_SECONDS}", f"--seconds={seconds}")
         for word in command()[1:]
     ]
     process = subprocess.Popen([postgres_init.program(), *words])
@@ -210,6 +211,13 @@ def test_who_gave_up_has_called_all_the_same() -> None:
         time.sleep(1.5)
         assert gate.ready() == CALLED
         until(lambda: gate.ready() == READY)
+
+
+def test_it_waits_no_longer_than_it_is_given() -> None:
+    with activating(seconds=3) as gate:
+        before = time.monotonic()
+        assert gate.answer(ASKS_FOR_TLS) == ENDS_QUIETLY
+        assert 3 <= time.monotonic() - before < 6
 
 
 def test_a_crowd_beyond_its_places_is_refused_and_the_others_wait(files: Files) -> None:

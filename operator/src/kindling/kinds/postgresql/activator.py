@@ -34,6 +34,8 @@ COMPONENT_LABEL = "app.kubernetes.io/component"
 UID = 999
 GRACE_SECONDS = 30
 """How long a Pod that is replaced waits for the sessions that go through it."""
+WAIT_SECONDS = 300
+"""How long a connection waits for the server, which may have to be given a node and a volume first."""
 RESOURCES: Object = {"requests": {"cpu": "1m", "memory": "16Mi"}, "limits": {"memory": "128Mi"}}
 """512 connections at most, each with two pipes of the kernel's."""
 DNS = 53
@@ -144,6 +146,7 @@ def _container_of(cr: Object, image: str) -> Object:
             f"--port={PORT}",
             f"--server={host}:{PORT}",
             f"--ready={READY_PORT}",
+            f"--seconds={WAIT_SECONDS}",
         ],
         "ports": [
             {"name": "postgresql", "containerPort": PORT, "protocol": "TCP"},
