@@ -729,6 +729,27 @@ def test_a_database_without_a_backup_has_nothing_of_it(environment: Environment,
     assert environment.psql("postgresql-sample", "show archive_mode") == "off"
 
 
+def test_a_database_that_nobody_uses_is_left_alone_until_its_run(
+    environment: Environment, saved: Store
+) -> None:
+    """The questions how far its archive is do not start it; the run of the schedule does, and is a backup."""
+    name = f"{DATABASE}/{NAME}"
+    wakes = {"spec": {"hibernateAfter": "1m", "wakeOnConnection": True}}
+    environment.kubectl("patch", name, "--type=merge", f"--patch={json.dumps(wakes)}")
+    environment.kubectl("wait", "--for=jsonpath={.status.pgPhase}=hibernated", name, "--timeout=240s")
+    since = environment.get(name)["status"]["idle"]["stoppedAt"]
+    time.sleep(45)  # it is asked every fifteen seconds while it runs
+    status = environment.get(name)["status"]
+    assert (status["pgPhase"], status["idle"]["stoppedAt"]) == ("hibernated", since)
+    until(
+        environment, BACKUP, NAME, lambda status: condition(status, "Ready") == ("False", "DatabaseNotReady")
+    )
+    assert by_hand(environment, "awake")["type"] == "incremental"
+    left = {"spec": {"hibernateAfter": None, "wakeOnConnection": None}}
+    environment.kubectl("patch", name, "--type=merge", f"--patch={json.dumps(left)}")
+    environment.wait_ready(name, seconds=180)
+
+
 def test_a_wrong_key_is_said_and_what_waited_is_uploaded_once_it_is_fixed(denied: Future[None]) -> None:
     denied.result(timeout=3 * SECONDS)
 

@@ -93,6 +93,19 @@ def test_a_connection_starts_the_server_and_then_the_service_leads_to_it() -> No
     assert phase(world) == "hibernated"
 
 
+@pytest.mark.parametrize(("field", "value"), [("paused", True), ("mode", "Plan")])
+def test_nobody_wakes_what_is_only_observed_and_that_is_said(field: str, value: object) -> None:
+    world = asleep()
+    world.api.edit(CR, {"spec": {field: value}})
+    connect(world)
+    pass_time(world, minutes=1)
+    assert DB_POD not in world.api.objects
+    assert f" Nothing does while spec.{field} keeps it as it is: set spec.{field} to " in said(world)
+    world.api.edit(CR, {"spec": {field: None}})
+    world.settle()
+    assert DB_POD in world.api.objects, "the connection waits still"
+
+
 def test_until_the_server_is_ready_others_wait_with_the_first() -> None:
     world = asleep()
     world.api.called.add(DEPLOYED.name)

@@ -14,11 +14,19 @@ from kindling.kinds.postgresql import archiver
 from kindling.kinds.postgresql.archiver import STORE, STORE_CLAIM, STORE_PORT
 from kindling.kinds.restore import Restore
 from kindling.kinds.restore.situation import BACKUP
-from kindling.kube.resources import CRON_JOB, NETWORK_POLICY, SECRET, STATEFUL_SET, VOLUME_CLAIM, Object, Ref
+from kindling.kube.resources import (
+    CRON_JOB,
+    NETWORK_POLICY,
+    SECRET,
+    STATEFUL_SET,
+    VOLUME_CLAIM,
+    Object,
+    Ref,
+)
 from postgres_backup.request import VOLUME
 
 from tests.unit.operator import postgresqls
-from tests.unit.operator.backups import IDENTIFIER, KIND, backup, observed
+from tests.unit.operator.backups import DATABASE, IDENTIFIER, KIND, backup, observed
 from tests.unit.schema.worlds import applied
 
 PLACE: Object = {"targetURL": "pvc://shelf/prefix", "endpointURL": None, "credentialsSecretRef": None}
@@ -158,6 +166,23 @@ def test_no_way_out_leads_to_an_address_of_a_store() -> None:
     assert {port["port"] for port in names["ports"]} == {53}
     assert server["ports"] == [{"port": archiver.PORT, "protocol": "TCP"}]
     assert server["to"][0]["podSelector"]["matchLabels"]["app.kubernetes.io/instance"] == "db"
+
+
+def test_a_run_gets_to_what_starts_a_server_that_is_stopped() -> None:
+    wakes = {"hibernateAfter": "30m", "wakeOnConnection": True}
+    world = seen(claim())
+    watched = {
+        ref: {**each, "spec": wakes} if ref.type == DATABASE else each for ref, each in world.watched.items()
+    }
+    policy = made(backup_on(), replace(world, watched=watched))["NetworkPolicy/nightly-backup"]
+    to_clients = [{"port": 5432, "protocol": "TCP"}]
+    (rule,) = (rule for rule in policy.body["spec"]["egress"] if rule["ports"] == to_clients)
+    server, taking = (peer["podSelector"]["matchLabels"] for peer in rule["to"])
+    assert server["app.kubernetes.io/instance"] == taking["kindling.dev/name"] == "db"
+    assert (
+        server["kindling.dev/kind"] == taking["kindling.dev/kind"] == "postgresql.database.technotuesday.io"
+    )
+    assert taking["app.kubernetes.io/component"] == "activator"
 
 
 LABELS = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import socket
 import socketserver
@@ -20,6 +21,7 @@ import psycopg
 import pytest
 from kindling.kinds.postgresql import activator
 from kindling.kube.resources import DEPLOYMENT, Object
+from postgres_backup import waking
 
 from tests.ports import free_port
 from tests.unit.operator import postgres_init
@@ -236,6 +238,26 @@ def test_a_crowd_beyond_its_places_is_refused_and_the_others_wait(files: Files) 
         until(lambda: gate.ready() == READY)
         with serving(files, gate):
             assert _row(gate, 5) == 5
+
+
+def test_a_run_of_a_backup_starts_it_and_the_servers_log_says_nothing(files: Files) -> None:
+    with activating() as gate, ThreadPoolExecutor(1) as pool:
+        woken = pool.submit(waking.wake, "127.0.0.1", 60, port=gate.port)
+        until(lambda: gate.ready() == CALLED)
+        assert not woken.done()
+        with serving(files, gate):
+            woken.result(timeout=60)
+            time.sleep(0.5)
+            said = (files.root / "server.log").read_text().partition("ready to accept connections")[2]
+            assert not re.search("FATAL|ERROR|could not|incomplete", said)
+
+
+def test_a_run_of_a_backup_goes_on_where_nobody_answers() -> None:
+    waking.wake("127.0.0.1", 5, port=free_port())
+    with activating() as gate:
+        before = time.monotonic()
+        waking.wake("127.0.0.1", 2, port=gate.port)
+        assert time.monotonic() - before < 5
 
 
 def test_it_ends_with_its_last_session_and_takes_no_more(files: Files) -> None:

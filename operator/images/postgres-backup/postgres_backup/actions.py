@@ -10,7 +10,7 @@ from typing import Any
 
 from psycopg import sql
 
-from postgres_backup import checks, in_place, programs, recovery, store, timelines, wal
+from postgres_backup import checks, in_place, programs, recovery, store, timelines, waking, wal
 from postgres_backup.engine import BackupSet, Engine, Repository
 from postgres_backup.files import PGDATA, RESULT, sync, write
 from postgres_backup.loading import load
@@ -48,6 +48,9 @@ def backup(request: Request) -> dict[str, Any]:
     deadline = programs.Deadline(request.seconds)
     engine: Engine = PgBackRest(deadline)
     store.preflight(load_store(), engine, write=True)
+    if request.wake:
+        programs.progress("wake")
+        waking.wake(request.wake, deadline.left())
     programs.progress("backup")
     engine.prepare()
     if request.prepares:

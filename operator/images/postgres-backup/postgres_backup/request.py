@@ -77,7 +77,7 @@ class Request:
     `prepares` alone: the place in the store is made ready, and the backup waits for its schedule.
     `timeline` is the source's own, where it is not that of the backup: after an in-place restore. `in_place`:
     what is restored takes the place of what the volume has, and `uid` is the Restore's; so it is where
-    `databases` are loaded `into` a server.
+    `databases` are loaded `into` a server. `wake` is the host of a server that starts for a connection.
     """
 
     full: bool = False
@@ -94,6 +94,7 @@ class Request:
     in_place: bool = False
     databases: tuple[Database, ...] = ()
     into: Into | None = None
+    wake: str = ""
     seconds: int = SECONDS
 
     @staticmethod
@@ -121,6 +122,7 @@ class Request:
                 _database(number, each) for number, each in enumerate(given.get("databases") or [])
             ),
             into=_into(given.get("into")),
+            wake=str(given.get("wake") or ""),
             seconds=_number(given, "timeoutSeconds") or SECONDS,
         )
 

@@ -44,7 +44,7 @@ from kindling.kinds.base import (
 from kindling.kinds.database_types import DATABASE_TYPES, GROUP
 from kindling.kinds.metadata import child_metadata, secret_data
 from kindling.kinds.network import policy
-from kindling.kinds.postgresql import archiver
+from kindling.kinds.postgresql import activator, archiver
 from kindling.kube.resources import (
     CONFIG_MAP,
     CRON_JOB,
@@ -95,9 +95,10 @@ class Backup(Kind):
 
     def probes(self, cr: Object, observed: Observed) -> Mapping[str, Probe]:
         found = situation.read(self.type, cr, observed)
-        # A server that is being set up is not asked yet.
+        # A server that is being set up is not asked yet, and one that is stopped would be started by it.
         ready = found.database is not None and found.refusal is None and found.identifier is not None
-        return archive.probes(cr, found.database if ready else None, observed)
+        asked = found.database if ready and not found.is_stopped(observed.now) else None
+        return archive.probes(cr, asked, observed)
 
     def durable_state(self, cr: Object, observed: Observed) -> Mapping[str, Any]:
         return decisions.decide(cr, observed, situation.read(self.type, cr, observed))
@@ -132,7 +133,8 @@ class Backup(Kind):
         child = policy(self.type, cr, name=runs.config_name(cr), allow_egress=True)
         if claims.ref(found.spec.store, namespace=found.namespace) is None:
             return child
-        return archiver.only_to_server(child, found.database_ref)
+        others = [activator.reached(found.database_ref)] if found.wakes_on_connection else []
+        return archiver.only_to_server(child, found.database_ref, *others)
 
     def _pair(self, cr: Object, found: Situation, observed: Observed) -> Child:
         """Made once; where somebody emptied it, another one."""
@@ -193,7 +195,11 @@ class Backup(Kind):
         begun = (cr.get("status") or {}).get("attempts") or {}
         if (found.refusal is not None or found.repository is None) and not present and not begun:
             return []
-        children = [runs.config_map(self.type, cr, wanted, facts=found.facts, observed=observed)]
+        children = [
+            runs.config_map(
+                self.type, cr, wanted, facts=found.facts, wakes=found.wakes_on_connection, observed=observed
+            )
+        ]
         schedules = [(BACKUP, wanted.schedule), (VERIFY, wanted.verify.schedule if wanted.verify else None)]
         for action, schedule in schedules:
             if schedule is not None:

@@ -58,9 +58,11 @@ def job_name(cr: Object, action: str, number: int) -> str:
 
 
 def config_map(
-    type: ResourceType, cr: Object, spec: Spec, *, facts: Facts | None, observed: Observed
+    type: ResourceType, cr: Object, spec: Spec, *, facts: Facts | None, wakes: bool, observed: Observed
 ) -> Child:
-    """What is known of the server only while it answers stays as it was written last."""
+    """What is known of the server only while it answers stays as it was written last. `wakes`: the run starts
+    one that is stopped, by a connection.
+    """
     name, meta = config_name(cr), cr["metadata"]
     present = (observed.objects.get(Ref(CONFIG_MAP, meta["namespace"], name)) or {}).get("data") or {}
     source = source_of(facts) or _written(present.get(f"{VERIFY}.json"))
@@ -69,6 +71,7 @@ def config_map(
         "fullEverySeconds": spec.full_every,
         "uid": meta["uid"],
         "target": f"{meta['namespace']}/{spec.database}",
+        **({"wake": f"{spec.database}.{meta['namespace']}.svc"} if wakes else {}),
     }
     data = {
         f"{BACKUP}.json": _text(backup),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from datetime import datetime
 
 from kindling.kinds import reasons
 from kindling.kinds.backup import archive, claims, repository
@@ -14,7 +15,7 @@ from kindling.kinds.backup.spec import Spec
 from kindling.kinds.base import Observed, Problem
 from kindling.kinds.conditions import find_condition, is_current
 from kindling.kinds.metadata import INSTANCE_LABEL, KIND_LABEL
-from kindling.kinds.postgresql import archiver, identity
+from kindling.kinds.postgresql import archiver, hibernation, identity, idle
 from kindling.kinds.postgresql import parameters as database_parameters
 from kindling.kinds.postgresql import spec as databases
 from kindling.kube.resources import SECRET, Object, Ref, ResourceType
@@ -39,6 +40,15 @@ class Situation:
     @property
     def database_ref(self) -> Ref:
         return Ref(self.spec.database_type, self.namespace, self.spec.database)
+
+    def is_stopped(self, now: datetime) -> bool:
+        """Whether the database's spec has its server stopped."""
+        return self.database is not None and hibernation.is_hibernated(self.database, now)
+
+    @property
+    def wakes_on_connection(self) -> bool:
+        """Whether a connection starts it, once it is stopped because nobody used it."""
+        return self.database is not None and idle.wakes_on_connection(self.database)
 
     @property
     def may_run(self) -> bool:

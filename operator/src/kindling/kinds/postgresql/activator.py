@@ -27,7 +27,7 @@ from kindling.kinds.postgresql.serve import READY, READY_PORT
 from kindling.kinds.postgresql.service import PORT
 from kindling.kinds.postgresql.spec import Spec
 from kindling.kinds.times import moment
-from kindling.kube.resources import DEPLOYMENT, POD, SERVICE, Object, ResourceType
+from kindling.kube.resources import DEPLOYMENT, POD, SERVICE, Object, Ref, ResourceType
 
 NAME = idle.ACTIVATOR
 COMPONENT_LABEL = "app.kubernetes.io/component"
@@ -85,6 +85,21 @@ def is_listening(type: ResourceType, cr: Object, observed: Observed) -> bool:
     return any(_container(pod).get("ready") is True for pod in _pods(type, cr, observed))
 
 
+def selector(type: ResourceType, cr: Object) -> Object:
+    """What the server's own Service and StatefulSet do not select."""
+    return {RESOURCE_LABEL: cr["metadata"]["name"], KIND_LABEL: type.group_kind, COMPONENT_LABEL: NAME}
+
+
+def reached(database: Ref) -> Object:
+    """The rule of a NetworkPolicy by which a connection gets to the server, or to what takes it meanwhile."""
+    resource = {"metadata": {"name": database.name}}
+    peers = (selector_of(database.type, resource), selector(database.type, resource))
+    return {
+        "to": [{"podSelector": {"matchLabels": labels}} for labels in peers],
+        "ports": [{"port": PORT, "protocol": "TCP"}],
+    }
+
+
 def children(
     type: ResourceType, cr: Object, observed: Observed, wanted: Spec, *, image: str, operator_namespace: str
 ) -> list[Child]:
@@ -110,7 +125,7 @@ def service(type: ResourceType, cr: Object, address: Child, *, now: datetime) ->
     # While somebody waits it is not ready, and takes whoever comes beside them.
     spec = {**address.body["spec"], "publishNotReadyAddresses": here}
     if here:
-        spec["selector"] = _selector(type, cr)
+        spec["selector"] = selector(type, cr)
     return replace(address, body={**address.body, "spec": spec})
 
 
@@ -128,7 +143,7 @@ def _deployment(type: ResourceType, cr: Object, wanted: Spec, *, image: str) -> 
             "metadata": child_metadata(type, cr, name=deployment_name(cr)),
             "spec": {
                 "replicas": 1 if idle.wakes_on_connection(cr) else 0,
-                "selector": {"matchLabels": _selector(type, cr)},
+                "selector": {"matchLabels": selector(type, cr)},
                 "template": pod_template.applied(type, cr, own),
             },
         },
@@ -180,20 +195,15 @@ def _to_the_server(type: ResourceType, cr: Object, body: Object) -> Object:
         "to": [{"podSelector": {"matchLabels": selector_of(type, cr)}}],
         "ports": [{"port": PORT, "protocol": "TCP"}],
     }
-    of_pods = {"podSelector": {"matchLabels": _selector(type, cr)}}
+    of_pods = {"podSelector": {"matchLabels": selector(type, cr)}}
     return {**body, "spec": {**body["spec"], **of_pods, "egress": [server, {"ports": ports}]}}
 
 
-def _selector(type: ResourceType, cr: Object) -> Object:
-    """What the server's own Service and StatefulSet do not select."""
-    return {RESOURCE_LABEL: cr["metadata"]["name"], KIND_LABEL: type.group_kind, COMPONENT_LABEL: NAME}
-
-
 def _pods(type: ResourceType, cr: Object, observed: Observed) -> Iterator[Object]:
-    selector, namespace = _selector(type, cr).items(), cr["metadata"]["namespace"]
+    own, namespace = selector(type, cr).items(), cr["metadata"]["namespace"]
     for ref, pod in observed.objects.items():
         labels = pod["metadata"].get("labels") or {}
-        if ref.type == POD and ref.namespace == namespace and selector <= labels.items():
+        if ref.type == POD and ref.namespace == namespace and own <= labels.items():
             yield pod
 
 

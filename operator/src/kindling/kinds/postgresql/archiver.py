@@ -164,12 +164,13 @@ def service(child: Child) -> Child:
     return Child(type=child.type, body={**child.body, "spec": {**spec, "ports": [*spec["ports"], port]}})
 
 
-def only_to_server(child: Child, database: Ref) -> Child:
-    """The NetworkPolicy of runs that need nothing but the server's archiver."""
+def only_to_server(child: Child, database: Ref, *others: Object) -> Child:
+    """The NetworkPolicy of runs that need the server's archiver alone, and what `others` let them to."""
     labels = selector_of(database.type, {"metadata": {"name": database.name}})
     names = {"ports": [{"port": DNS_PORT, "protocol": protocol} for protocol in ("UDP", "TCP")]}
     server = {"to": [{"podSelector": {"matchLabels": labels}}], "ports": [{"port": PORT, "protocol": "TCP"}]}
-    spec = {**child.body["spec"], "policyTypes": ["Ingress", "Egress"], "egress": [names, server]}
+    egress = [names, server, *others]
+    spec = {**child.body["spec"], "policyTypes": ["Ingress", "Egress"], "egress": egress}
     return Child(type=child.type, body={**child.body, "spec": spec})
 
 

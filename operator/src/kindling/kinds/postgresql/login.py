@@ -155,10 +155,14 @@ def _is_provisioned(login: Login, observed: Observed) -> bool:
 
 
 def desired(cr: Object, observed: Observed, *, identifier: str | None = None) -> Login | None:
-    """None while there is no ready Pod of the current revision, or no password yet."""
+    """None while there is no ready Pod of the current revision, or no password yet; and for a server that is
+    to stop until somebody connects, which this would be.
+    """
     pod = current_pod(cr, observed)
     password = password_of(cr, observed)
     if pod is None or not pod_ready(pod) or password is None:
+        return None
+    if idle.wakes_on_connection(cr) and idle.is_stopped(cr, observed.now):
         return None
     meta = cr["metadata"]
     superuser = observed.secret(namespace=meta["namespace"], name=secrets.superuser_name(cr))

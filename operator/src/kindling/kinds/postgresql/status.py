@@ -38,7 +38,7 @@ from kindling.kinds.postgresql import (
     volume,
 )
 from kindling.kinds.postgresql.faults import LOGIN_GRACE_SECONDS, NO_FAULT, ready_seconds
-from kindling.kinds.postgresql.spec import HIBERNATED, pod_name, user_of
+from kindling.kinds.postgresql.spec import HIBERNATED, paused_by, pod_name, resumed, user_of
 from kindling.kinds.postgresql.state import State, read_state
 from kindling.kube.resources import SECRET, Object, Ref, ResourceType
 
@@ -216,7 +216,10 @@ def _why(
         return reasons.RESTORING, in_place.words(found)
     if state.stopped:
         listening = activator.is_listening(type, cr, observed)
-        return reasons.HIBERNATED, hibernation.words(type, cr, observed.now, listening=listening)
+        words = hibernation.words(type, cr, observed.now, listening=listening)
+        if field := paused_by(cr):
+            words = f"{words} Nothing does while {field} keeps it as it is: {resumed(field)} first."
+        return reasons.HIBERNATED, words
     if sync.paused and not sync.in_sync:
         return reasons.PAUSED, pause.words(cr).differs
     if state.external is not None and state.external.reason in NO_FAULT:
