@@ -38,6 +38,7 @@ IN_TROUBLE = "list events.events.k8s.io"
 """ProxiedRequest for when something has been in trouble for long: `test_rights` has such a resource."""
 KEPT = (POD, SECRET, VOLUME_CLAIM)
 """Not deleted: by hand one would lose a password or data."""
+_OF_A_DATABASE: Json = {"deletionProtection": True, "hibernateAfter": "168h", "wakeOnConnection": True}
 ADDED: dict[str, Json] = {
     MEMCACHED.id: {"size": 2, "binding": "ConfigMap"},
     PULSAR_CONSUMER.id: {
@@ -46,8 +47,8 @@ ADDED: dict[str, Json] = {
         "adminURL": "http://nobody.invalid:8080",
         "deletionPolicy": "Unsubscribe",
     },
-    POSTGRESQL.id: {"deletionProtection": True},
-    POSTGRESQL_EXAMPLE.id: {"deletionProtection": True},
+    POSTGRESQL.id: _OF_A_DATABASE,
+    POSTGRESQL_EXAMPLE.id: _OF_A_DATABASE,
 }
 DAMAGED: dict[str, Json] = {MEMCACHED.id: {"workload": "StatefulSet"}}
 """What is of those that lose children, beside that."""
