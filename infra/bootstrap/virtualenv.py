@@ -10,6 +10,7 @@ import hashlib
 import os
 import shutil
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,6 +20,9 @@ from infra.errors import KindlingError
 from infra.progress import Progress
 
 REQUIREMENTS = "requirements.txt"
+ATTEMPTS, PAUSE_SECONDS = 3, 5.0
+NOTHING = "(from versions: none)"
+"""What pip says of a package that the index has no page of, be it for a moment: it tries no page twice."""
 SECONDS = {REQUIREMENTS: 45.0, "requirements-dev.txt": 70.0}
 
 
@@ -122,18 +126,23 @@ def _create(home: Path) -> None:
 
 
 def _pip(python: Path, arguments: list[str]) -> None:
-    try:
-        processes.run(
-            [python, "-m", "pip", "--disable-pip-version-check", *arguments],
-            timeout=1800,
-            env={"PIP_NO_INPUT": "1", "PIP_REQUIRE_VIRTUALENV": "0"},
-        )
-    except processes.ProgramError as error:
-        output = error.why.splitlines()
-        lines = [line for line in output if "ERROR" in line] or output[-3:]
-        raise KindlingError(
-            "the Python packages could not be installed",
-            why="\n       ".join(line.strip() for line in lines[:4]),
-            remedy="check that the Python package index can be reached (a proxy goes into pip's own "
-            "configuration), then run the same command again",
-        ) from None
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            processes.run(
+                [python, "-m", "pip", "--disable-pip-version-check", *arguments],
+                timeout=1800,
+                env={"PIP_NO_INPUT": "1", "PIP_REQUIRE_VIRTUALENV": "0"},
+            )
+        except processes.ProgramError as error:
+            if NOTHING in error.why and attempt < ATTEMPTS:
+                time.sleep(PAUSE_SECONDS)
+                continue
+            output = error.why.splitlines()
+            lines = [line for line in output if "ERROR" in line] or output[-3:]
+            raise KindlingError(
+                "the Python packages could not be installed",
+                why="\n       ".join(line.strip() for line in lines[:4]),
+                remedy="check that the Python package index can be reached (a proxy goes into pip's own "
+                "configuration), then run the same command again",
+            ) from None
+        return
