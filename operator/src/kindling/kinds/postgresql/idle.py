@@ -97,8 +97,8 @@ def decide(
     *,
     answer: CachedResult | None,
     workload: Object | None,
-    called: bool = False,
-    ready: bool = False,
+    called: bool,
+    ready: bool,
 ) -> Mapping[str, Any]:
     """The new value of FIELD, where it changes; None removes it.
 
