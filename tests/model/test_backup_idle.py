@@ -29,9 +29,10 @@ class Asked:
     def __init__(self, world: World) -> None:
         self.archive = self.logins = 0
         used, before = world.now, world.answer
+        assert callable(before)
 
         def answer(request: Any) -> ExternalResult:
-            found: ExternalResult = before(request)
+            found = before(request)
             self.archive += isinstance(request, ArchiveRequest)
             if not isinstance(request, Login):
                 return found
