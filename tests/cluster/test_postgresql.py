@@ -6,6 +6,7 @@ import base64
 import json
 import re
 import shlex
+import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -144,8 +145,17 @@ def test_a_connection_starts_a_server_that_nobody_uses(environment: Environment)
         item["message"] for item in environment.get(name)["status"]["conditions"] if item["type"] == "Ready"
     )
     assert "The next connection starts it, or `kubectl annotate" in message
+    (first,) = environment.get("pods", "-l", ACTIVATOR)["items"]
+    assert _addresses(environment) == {first["status"]["podIP"]}
+    # One that goes, and one that comes, calls nobody.
+    stopped = environment.get(name)["status"]["idle"]["stoppedAt"]
+    environment.kubectl("delete", "pod", first["metadata"]["name"], "--wait=true")
+    environment.kubectl(
+        "wait", "--for=condition=Available", "deployment/postgresql-sample-activator", "--timeout=60s"
+    )
+    time.sleep(5)
+    assert environment.get(name)["status"]["idle"]["stoppedAt"] == stopped
     (pod,) = environment.get("pods", "-l", ACTIVATOR)["items"]
-    assert _addresses(environment) == {pod["status"]["podIP"]}
 
     assert environment.psql("postgresql-sample", "select id from first_served") == "7"
     environment.kubectl("wait", "--for=condition=Ready", name, "--timeout=60s")
