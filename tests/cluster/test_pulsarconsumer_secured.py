@@ -127,7 +127,7 @@ def test_each_way_in_consumes_is_counted_and_shows_no_secret(
             assert secret not in everything, way
 
 
-def waits(environment: Environment, name: str, reason: str, words: str = "") -> dict[str, Any]:
+def waits(environment: Environment, name: str, reason: str, words: str) -> dict[str, Any]:
     """BacklogMoving, once it has reason and words: on a full machine an answer may be late, and another
     comes within minutes.
     """
