@@ -253,6 +253,7 @@ def test_a_run_of_a_backup_starts_it_and_the_servers_log_says_nothing(files: Fil
 
 
 def test_a_run_of_a_backup_goes_on_where_nobody_answers() -> None:
+    assert waking.SECONDS == activator.WAIT_SECONDS
     waking.wake("127.0.0.1", 5, port=free_port())
     with activating() as gate:
         before = time.monotonic()
