@@ -172,13 +172,13 @@ func first(client net.Conn) (start []byte, wakes bool, err error) {
 	length, code := binary.BigEndian.Uint32(start), binary.BigEndian.Uint32(start[4:])
 	switch {
 	case length < 8 || length > longest:
-		return nil, false, fmt.Errorf("a message of %d bytes", length)
+		return nil, false, noClient
 	case code == cancels:
 		return start, false, nil
 	case code == wantsTLS || code == wantsGSS || code>>16 == protocol>>16:
 		return start, true, nil
 	}
-	return nil, false, fmt.Errorf("protocol %d.%d", code>>16, code&0xffff)
+	return nil, false, noClient
 }
 
 // Wait tries the server until it takes the connection; it returns that, and all that the client has sent meanwhile. A
@@ -187,7 +187,7 @@ func (a *activator) wait(client net.Conn, start []byte) (net.Conn, []byte, error
 	chunk := make([]byte, 4096)
 	for until := time.Now().Add(a.most); time.Now().Before(until); {
 		if server, err := a.try(); err == nil {
-			return server, start, client.SetReadDeadline(time.Time{})
+			return server, start, nil
 		}
 		if len(start) >= longestStart {
 			time.Sleep(between)
@@ -205,7 +205,10 @@ func (a *activator) wait(client net.Conn, start []byte) (net.Conn, []byte, error
 	return nil, nil, errors.New("the server has not started in time")
 }
 
-var notYet = errors.New("the server did not take a connection just now")
+var (
+	noClient = errors.New("it does not speak PostgreSQL's protocol")
+	notYet   = errors.New("the server did not take a connection just now")
+)
 
 // Try connects to the server, one at a time: however many wait, a server that is stopped, and the cluster's DNS, are
 // asked a few times a second.

@@ -6,6 +6,8 @@ from contextlib import suppress
 
 import psycopg
 
+from postgres_backup.request import SUPERUSER
+
 SECONDS = 300
 """How long the connection waits: as long as what takes it lets it wait."""
 
@@ -18,7 +20,7 @@ def wake(host: str, deadline_seconds: float, *, port: int = 5432) -> None:
         psycopg.connect(
             host=host,
             port=port,
-            user="kindling",
+            user=SUPERUSER,
             dbname="template1",
             application_name="kindling",
             connect_timeout=max(1, int(min(SECONDS, deadline_seconds))),

@@ -15,6 +15,18 @@ OPERATOR_LABELS = {"app.kubernetes.io/name": "kindling", "app.kubernetes.io/comp
 """The labels of the operator's Pods, as `infra/components/operator.py` sets them; a test compares the two."""
 
 
+NAMES: Object = {"ports": [{"port": 53, "protocol": protocol} for protocol in ("UDP", "TCP")]}
+"""The rule of egress that leads to the cluster's DNS."""
+
+
+def to_pods(port: int, *labels: Object) -> Object:
+    """The rule of egress that leads to that port of the namespace's Pods with any of these labels."""
+    return {
+        "to": [{"podSelector": {"matchLabels": each}} for each in labels],
+        "ports": [{"port": port, "protocol": "TCP"}],
+    }
+
+
 def policy(
     type: ResourceType,
     cr: Object,

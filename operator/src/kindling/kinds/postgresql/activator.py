@@ -24,7 +24,7 @@ from kindling.kinds.metadata import (
 )
 from kindling.kinds.postgresql import hba, hibernation, idle
 from kindling.kinds.postgresql.serve import READY, READY_PORT
-from kindling.kinds.postgresql.service import PORT
+from kindling.kinds.postgresql.service import PORT, PORTS
 from kindling.kinds.postgresql.spec import Spec
 from kindling.kinds.times import moment
 from kindling.kube.resources import DEPLOYMENT, POD, SERVICE, Object, Ref, ResourceType
@@ -38,7 +38,6 @@ WAIT_SECONDS = 300
 """How long a connection waits for the server, which may have to be given a node and a volume first."""
 RESOURCES: Object = {"requests": {"cpu": "1m", "memory": "16Mi"}, "limits": {"memory": "128Mi"}}
 """512 connections at most, each with two pipes of the kernel's."""
-DNS = 53
 
 
 def deployment_name(cr: Object) -> str:
@@ -77,7 +76,7 @@ def is_called(type: ResourceType, cr: Object, observed: Observed) -> bool:
 
     By its containers' own condition, which a node that does not respond leaves as it is.
     """
-    return any(_is_called(pod) for pod in _pods(type, cr, observed))
+    return idle.wakes_on_connection(cr) and any(map(_is_called, _pods(type, cr, observed)))
 
 
 def is_listening(type: ResourceType, cr: Object, observed: Observed) -> bool:
@@ -93,11 +92,8 @@ def selector(type: ResourceType, cr: Object) -> Object:
 def reached(database: Ref) -> Object:
     """The rule of a NetworkPolicy by which a connection gets to the server, or to what takes it meanwhile."""
     resource = {"metadata": {"name": database.name}}
-    peers = (selector_of(database.type, resource), selector(database.type, resource))
-    return {
-        "to": [{"podSelector": {"matchLabels": labels}} for labels in peers],
-        "ports": [{"port": PORT, "protocol": "TCP"}],
-    }
+    labels = (selector_of(database.type, resource), selector(database.type, resource))
+    return network.to_pods(PORT, *labels)
 
 
 def children(
@@ -181,8 +177,7 @@ def _container_of(cr: Object, image: str) -> Object:
 
 
 def _service(type: ResourceType, cr: Object) -> Child:
-    ports = [{"name": "postgresql", "port": PORT, "targetPort": "postgresql", "protocol": "TCP"}]
-    spec = {"type": "ClusterIP", "selector": selector_of(type, cr), "ports": ports}
+    spec = {"type": "ClusterIP", "selector": selector_of(type, cr), "ports": PORTS}
     return Child(
         type=SERVICE, body={"metadata": child_metadata(type, cr, name=server_name(cr)), "spec": spec}
     )
@@ -190,13 +185,9 @@ def _service(type: ResourceType, cr: Object) -> Child:
 
 def _to_the_server(type: ResourceType, cr: Object, body: Object) -> Object:
     """Whoever may reach the server may reach it; it reaches the server, and the names."""
-    ports = [{"port": DNS, "protocol": protocol} for protocol in ("UDP", "TCP")]
-    server = {
-        "to": [{"podSelector": {"matchLabels": selector_of(type, cr)}}],
-        "ports": [{"port": PORT, "protocol": "TCP"}],
-    }
     of_pods = {"podSelector": {"matchLabels": selector(type, cr)}}
-    return {**body, "spec": {**body["spec"], **of_pods, "egress": [server, {"ports": ports}]}}
+    egress = [network.to_pods(PORT, selector_of(type, cr)), network.NAMES]
+    return {**body, "spec": {**body["spec"], **of_pods, "egress": egress}}
 
 
 def _pods(type: ResourceType, cr: Object, observed: Observed) -> Iterator[Object]:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from kindling.kinds import pod_security
 from kindling.kinds.base import Child, Observed
 from kindling.kinds.metadata import INSTANCE_LABEL, KIND_LABEL, selector_of
+from kindling.kinds.network import NAMES, to_pods
 from kindling.kinds.postgresql.initdb import MOUNT, SOCKETS
 from kindling.kinds.postgresql.spec import pod_name
 from kindling.kube.resources import NETWORK_POLICY, POD, SECRET, Object, Ref
@@ -40,7 +41,6 @@ PARAMETERS: Mapping[str, str] = {
     "archive_mode": "on",
     "archive_timeout": f"{TIMEOUT_SECONDS}s",
 }
-DNS_PORT = 53
 INIT = ["tini", "--"]
 """Process 1 of the server's container.
 
@@ -167,9 +167,7 @@ def service(child: Child) -> Child:
 def only_to_server(child: Child, database: Ref, *others: Object) -> Child:
     """The NetworkPolicy of runs that need the server's archiver alone, and what `others` let them to."""
     labels = selector_of(database.type, {"metadata": {"name": database.name}})
-    names = {"ports": [{"port": DNS_PORT, "protocol": protocol} for protocol in ("UDP", "TCP")]}
-    server = {"to": [{"podSelector": {"matchLabels": labels}}], "ports": [{"port": PORT, "protocol": "TCP"}]}
-    egress = [names, server, *others]
+    egress = [NAMES, to_pods(PORT, labels), *others]
     spec = {**child.body["spec"], "policyTypes": ["Ingress", "Egress"], "egress": egress}
     return Child(type=child.type, body={**child.body, "spec": spec})
 
@@ -178,9 +176,8 @@ def network(child: Child, archiver: Archiver) -> Child:
     """The NetworkPolicy that lets the Backup's runs in, and the log out to the store."""
     runs = {"podSelector": {"matchLabels": {INSTANCE_LABEL: archiver.backup, KIND_LABEL: BACKUP}}}
     ingress = {"from": [runs], "ports": [{"port": PORT, "protocol": "TCP"}]}
-    names = {"ports": [{"port": DNS_PORT, "protocol": protocol} for protocol in ("UDP", "TCP")]}
     store = {"ports": [{"port": port, "protocol": "TCP"} for port in archiver.store_ports]}
     spec = child.body["spec"]
-    egress = [names, store] if archiver.store_ports else []
+    egress = [NAMES, store] if archiver.store_ports else []
     opened = {**spec, "ingress": [*spec["ingress"], ingress], "egress": egress}
     return Child(type=child.type, body={**child.body, "spec": opened})

@@ -28,12 +28,12 @@ def is_hibernated(cr: Object, now: datetime) -> bool:
 
 def is_asked(cr: Object, now: datetime) -> bool:
     """Whether it is, however much it is used."""
-    return _is_asked(cr) or _open_window(cr, now) is not None
+    return _by_field(cr) or _open_window(cr, now) is not None
 
 
 def field(cr: Object, now: datetime) -> str:
     """The one that stops and starts the server."""
-    if _is_asked(cr):
+    if _by_field(cr):
         return FIELD
     if idle.is_watched(cr) and (idle.is_stopped(cr, now) or not _given(cr)):
         return idle.PATH
@@ -42,7 +42,7 @@ def field(cr: Object, now: datetime) -> str:
 
 def seconds_left(cr: Object, now: datetime) -> float | None:
     """Until the window opens or closes, or nobody has used it for long enough; None where no time decides."""
-    if _is_asked(cr):
+    if _by_field(cr):
         return None
     moments = [idle.due(cr)]
     if (found := _window(cr)) is not None:
@@ -53,7 +53,7 @@ def seconds_left(cr: Object, now: datetime) -> float | None:
 
 def words(type: ResourceType, cr: Object, now: datetime, *, listening: bool = False) -> str:
     """Why the server is stopped, and until when; of one that is. `listening` is `activator.is_listening`."""
-    if _is_asked(cr):
+    if _by_field(cr):
         return f"{FIELD} is true: the server is stopped and its data kept; set it to false to start it."
     if (found := _open_window(cr, now)) is None:
         return idle.words(type, cr, listening=listening)
@@ -77,7 +77,7 @@ def validate(cr: Object) -> Problem | None:
     return None
 
 
-def _is_asked(cr: Object) -> bool:
+def _by_field(cr: Object) -> bool:
     return (cr.get("spec") or {}).get("hibernate") is True
 
 

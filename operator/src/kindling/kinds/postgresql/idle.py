@@ -108,7 +108,6 @@ def decide(
     if "deletionTimestamp" in cr["metadata"]:
         return {}
     known = _record(cr)
-    called = called and wakes_on_connection(cr)
     wanted = _wanted(cr, known, now, answer=answer, workload=workload, called=called, ready=ready)
     return {} if wanted == known else {FIELD: wanted or None}
 

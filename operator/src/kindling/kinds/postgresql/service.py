@@ -8,6 +8,8 @@ from kindling.kinds.metadata import child_metadata, selector_of
 from kindling.kube.resources import SERVICE, Object, ResourceType
 
 PORT = 5432
+PORTS: list[Object] = [{"name": "postgresql", "port": PORT, "targetPort": "postgresql", "protocol": "TCP"}]
+"""Of each Service that leads to the server, or to what takes its connections."""
 
 
 def build(type: ResourceType, cr: Object) -> Child:
@@ -19,9 +21,7 @@ def build(type: ResourceType, cr: Object) -> Child:
             "spec": {
                 **service_template.spec(cr),
                 "selector": selector_of(type, cr),
-                "ports": [
-                    {"name": "postgresql", "port": PORT, "targetPort": "postgresql", "protocol": "TCP"}
-                ],
+                "ports": PORTS,
             },
         },
     )
