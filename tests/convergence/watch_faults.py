@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import aiohttp
 from aiohttp import web
@@ -38,7 +40,7 @@ class Streams:
     delay_seconds: float = 0.0
     """How late each event comes."""
     seen: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """How many events came so far, by namespace and resource."""
+    """How many events came so far, by namespace and resource; one that several watches bring counts once."""
     drops: set[Event] = field(default_factory=set)
     cuts: set[Event] = field(default_factory=set)
     """Events in whose place the connection breaks off; they come with the next watch."""
@@ -46,6 +48,7 @@ class Streams:
     _silent: set[str] = field(default_factory=set)
     _gone: set[str] = field(default_factory=set)
     _watched: set[str] = field(default_factory=set)
+    _numbers: dict[tuple[str, str, str], int] = field(default_factory=dict)
     _lost: set[tuple[str, str, str]] = field(default_factory=set)
     _ends: int = 0
     _loop: asyncio.AbstractEventLoop | None = None
@@ -125,7 +128,7 @@ class Streams:
                 if event in self.cuts and event is not None:
                     self.cuts.discard(event)
                     self.fired.add(event)
-                    self.seen[event.namespace, event.plural] -= 1
+                    self._forget(event, line)
                     raise ConnectionResetError("cut")
                 if event is not None:
                     await sink.write(line)
@@ -155,23 +158,35 @@ class Streams:
             if changing is not None:
                 changing.cancel()
 
+    def _forget(self, event: Event, line: bytes) -> None:
+        """It comes once more, as if for the first time."""
+        self.seen[event.namespace, event.plural] -= 1
+        del self._numbers[_mark(event.plural, json.loads(line))]
+
     def _event(self, plural: str, line: bytes) -> Event | None:
         """Which one it is; None for one that is lost, now and whenever it is sent again."""
         found = json.loads(line)
         if found["type"] in ("BOOKMARK", "ERROR"):
             return Event("", plural, 0)
-        meta = found["object"]["metadata"]
-        namespace = meta.get("namespace", "")
-        mark = (plural, meta["uid"], f"{found['type']} {meta['resourceVersion']}")
+        mark = _mark(plural, found)
+        namespace = found["object"]["metadata"].get("namespace", "")
         if mark in self._lost:
             return None
-        self.seen[namespace, plural] += 1
-        event = Event(namespace, plural, self.seen[namespace, plural])
+        if mark not in self._numbers:
+            self.seen[namespace, plural] += 1
+            self._numbers[mark] = self.seen[namespace, plural]
+        event = Event(namespace, plural, self._numbers[mark])
         if event in self.drops:
             self.fired.add(event)
             self._lost.add(mark)
             return None
         return event
+
+
+def _mark(plural: str, found: Mapping[str, Any]) -> tuple[str, str, str]:
+    """What an event has in common with itself, whichever watch brings it."""
+    meta = found["object"]["metadata"]
+    return plural, meta["uid"], f"{found['type']} {meta['resourceVersion']}"
 
 
 async def _read(source: aiohttp.ClientResponse, lines: asyncio.Queue[tuple[float, bytes]]) -> None:
