@@ -36,7 +36,9 @@ BYTES_PER_SECOND = 10 * MIB
 
 @dataclass(frozen=True)
 class Artifact:
-    """One file of a repository; `coordinates` are GROUP:ARTIFACT:VERSION:EXTENSION:CLASSIFIER."""
+    """One file of a repository; `coordinates` are GROUP:ARTIFACT:VERSION:EXTENSION:CLASSIFIER, the last of
+    which may be empty.
+    """
 
     coordinates: str
     size: int
@@ -53,7 +55,8 @@ class Artifact:
         """Where every Maven repository has it."""
         group, artifact, version, extension, classifier = self.coordinates.split(":")
         folder = f"{group.replace('.', '/')}/{artifact}/{version}"
-        return f"{folder}/{artifact}-{version}-{classifier}.{extension}"
+        name = "-".join(filter(None, (artifact, version, classifier)))
+        return f"{folder}/{name}.{extension}"
 
     @property
     def location(self) -> Path:

@@ -31,6 +31,7 @@ BAD: list[tuple[Json, list[str]]] = [
     ({"threads": 0}, ["spec.threads", "0", "greater than or equal to 1"]),
     ({"binding": "Secret"}, ["spec.binding", '"Secret"', 'supported values: "ConfigMap"']),
     ({"workload": "DaemonSet"}, ["spec.workload", '"DaemonSet"', '"Deployment", "StatefulSet"']),
+    ({"discovery": "yes"}, ["spec.discovery", "string", "of type boolean"]),
     ({"statistics": "yes"}, ["spec.statistics", "string", "of type boolean"]),
     ({"threads": 65}, ["spec.threads", "65", "less than or equal to 64"]),
     (
@@ -105,7 +106,8 @@ GOOD: list[Json] = [
     {"memoryMB": 16, "maxConnections": 512, "threads": 64},
     {"memoryMB": 65536, "maxConnections": 65536},
     {"binding": "ConfigMap", "statistics": True},
-    {"binding": None, "statistics": None},
+    {"binding": None, "statistics": None, "discovery": None},
+    {"discovery": True, "workload": "StatefulSet"},
     {"containerPort": 9150, "exporter": {"enabled": False}},
     {"exporter": {"enabled": True, "resources": {"requests": {"memory": "64Mi"}, "limits": {"cpu": 1}}}},
     {"tls": {"enabled": True}, "auth": {"enabled": True}},
@@ -269,6 +271,7 @@ def ready_pods(cr: Json) -> dict[Ref, Json]:
     [
         {},
         {"size": 2, "binding": "ConfigMap"},
+        {"size": 2, "discovery": True},
         {"size": 2, "containerPort": 80, "memoryMB": 100, "maxConnections": 600, "threads": 2},
         {"size": 3, "resources": {"requests": {"memory": "0.5Gi", "cpu": 1}, "limits": {"cpu": "2000m"}}},
         {"size": 2, "tls": {"enabled": True}, "auth": {"enabled": True}, "exporter": {"enabled": True}},
@@ -282,7 +285,9 @@ def test_children_are_taken_as_made_and_hold_what_was_asked(
     cr = memcached(spec)
     seen = Observed(objects=ready_pods(cr), now=NOW, entropy=b"")
     children = Memcached(image="memcached:1.6", exporters_image="exporters:1").desired(cr, seen)
-    assert ("ConfigMap" in {child.type.kind for child in children}) == ("binding" in spec)
+    assert ("ConfigMap" in {child.type.kind for child in children}) == bool(
+        {"binding", "discovery"} & set(spec)
+    )
     for child in children:
         path = child.type.path(namespace="default", name=child.body["metadata"]["name"])
         body: dict[str, Any] = {

@@ -78,6 +78,10 @@ def _named(namespace: str) -> Json:
     return {"size": 2, "binding": "ConfigMap", "workload": "StatefulSet"}
 
 
+def _discovered(namespace: str) -> Json:
+    return {"size": 2, "discovery": True}
+
+
 def _friend_comes(cluster: Cluster, ref: Ref) -> None:
     # By the namespace's name: friends are looked for in all namespaces.
     name = ref.namespace
@@ -194,6 +198,7 @@ def _scenarios() -> Iterator[Scenario]:
                 "scale up": {"size": 3},
                 "scale down": {"size": 1},
                 "named": {"workload": "StatefulSet"},
+                "discovered": {"discovery": True},
             },
         ),
         (
@@ -261,6 +266,7 @@ def _scenarios() -> Iterator[Scenario]:
             yield scenario("named scale up", edit({"size": 3}), spec=_named)
             yield scenario("named children deleted", _delete_children, spec=_named)
             yield scenario("not named any more", edit({"workload": "Deployment"}), spec=_named)
+            yield scenario("not discovered any more", edit({"discovery": None}), spec=_discovered)
             yield scenario("named and smaller", edit({"workload": "StatefulSet", "size": 1}))
         if crd == MY_CUSTOM_RESOURCE.id:
             yield scenario("friend comes", _friend_comes)

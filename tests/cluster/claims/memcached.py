@@ -40,6 +40,9 @@ def gather(environment: Environment, resource: dict[str, Any]) -> Evidence:
         if found := re.search(r"STAT tcpport (\d+)\r?\n", said):
             answering[f"{host}:{found[1]}"] = name
         counters.update({name: int(value) for name, value in re.findall(r"STAT (\w+) (\d+)\r?\n", said)})
+    endpoint = None
+    if resource["spec"].get("discovery"):
+        endpoint = f"{meta['name']}-discovery.{meta['namespace']}.svc:11211"
     wanted = resource["spec"].get("size", 1)
     complete = len(answering) == len(pods) == wanted
     return Evidence(
@@ -57,6 +60,8 @@ def gather(environment: Environment, resource: dict[str, Any]) -> Evidence:
             "counters": counters,
             "asked": bool(resource["spec"].get("statistics")),
             "bound": way.bound,
+            "endpoint": endpoint,
+            "discovered": _discovered(environment, endpoint) if endpoint else [],
             "certificates": certificates,
             "valid_until": _valid_until(environment, resource),
         },
@@ -67,6 +72,14 @@ def _ask(environment: Environment, way: Way, host: str, port: int) -> str:
     if way.bound:
         return way.talk(environment, host, port, "stats settings", "stats")
     return talk(environment, host, port, "stats settings", "stats")
+
+
+def _discovered(environment: Environment, endpoint: str) -> list[str]:
+    """HOST:PORT of each cache, as the endpoint gives them."""
+    host, _, port = endpoint.rpartition(":")
+    said = talk(environment, host, int(port), "config get cluster")
+    nodes = said.split("\n")[2].split()
+    return [f"{name}:{number}" for name, _, number in (node.split("|") for node in nodes)]
 
 
 def _valid_until(environment: Environment, resource: dict[str, Any]) -> str | None:
@@ -139,6 +152,14 @@ def _binding(reported: Reported) -> None:
     assert reported.status.get("binding") == ({"name": f"{name}-binding"} if bound else None)
 
 
+def _discovery(reported: Reported) -> None:
+    """Who asks there, over the cluster's DNS, is given the very list."""
+    assert reported.status.get("discovery", {}).get("endpoint") == reported.facts["endpoint"]
+    assert sorted(reported.facts["discovered"]) == sorted(
+        reported.status["serverList"] if reported.facts["endpoint"] else []
+    )
+
+
 def _tls(reported: Reported) -> None:
     """What any client is shown; of several, the first that ends."""
     said, shown = reported.status.get("tls"), reported.facts["certificates"]
@@ -171,6 +192,7 @@ CLAIMS = KindClaims(
         "status.serverList[]": _servers,
         "status.selector": _selector,
         "status.binding.name": _binding,
+        "status.discovery.endpoint": _discovery,
         "status.tls.notAfter": _tls,
         "status.tls.issuer": _tls,
         "status.auth.previousValidUntil": _previous,

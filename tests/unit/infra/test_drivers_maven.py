@@ -23,6 +23,7 @@ CONTENT = random.Random(1).randbytes(3 * maven.MIB + 17)
 ARTIFACT = Artifact(
     "org.example.tools:tool:1.2:tar.gz:bin", size=len(CONTENT), sha512=hashlib.sha512(CONTENT).hexdigest()
 )
+PLAIN = replace(ARTIFACT, coordinates="org.example.tools:tool:1.2:jar:")
 PATH = "/maven2/org/example/tools/tool/1.2/tool-1.2-bin.tar.gz"
 
 
@@ -235,3 +236,8 @@ def test_the_brokers_image_is_made_of_what_its_folder_pins() -> None:
 
 def test_most_images_need_nothing(tmp_path: Path) -> None:
     assert maven.pinned(tmp_path) is None
+
+
+def test_a_file_without_a_classifier_is_where_every_repository_has_it() -> None:
+    assert PLAIN.path == "org/example/tools/tool/1.2/tool-1.2.jar"
+    assert f"/maven2/{ARTIFACT.path}" == PATH

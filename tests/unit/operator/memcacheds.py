@@ -27,6 +27,7 @@ SPECS = st.fixed_dictionaries(
         "maxConnections": st.integers(512, 65536),
         "threads": st.integers(1, 64),
         "binding": st.sampled_from(["ConfigMap", None]),
+        "discovery": st.booleans(),
         "statistics": st.booleans(),
         "tls": st.fixed_dictionaries({"enabled": st.booleans()}) | st.none(),
         "auth": st.fixed_dictionaries({"enabled": st.booleans()}) | st.none(),

@@ -62,7 +62,9 @@ def test_total_and_plan_comes_to_rest(wanted: Object, name: str) -> None:
         return [action for action in decided.actions if isinstance(action, Apply)]
 
     first = actions()
-    assert len([one for one in first if one.type != SECRET]) == (4 if wanted.get("size", 1) > 1 else 3)
+    assert len([one for one in first if one.type != SECRET]) == (
+        3 + (wanted.get("size", 1) > 1) + 2 * wanted.get("discovery", False)
+    )
     for action in first:
         asyncio.run(api.apply(action.type, action.body))
     assert actions() == []

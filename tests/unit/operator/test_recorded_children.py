@@ -74,6 +74,7 @@ SPECS: dict[str, Object] = {
         "threads": 8,
         "resources": RESOURCES,
     },
+    "memcached-discovery": {"size": 2, "workload": "StatefulSet", "discovery": True},
     "pulsarconsumer-full": {
         "serverAddress": "pulsar://localhost:6651,[::1]",
         "topic": "persistent://tenant/namespace/topic",

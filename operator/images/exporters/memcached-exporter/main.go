@@ -3,6 +3,8 @@
 // It names the metrics as Prometheus' own memcached_exporter does, so that its dashboards and rules fit. It asks
 // once for each scrape, and keeps nothing: without an answer the page has `memcached_up 0` alone.
 //
+// `memcached-exporter discovery` answers where the caches are, as ElastiCache does (discovery.go).
+//
 // `memcached-exporter reload` is for a memcached with TLS or logins: it has it read its files again (reload.go).
 package main
 
@@ -40,8 +42,13 @@ func main() {
 }
 
 func run(arguments []string) error {
-	if len(arguments) > 0 && arguments[0] == "reload" {
-		return reload(arguments[1:])
+	if len(arguments) > 0 {
+		switch arguments[0] {
+		case "reload":
+			return reload(arguments[1:])
+		case "discovery":
+			return discovery(arguments[1:])
+		}
 	}
 	flags := flag.NewFlagSet("memcached-exporter", flag.ContinueOnError)
 	listen := flags.String("listen", ":9150", "HOST:PORT where the metrics are served, at /metrics")

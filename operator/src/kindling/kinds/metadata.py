@@ -10,6 +10,7 @@ from kindling.kube.resources import Object, ResourceType
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 NAME_LABEL = "app.kubernetes.io/name"
 INSTANCE_LABEL = "app.kubernetes.io/instance"
+COMPONENT_LABEL = "app.kubernetes.io/component"
 KIND_LABEL = "kindling.dev/kind"
 RESOURCE_LABEL = "kindling.dev/name"
 """The resource's name on what may have no owner: by INSTANCE_LABEL, Argo CD would take that for its own."""
@@ -55,6 +56,16 @@ def labels_without_owner(type: ResourceType, cr: Object) -> dict[str, str]:
     """The labels of a child that may outlive its resource: they bring it back, no other tool reads them."""
     shared = {name: value for name, value in labels_of(type, cr).items() if name != INSTANCE_LABEL}
     return {**shared, RESOURCE_LABEL: cr["metadata"]["name"]}
+
+
+def component_selector(type: ResourceType, cr: Object, component: str) -> dict[str, str]:
+    """What selects the Pods of a program beside the resource's workload, which `selector_of` does not."""
+    return {RESOURCE_LABEL: cr["metadata"]["name"], KIND_LABEL: type.group_kind, COMPONENT_LABEL: component}
+
+
+def component_labels(type: ResourceType, cr: Object, component: str) -> dict[str, str]:
+    """The labels of those Pods."""
+    return {**labels_without_owner(type, cr), COMPONENT_LABEL: component}
 
 
 def secret_data(values: Mapping[str, str]) -> dict[str, str]:

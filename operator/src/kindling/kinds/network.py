@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from kindling.kinds.base import Child
 from kindling.kinds.metadata import child_metadata, selector_of
@@ -35,15 +36,22 @@ def policy(
     port: str | int | None = None,
     operator_namespace: str = "",
     allow_egress: bool = False,
+    pods: Object | None = None,
+    egress: Sequence[Object] = (),
 ) -> Child:
     """The NetworkPolicy `name`. If `port` is None nothing may connect, else to that port alone: the Pods of
     the resource's namespace, the operator's Pods, and those that `spec.allowedFrom` selects. Egress is
-    unrestricted if `allow_egress`, else denied.
+    unrestricted if `allow_egress`, else what the rules `egress` admit. `pods` are the labels of those that
+    it is about, if they are not the workload's.
 
     Empty rules are set too, so that a rule which somebody adds is taken away again.
     """
     peers = _peers(cr, operator_namespace=operator_namespace)
-    return _policy(type, cr, name=name, port=port, peers=peers, allow_egress=allow_egress)
+    made = _policy(type, cr, name=name, port=port, peers=peers, allow_egress=allow_egress)
+    spec = {**made.body["spec"], "egress": [*egress]}
+    if pods is not None:
+        spec["podSelector"] = {"matchLabels": pods}
+    return replace(made, body={**made.body, "spec": spec})
 
 
 def from_operator(type: ResourceType, cr: Object, *, name: str, port: int, operator_namespace: str) -> Child:

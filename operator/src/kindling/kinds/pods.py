@@ -9,7 +9,7 @@ from datetime import datetime
 from kindling.kinds import pod_template, reasons
 from kindling.kinds.base import Done, Observed, Problem, RequeueAfter, Result
 from kindling.kinds.conditions import find_condition
-from kindling.kinds.metadata import INSTANCE_LABEL, KIND_LABEL
+from kindling.kinds.metadata import INSTANCE_LABEL, KIND_LABEL, component_selector
 from kindling.kube.resources import POD, Object, ResourceType
 
 UNSCHEDULABLE_AFTER_SECONDS = 20.0
@@ -57,6 +57,15 @@ def all_of(type: ResourceType, cr: Object, observed: Observed) -> Iterator[Objec
             and labels.get(KIND_LABEL) == type.group_kind
             and labels.get(INSTANCE_LABEL) == name
         ):
+            yield pod
+
+
+def of_component(type: ResourceType, cr: Object, observed: Observed, component: str) -> Iterator[Object]:
+    """The Pods of a program beside the resource's workload, those that are being deleted too."""
+    own, namespace = component_selector(type, cr, component).items(), cr["metadata"]["namespace"]
+    for ref, pod in observed.objects.items():
+        labels = pod["metadata"].get("labels") or {}
+        if ref.type == POD and ref.namespace == namespace and own <= labels.items():
             yield pod
 
 

@@ -1,10 +1,10 @@
 """Memcached: one to a hundred caches of their own per resource, and a list of where they are.
 
 This file connects the modules of the package: `spec` reads the resource, `service`, `disruption_budget`,
-`workload` and `servers` each build one child, `workloads` has one workload take the other's place,
-`observation` reads Pods, `stats` asks them, `status` reports;
-`kinds.exporter` has what `spec.exporter` adds. `tls` has the certificate, `auth` the login, `access` sees
-that clients get in by them.
+`workload` and `servers` each build one child, `discovery` those that give the list as ElastiCache does,
+`workloads` has one workload take the other's place, `observation` reads Pods, `stats` asks them, `status`
+reports; `kinds.exporter` has what `spec.exporter` adds. `tls` has the certificate, `auth` the login, `access`
+sees that clients get in by them.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from kindling.kinds.base import (
 from kindling.kinds.memcached import (
     access,
     auth,
+    discovery,
     disruption_budget,
     observation,
     servers,
@@ -126,7 +127,8 @@ class Memcached(Kind):
     def validate(self, cr: Object, observed: Observed) -> Problem | None:
         if not self._may_keep_secrets and (problem := access.without_secrets(cr)) is not None:
             return problem
-        return spec.validate(cr) or auth.validate(cr, observed) or tls.validate(cr, observed)
+        problem = spec.validate(cr) or discovery.validate(cr)
+        return problem or auth.validate(cr, observed) or tls.validate(cr, observed)
 
     def desired(self, cr: Object, observed: Observed) -> list[Child]:
         wanted = spec.read(cr)
@@ -153,7 +155,17 @@ class Memcached(Kind):
                 pull_secrets=self._pull_secrets,
             ),
             *workloads.kept(self.type, cr, observed),
-            *(self._servers(cr, wanted, observed) if wanted.binding else ()),
+            *(listed := self._servers(cr, wanted, observed) if wanted.binding else []),
+            *discovery.children(
+                self.type,
+                cr,
+                observed,
+                port=wanted.port,
+                listed=bool(listed),
+                image=self._exporters_image,
+                operator_namespace=self._operator_namespace,
+                pull_secrets=self._pull_secrets,
+            ),
         ]
 
     def _secrets(self, cr: Object, wanted: spec.Spec, observed: Observed) -> Sequence[Child]:
@@ -176,7 +188,8 @@ class Memcached(Kind):
 
     def _servers(self, cr: Object, wanted: spec.Spec, observed: Observed) -> Sequence[Child]:
         endpoints = observation.endpoints(self.type, cr, observed)
-        return servers.build(self.type, cr, wanted, endpoints, observed)
+        where = discovery.endpoint(cr) if discovery.is_enabled(cr) else ""
+        return servers.build(self.type, cr, wanted, endpoints, observed, discovery=where)
 
     def probes(self, cr: Object, observed: Observed) -> Mapping[str, Probe]:
         return {

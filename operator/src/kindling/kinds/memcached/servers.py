@@ -34,21 +34,33 @@ end
 """
 
 
+JSON = "servers.json"
+"""The key of the list for programs."""
+
+
 def name_of(cr: Object) -> str:
     return f"{cr['metadata']['name']}-servers"
 
 
 def build(
-    type: ResourceType, cr: Object, spec: Spec, endpoints: Sequence[Endpoint], observed: Observed
+    type: ResourceType,
+    cr: Object,
+    spec: Spec,
+    endpoints: Sequence[Endpoint],
+    observed: Observed,
+    *,
+    discovery: str = "",
 ) -> list[Child]:
-    """Made with the first cache that is ready. While none is, it stays as it is.
+    """Made with the first cache that is ready. While none is, it stays as it is. `discovery` is where a
+    program answers with the list, if one does.
 
     So whoever mounts it starts once there is a cache, and never reads an empty list.
     """
     meta = cr["metadata"]
     metadata = child_metadata(type, cr, name=name_of(cr))
     if endpoints:
-        return [Child(type=CONFIG_MAP, body={"metadata": metadata, "data": _data(cr, spec, endpoints)})]
+        data = _data(cr, spec, endpoints) | ({"discovery": discovery} if discovery else {})
+        return [Child(type=CONFIG_MAP, body={"metadata": metadata, "data": data})]
     known = Ref(CONFIG_MAP, meta["namespace"], name_of(cr)) in observed.objects
     return [Child(type=CONFIG_MAP, body={"metadata": metadata}, frozen=True)] if known else []
 
@@ -64,7 +76,7 @@ def _data(cr: Object, spec: Spec, endpoints: Sequence[Endpoint]) -> dict[str, st
         "host": host_of(cr),
         "port": str(spec.port),
         "servers": "".join(f"{endpoint.text}\n" for endpoint in endpoints),
-        "servers.json": json.dumps(listed),
+        JSON: json.dumps(listed),
     }
     # The proxy speaks plain text to its servers, and logs in nowhere.
     if not (spec.tls or spec.auth):

@@ -61,7 +61,7 @@ def read(cr: Object) -> Spec:
         threads=spec.get("threads"),
         resources=merged(spec.get("resources"), cpu=DEFAULT_CPU, memory=needed, memory_limit=needed),
         deadline=spec.get("progressDeadlineSeconds"),
-        binding=spec.get("binding") == CONFIG_MAP_BINDING,
+        binding=spec.get("binding") == CONFIG_MAP_BINDING or spec.get("discovery") is True,
         statistics=bool(spec.get("statistics")),
         tls=encrypts,
         auth=auth.is_enabled(cr),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kindling.kinds import progress, reasons
 from kindling.kinds.base import Done, Observed, Problem, RequeueAfter, Result, StatusReport, SyncResult
 from kindling.kinds.conditions import standard_conditions
-from kindling.kinds.memcached import access, auth, observation, spec, stats, tls, workloads
+from kindling.kinds.memcached import access, auth, discovery, observation, spec, stats, tls, workloads
 from kindling.kinds.metadata import selector_text
 from kindling.kinds.pods import (
     UNSCHEDULABLE_AFTER_SECONDS,
@@ -28,8 +28,10 @@ def report(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult)
     found = access.verdict(type, cr, observed)
     problem = sync.problem
     before = workloads.before(type, cr, observed)
+    unanswered = discovery.is_enabled(cr) and not discovery.answers(cr, observed)
     rolled_out = (
         sync.in_sync
+        and not unanswered
         and before is None
         and problem is None
         and len(servers) == wanted.size
@@ -41,6 +43,7 @@ def report(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult)
     handover = workloads.handover(type, cr, observed)
     if problem is None and sync.in_sync and not ready and handover is None:
         fault = refused or observation.replica_problem(type, cr, observed)
+        fault = fault or (discovery.problem(type, cr, observed) if unanswered else None)
         fault = fault or progress.blocker(cr, observation.pod_progress(type, cr, observed), observed)
     count = f"Replicas that answer: {len(servers)}, wanted: {wanted.size}"
     if before is not None:
@@ -48,6 +51,8 @@ def report(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult)
         count = (
             f"The {before.kind} stays until the {wanted.workload.kind} has all its replicas{known}. {count}"
         )
+    if unanswered:
+        count = f"Deployment {discovery.name_of(cr)}, which gives the list, does not answer yet. {count}"
     meta = cr["metadata"]
     if ready:
         reason, message = reasons.REPLICAS_READY, f"{count}; status.serverList has their addresses."
@@ -68,6 +73,7 @@ def report(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult)
         "serverList": servers,
         **({"statistics": statistics} if statistics is not None else {}),
         **access.status(cr, observed, found),
+        **discovery.status(cr, observed),
         "observedGeneration": generation,
         "conditions": standard_conditions(
             ready=ready,
@@ -101,4 +107,5 @@ def _outcome(
     if not sync.in_sync:
         return RequeueAfter(UNSCHEDULABLE_AFTER_SECONDS)
     deadline = progress.deadlines(cr, observation.pod_progress(type, cr, observed), observed, fault=fault)
-    return requeue_at_deadline([*deadline, *deadlines(pods_of(type, cr, observed), now=observed.now)])
+    pods = [*pods_of(type, cr, observed), *discovery.pods(type, cr, observed)]
+    return requeue_at_deadline([*deadline, *deadlines(pods, now=observed.now)])

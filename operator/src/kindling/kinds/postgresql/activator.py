@@ -8,29 +8,28 @@ cluster. Once the server is ready, the Service NAME leads to it again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
 from kindling.kinds import network, pod_security, pod_template, reasons
 from kindling.kinds.base import Child, Observed, Problem
 from kindling.kinds.metadata import (
-    KIND_LABEL,
-    RESOURCE_LABEL,
     child_metadata,
+    component_labels,
+    component_selector,
     is_held,
-    labels_without_owner,
     selector_of,
 )
+from kindling.kinds.pods import of_component
 from kindling.kinds.postgresql import hba, hibernation, idle
 from kindling.kinds.postgresql.serve import READY, READY_PORT
 from kindling.kinds.postgresql.service import PORT, PORTS
 from kindling.kinds.postgresql.spec import Spec
 from kindling.kinds.times import moment
-from kindling.kube.resources import DEPLOYMENT, POD, SERVICE, Object, Ref, ResourceType
+from kindling.kube.resources import DEPLOYMENT, SERVICE, Object, Ref, ResourceType
 
 NAME = idle.ACTIVATOR
-COMPONENT_LABEL = "app.kubernetes.io/component"
 UID = 999
 GRACE_SECONDS = 30
 """How long a Pod that is replaced waits for the sessions that go through it."""
@@ -76,17 +75,17 @@ def is_called(type: ResourceType, cr: Object, observed: Observed) -> bool:
 
     By its containers' own condition, which a node that does not respond leaves as it is.
     """
-    return idle.wakes_on_connection(cr) and any(map(_is_called, _pods(type, cr, observed)))
+    return idle.wakes_on_connection(cr) and any(map(_is_called, of_component(type, cr, observed, NAME)))
 
 
 def is_listening(type: ResourceType, cr: Object, observed: Observed) -> bool:
     """Whether the next connection is taken."""
-    return any(_container(pod).get("ready") is True for pod in _pods(type, cr, observed))
+    return any(_container(pod).get("ready") is True for pod in of_component(type, cr, observed, NAME))
 
 
 def selector(type: ResourceType, cr: Object) -> Object:
     """What the server's own Service and StatefulSet do not select."""
-    return {RESOURCE_LABEL: cr["metadata"]["name"], KIND_LABEL: type.group_kind, COMPONENT_LABEL: NAME}
+    return component_selector(type, cr, NAME)
 
 
 def reached(database: Ref) -> Object:
@@ -100,14 +99,17 @@ def children(
     type: ResourceType, cr: Object, observed: Observed, wanted: Spec, *, image: str, operator_namespace: str
 ) -> list[Child]:
     """Without the field, those that were made for it remain, without a Pod: no right to delete is needed."""
+    # Whoever may reach the server may reach it; it reaches the server, and the names.
     policy = network.policy(
-        type, cr, name=deployment_name(cr), port=PORT, operator_namespace=operator_namespace
+        type,
+        cr,
+        name=deployment_name(cr),
+        port=PORT,
+        operator_namespace=operator_namespace,
+        pods=selector(type, cr),
+        egress=[network.to_pods(PORT, selector_of(type, cr)), network.NAMES],
     )
-    found = [
-        _deployment(type, cr, wanted, image=image),
-        _service(type, cr),
-        replace(policy, body=_to_the_server(type, cr, policy.body)),
-    ]
+    found = [_deployment(type, cr, wanted, image=image), _service(type, cr), policy]
     if idle.wakes_on_connection(cr):
         return found
     return [child for child in found if is_held(cr, observed.objects.get(child.ref) or {})]
@@ -127,7 +129,7 @@ def service(type: ResourceType, cr: Object, address: Child, *, now: datetime) ->
 
 def _deployment(type: ResourceType, cr: Object, wanted: Spec, *, image: str) -> Child:
     own = {
-        "metadata": {"labels": {**labels_without_owner(type, cr), COMPONENT_LABEL: NAME}},
+        "metadata": {"labels": component_labels(type, cr, NAME)},
         "spec": {
             **pod_security.pod(cr, uid=UID, grace_seconds=GRACE_SECONDS, pull_secrets=wanted.pull_secrets),
             "containers": [_container_of(cr, image)],
@@ -181,21 +183,6 @@ def _service(type: ResourceType, cr: Object) -> Child:
     return Child(
         type=SERVICE, body={"metadata": child_metadata(type, cr, name=server_name(cr)), "spec": spec}
     )
-
-
-def _to_the_server(type: ResourceType, cr: Object, body: Object) -> Object:
-    """Whoever may reach the server may reach it; it reaches the server, and the names."""
-    of_pods = {"podSelector": {"matchLabels": selector(type, cr)}}
-    egress = [network.to_pods(PORT, selector_of(type, cr)), network.NAMES]
-    return {**body, "spec": {**body["spec"], **of_pods, "egress": egress}}
-
-
-def _pods(type: ResourceType, cr: Object, observed: Observed) -> Iterator[Object]:
-    own, namespace = selector(type, cr).items(), cr["metadata"]["namespace"]
-    for ref, pod in observed.objects.items():
-        labels = pod["metadata"].get("labels") or {}
-        if ref.type == POD and ref.namespace == namespace and own <= labels.items():
-            yield pod
 
 
 def _container(pod: Object) -> Object:
