@@ -21,6 +21,7 @@ from tests.apiserver.support.audit import wait_until
 from tests.apiserver.support.cluster import KINDS_BY_NAME, Cluster, ref_to
 from tests.apiserver.support.kinds import POSTGRESQL, REPOSITORY
 from tests.apiserver.support.operator_process import operator
+from tests.archives import unpack
 
 KIND = KINDS_BY_NAME[POSTGRESQL.id]
 OLD, NEW = "kindling.invalid/postgres:1", "kindling.invalid/postgres:2"
@@ -47,7 +48,7 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
         check=True,
     )
     with tarfile.open(archive) as tar:
-        tar.extractall(folder, filter="data")
+        unpack(tar, folder)
     return folder / "operator" / "src"
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from infra.drivers.engine import ContainerEngine
 from infra.settings import cluster_name
+from tests.archives import unpack
 from tests.cluster.stack import ROOT, STACK, Environment
 from tests.ports import free_port
 
@@ -37,7 +38,7 @@ def previous(tmp_path: Path) -> Path:
     subprocess.run(["git", "archive", f"--output={archive}", "HEAD~1"], cwd=ROOT, timeout=60, check=True)
     folder = tmp_path / "previous"
     with tarfile.open(archive) as content:
-        content.extractall(folder, filter="data")
+        unpack(content, folder)
     return folder
 
 

@@ -27,6 +27,7 @@ from infra.package.operator_component import Operator
 from infra.package.resource import Kind
 from infra.paths import REPOSITORY
 from tests.apiserver.support.pulumi_package import FOLDER, IMAGES, process, schema_of
+from tests.archives import unpack
 from tests.unit.infra.fakes import Graph, declare
 
 BROKER = {"server_address": "pulsar://one:6650", "subscription_name": "s", "topic": "t", "replicas": 1}
@@ -80,7 +81,7 @@ def test_the_archive_of_a_release_is_a_plugin_of_its_version(tmp_path: Path) -> 
     found = pulumi_package.files(REPOSITORY, version="1.2.3", images=IMAGES)
     assert found == pulumi_package.files(REPOSITORY, version="1.2.3", images=IMAGES)
     with tarfile.open(fileobj=io.BytesIO(found["kindling-pulumi-1.2.3.tgz"])) as archive:
-        archive.extractall(tmp_path / "plugin", filter="data")
+        unpack(archive, tmp_path / "plugin")
     assert (tmp_path / "plugin/PulumiPlugin.yaml").exists()
     # Locked by hashes, for pip.
     assert "--hash=sha256:" in (tmp_path / "plugin/requirements.txt").read_text()
