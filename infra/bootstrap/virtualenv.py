@@ -20,7 +20,7 @@ from infra.errors import KindlingError
 from infra.progress import Progress
 
 REQUIREMENTS = "requirements.txt"
-ATTEMPTS, PAUSE_SECONDS = 3, 5.0
+PAUSES_SECONDS = (5.0, 15.0, 30.0)
 NOTHING = "(from versions: none)"
 """What pip says of a package that the index has no page of, be it for a moment: it tries no page twice."""
 SECONDS = {REQUIREMENTS: 45.0, "requirements-dev.txt": 70.0}
@@ -126,7 +126,7 @@ def _create(home: Path) -> None:
 
 
 def _pip(python: Path, arguments: list[str]) -> None:
-    for attempt in range(1, ATTEMPTS + 1):
+    for pause in (*PAUSES_SECONDS, None):
         try:
             processes.run(
                 [python, "-m", "pip", "--disable-pip-version-check", *arguments],
@@ -134,8 +134,8 @@ def _pip(python: Path, arguments: list[str]) -> None:
                 env={"PIP_NO_INPUT": "1", "PIP_REQUIRE_VIRTUALENV": "0"},
             )
         except processes.ProgramError as error:
-            if NOTHING in error.why and attempt < ATTEMPTS:
-                time.sleep(PAUSE_SECONDS)
+            if NOTHING in error.why and pause is not None:
+                time.sleep(pause)
                 continue
             output = error.why.splitlines()
             lines = [line for line in output if "ERROR" in line] or output[-3:]

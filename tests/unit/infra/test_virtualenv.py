@@ -71,7 +71,7 @@ def index(monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
     monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{made.server.server_port}/")
     monkeypatch.setenv("PIP_NO_CACHE_DIR", "1")
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
-    monkeypatch.setattr(virtualenv, "PAUSE_SECONDS", 0.1)
+    monkeypatch.setattr(virtualenv, "PAUSES_SECONDS", (0.1, 0.1, 0.1))
     yield made
     made.server.shutdown()
     made.server.server_close()
@@ -98,7 +98,7 @@ def test_one_that_stays_missing_is_an_error_with_its_remedy(tmp_path: Path, inde
     with pytest.raises(KindlingError, match="could not be installed") as raised:
         install(tmp_path, index.content)
     assert "No matching distribution found for one-file==1.0" in str(raised.value.why)
-    assert index.asked == virtualenv.ATTEMPTS
+    assert index.asked == len(virtualenv.PAUSES_SECONDS) + 1
 
 
 def test_another_content_is_refused_at_once(tmp_path: Path, index: Index) -> None:
