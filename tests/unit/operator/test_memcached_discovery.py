@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import socket
 import subprocess
 import time
@@ -16,9 +18,10 @@ from kindling.kinds.memcached import discovery, servers
 from kindling.kube.resources import DEPLOYMENT
 from pymemcache.client.base import Client
 
+from infra.bootstrap.toolchain.golang import Go
 from tests.ports import free_port
 from tests.unit.operator import caches
-from tests.unit.operator.go_programs import compiled, serving
+from tests.unit.operator.go_programs import IMAGE, compiled, serving
 from tests.unit.operator.memcacheds import KIND, memcached, observed, running
 
 KEY = "AmazonElastiCache:cluster"
@@ -145,6 +148,25 @@ def test_it_takes_no_connection_before_there_is_a_list(tmp_path: Path) -> None:
         made.lists(("10.0.0.1", 80))
         until(connects)
         assert made.cluster()[1] == ["10.0.0.1|10.0.0.1|80"]
+
+
+def test_names_and_the_clock(tmp_path: Path) -> None:
+    """In Go, beside a copy of the program: no test is to change an image's content."""
+    module = tmp_path / "module"
+    shutil.copytree(IMAGE / "memcached-exporter", module)
+    shutil.copy(Path(__file__).parent / "go_tests" / "discovery_test.go", module)
+    env = {**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "-buildvcs=false", "CGO_ENABLED": "0"}
+    done = subprocess.run(
+        [Go.ensure().program, "test", "-count=1", "-v", "."],
+        cwd=module,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("--- PASS") == 3
 
 
 def test_what_older_clients_ask_and_what_none_is_to_ask(tmp_path: Path) -> None:

@@ -160,7 +160,8 @@ func found(head, text string) string {
 func (d *directory) answer() string {
 	d.lock.Lock()
 	defer d.lock.Unlock()
-	if now := d.now(); d.version == 0 || now.Sub(d.read) >= freshSeconds {
+	now := d.now()
+	if age := now.Sub(d.read); d.version == 0 || age < 0 || age >= freshSeconds {
 		d.read = now
 		err := d.look(now)
 		text := ""
