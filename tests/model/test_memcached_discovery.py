@@ -92,6 +92,7 @@ def test_who_no_longer_asks_has_no_pod_of_it() -> None:
     world.settle()
     assert DEPLOYED not in world.api.objects
     assert SERVERS not in world.api.objects
+    assert {ADDRESS, POLICY} <= set(world.api.objects), "there is no right to delete them"
     assert "discovery" not in world.status(KIND, "m")
     assert ready(world)["status"] == "True"
     assert world.writes_at_rest() == 0
