@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"reflect"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -25,16 +25,17 @@ const (
 	discoveryVersion = "1.4.14"
 	clusterKey       = "AmazonElastiCache:cluster"
 
+	// How often the file is read; how often the names are resolved though it is as it was, and each cache is given the
+	// list again: it may have been restarted, or emptied.
+	lookSeconds, keepSeconds = 2 * time.Second, 10 * time.Second
+	// For the names to be resolved, and for an answer to be taken.
+	resolveSeconds, answerSeconds = 2 * time.Second, 10 * time.Second
 	// Clients keep a connection between two questions, which they ask once a minute.
-	idleSeconds = 10 * time.Minute
-	// For an answer to be taken, and for the names to be resolved.
-	answerSeconds, resolveSeconds = 10 * time.Second, 2 * time.Second
-	// How old an answer may be: the file is read, and the names are resolved, no more often than that.
-	freshSeconds = time.Second
+	idleSeconds = 3 * time.Minute
 	// A question is shorter than this.
 	longestQuestion = 1024
 	// Together they keep well within the container's memory.
-	mostConnections = 512
+	mostConnections = 2000
 )
 
 // cache is one server of the list, as the operator writes it.
@@ -43,17 +44,18 @@ type cache struct {
 	Port int    `json:"port"`
 }
 
-// directory answers where the caches are. It reads the list when it is asked.
+// directory has the answer at hand: a client waits neither for the disk nor for the cluster's DNS.
 type directory struct {
 	file    string
 	resolve func(context.Context, string) ([]string, error)
-	now     func() time.Time
 
-	lock  sync.Mutex
-	read  time.Time
-	list  []cache
-	known map[string]string // the address last known of each name
-	nodes string            // host|address|port of each
+	lock   sync.Mutex
+	answer string // the version and the list, each with a newline; empty before there is one
+
+	// Only `look` reads and writes what follows.
+	list     []cache
+	known    map[string]string // the address last known of each name
+	resolved time.Time
 	// It rises with each change: clients keep the list that has the highest.
 	version int64
 	failure string
@@ -74,12 +76,12 @@ func discovery(arguments []string) error {
 	}
 	ended, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	d := &directory{file: *file, resolve: resolve, now: time.Now}
-	for d.answer() == "" {
+	d := &directory{file: *file, resolve: resolve}
+	for d.look(time.Now()); d.given() == ""; d.look(time.Now()) {
 		select {
 		case <-ended.Done():
 			return nil
-		case <-time.After(freshSeconds):
+		case <-time.After(lookSeconds):
 		}
 	}
 	listener, err := net.Listen("tcp", *listen)
@@ -87,7 +89,7 @@ func discovery(arguments []string) error {
 		return err
 	}
 	context.AfterFunc(ended, func() { _ = listener.Close() })
-	go d.keepItems(ended)
+	go d.follow(ended)
 	return d.serve(listener)
 }
 
@@ -102,7 +104,7 @@ func (d *directory) serve(listener net.Listener) error {
 		if err != nil {
 			// Out of files, say: those that are there go on.
 			log.Printf("a connection cannot be taken: %v", err)
-			time.Sleep(freshSeconds)
+			time.Sleep(lookSeconds)
 			continue
 		}
 		select {
@@ -140,9 +142,9 @@ func (d *directory) converse(client net.Conn) {
 func (d *directory) reply(words []string) string {
 	switch strings.Join(words, " ") {
 	case "config get cluster":
-		return found("CONFIG cluster", d.answer())
+		return found("CONFIG cluster", d.given())
 	case "get " + clusterKey, "gets " + clusterKey:
-		return found("VALUE "+clusterKey, d.answer())
+		return found("VALUE "+clusterKey, d.given())
 	case "version":
 		return "VERSION " + discoveryVersion + "\r\n"
 	case "quit":
@@ -155,54 +157,83 @@ func found(head, text string) string {
 	return fmt.Sprintf("%s 0 %d\r\n%s\r\nEND\r\n", head, len(text), text)
 }
 
-// answer is the version and the list, each with a newline; empty before there is one. What cannot be read changes
-// nothing.
-func (d *directory) answer() string {
+func (d *directory) given() string {
 	d.lock.Lock()
 	defer d.lock.Unlock()
-	now := d.now()
-	if age := now.Sub(d.read); d.version == 0 || age < 0 || age >= freshSeconds {
-		d.read = now
-		err := d.look(now)
-		text := ""
-		if err != nil {
-			text = err.Error()
-		}
-		if text != "" && text != d.failure {
-			log.Printf("the list in %s is as it was: %v", d.file, err)
-		}
-		d.failure = text
-	}
-	if d.version == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%d\n%s\n", d.version, d.nodes)
+	return d.answer
 }
 
-func (d *directory) look(now time.Time) error {
-	content, err := os.ReadFile(d.file)
+// follow reads the list again and again, and has each cache hold it.
+func (d *directory) follow(ended context.Context) {
+	items := &items{}
+	for {
+		items.keep(d.given(), d.caches())
+		select {
+		case <-ended.Done():
+			return
+		case <-time.After(lookSeconds):
+			d.look(time.Now())
+		}
+	}
+}
+
+// look reads the list once. What cannot be read changes nothing.
+func (d *directory) look(now time.Time) {
+	list, err := d.read()
+	text := ""
 	if err != nil {
-		return err
+		text = err.Error()
 	}
-	var list []cache
-	if err := json.Unmarshal(bytes.TrimSpace(content), &list); err != nil {
-		return err
+	if text != "" && text != d.failure {
+		log.Printf("the list in %s is as it was: %v", d.file, err)
 	}
-	if len(list) == 0 {
-		return errors.New("it is empty")
+	d.failure = text
+	if age := now.Sub(d.resolved); err != nil || reflect.DeepEqual(list, d.list) && 0 <= age && age < keepSeconds {
+		return
 	}
+	d.resolved = now
 	known := d.addresses(list)
 	if reflect.DeepEqual(list, d.list) && reflect.DeepEqual(known, d.known) {
-		return nil
+		return
 	}
+	d.list, d.known = list, known
+	// By the clock, for a program that starts knows of no earlier version.
+	d.version = max(d.version+1, now.Unix())
 	nodes := make([]string, len(list))
 	for i, one := range list {
 		nodes[i] = fmt.Sprintf("%s|%s|%d", one.Host, known[one.Host], one.Port)
 	}
-	d.list, d.known, d.nodes = list, known, strings.Join(nodes, " ")
-	// By the clock, for a program that starts knows of no earlier version.
-	d.version = max(d.version+1, now.Unix())
-	return nil
+	d.lock.Lock()
+	defer d.lock.Unlock()
+	d.answer = fmt.Sprintf("%d\n%s\n", d.version, strings.Join(nodes, " "))
+}
+
+func (d *directory) read() ([]cache, error) {
+	content, err := os.ReadFile(d.file)
+	if err != nil {
+		return nil, err
+	}
+	var list []cache
+	if err := json.Unmarshal(content, &list); err != nil {
+		return nil, err
+	}
+	if len(list) == 0 {
+		return nil, errors.New("it is empty")
+	}
+	return list, nil
+}
+
+// caches are HOST:PORT of each in the list, by its address where that is known.
+func (d *directory) caches() []string {
+	found := make([]string, len(d.list))
+	for i, one := range d.list {
+		host := one.Host
+		if address := d.known[host]; address != "" {
+			host = address
+		}
+		found[i] = net.JoinHostPort(host, strconv.Itoa(one.Port))
+	}
+	return found
 }
 
 // addresses of the hosts: some clients connect to nothing else. A name that is not resolved just now keeps the
