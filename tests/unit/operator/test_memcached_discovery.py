@@ -215,6 +215,10 @@ def test_each_cache_holds_the_list_too_and_again_once_it_is_emptied(tmp_path: Pa
         assert held(clients[1]) == ""
         it.lists(*(("127.0.0.1", port) for port in ports))
         until(lambda: all(map(right, clients)))
+        found = clients[0].raw_command(f"mg {KEY} t").decode()
+        assert 0 < int(found.removeprefix("HD t")) <= 60, (
+            "where nobody asks any more, no cache gives an old one"
+        )
         clients[0].flush_all()
         assert held(clients[0]) == ""
         until(lambda: right(clients[0]))

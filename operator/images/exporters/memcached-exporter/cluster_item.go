@@ -13,6 +13,8 @@ const (
 	// For one cache to take the list. A hundred caches are not all asked at once.
 	itemSeconds = time.Second
 	mostAtOnce  = 8
+	// Whole seconds. Where no list is asked for any more, no cache gives an old one.
+	expirySeconds = 60
 )
 
 // items has each cache hold the list, under the key by which AWS's client for Java asks the caches for it: after its
@@ -67,7 +69,7 @@ func putItem(address, text string) error {
 	if err := connection.SetDeadline(time.Now().Add(itemSeconds)); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(connection, "set %s 0 0 %d\r\n%s\r\n", clusterKey, len(text), text); err != nil {
+	if _, err := fmt.Fprintf(connection, "set %s 0 %d %d\r\n%s\r\n", clusterKey, expirySeconds, len(text), text); err != nil {
 		return err
 	}
 	said, err := bufio.NewReader(connection).ReadString('\n')
