@@ -179,17 +179,19 @@ class History(RuleBasedStateMachine):
     def new_resource_in_quiet(self, kind: Kind, data: st.DataObject) -> None:
         """Beside all the others, it costs its children, two writes of its status, and what must last.
 
-        That is a finalizer, and each decision when it is taken and when it is carried out.
+        That is a finalizer, and each decision when it is taken and when it is carried out; and a third status
+        where a list is served, because what serves it starts once there is one.
         """
         self._rest()
         self.born += 1
         world, before = self.world, self.world.api.writes.total()
         ref = Ref(kind.type, "ns", f"new-{self.born}")
-        world.api.put(kind.type, resource(kind, ref.name, **data.draw(SPECS[kind.type.group_kind], "spec")))
+        spec = data.draw(SPECS[kind.type.group_kind], "spec")
+        world.api.put(kind.type, resource(kind, ref.name, **spec))
         world.settle()
         written = world.api.writes.total() - before
         own = [child for child in self.children() if child.type != POD and owner(world, child) == ref]
-        lasting = bool(kind.finalizer) + 2 * len(kind.durable)
+        lasting = bool(kind.finalizer) + 2 * len(kind.durable) + (spec.get("discovery") is True)
         assert written <= len(own) + 2 + lasting, f"{written} writes for {own}"
         world.api.remove(ref)
 
