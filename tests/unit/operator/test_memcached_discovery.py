@@ -177,7 +177,7 @@ def test_what_older_clients_ask_and_what_none_is_to_ask(tmp_path: Path) -> None:
         text = f"{version}\n{nodes[0]}\n"
         assert it.said(f"get {KEY}").decode() == f"VALUE {KEY} 0 {len(text)}\r\n{text}\r\nEND\r\n"
         assert it.said("version", ends=b"\r\n") == b"VERSION 1.4.14\r\n"
-        for line in ("get other", "set a 0 0 1", "stats", "config get other", "flush_all"):
+        for line in (f"gets {KEY}", "get other", "set a 0 0 1", "stats", "config get other", "flush_all"):
             assert it.said(line, ends=b"\r\n") == b"ERROR\r\n", "it keeps no items"
         with socket.create_connection(("127.0.0.1", it.port), timeout=SECONDS) as raw:
             raw.sendall(b"config get cluster\r\nconfig get cluster\r\nquit\r\n")

@@ -143,7 +143,7 @@ func (d *directory) reply(words []string) string {
 	switch strings.Join(words, " ") {
 	case "config get cluster":
 		return found("CONFIG cluster", d.given())
-	case "get " + clusterKey, "gets " + clusterKey:
+	case "get " + clusterKey:
 		return found("VALUE "+clusterKey, d.given())
 	case "version":
 		return "VERSION " + discoveryVersion + "\r\n"
