@@ -157,8 +157,18 @@ def test_a_connection_starts_a_server_that_nobody_uses(environment: Environment)
     assert environment.get(name)["status"]["idle"]["stoppedAt"] == stopped
     (pod,) = environment.get("pods", "-l", ACTIVATOR)["items"]
 
-    assert environment.psql("postgresql-sample", "select id from first_served") == "7"
-    environment.kubectl("wait", "--for=condition=Ready", name, "--timeout=60s")
+    watch = environment.start("get", name, "--watch", "--output=jsonpath={.status.idle.wakingSince}{'\\n'}")
+    try:
+        asked = datetime.now(UTC)
+        assert environment.psql("postgresql-sample", "select id from first_served") == "7"
+        served = datetime.now(UTC)
+        environment.kubectl("wait", "--for=condition=Ready", name, "--timeout=60s")
+    finally:
+        watch.kill()
+        said, _ = watch.communicate()
+    (woken,) = {line for line in said.splitlines() if line}
+    # A time of whole seconds.
+    assert asked - timedelta(seconds=1) <= datetime.fromisoformat(woken) <= served
     assert set(environment.get(name)["status"].get("idle") or ()) <= {"wake"}
     server = environment.get("pod", "postgresql-sample-0")
     within(10, lambda: _addresses(environment) == {server["status"]["podIP"]})
