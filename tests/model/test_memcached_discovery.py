@@ -86,6 +86,17 @@ def test_ready_waits_for_it_and_names_it() -> None:
     assert "discovery" not in status
 
 
+def test_while_it_starts_the_message_leads_to_its_pods() -> None:
+    world = made(discovery=True)
+    (pod,) = selected(world, world.api.objects[ADDRESS]["spec"]["selector"])
+    world.api.set_status(DEPLOYED, {"availableReplicas": 0})
+    world.settle(pods=False)
+    message = ready(world)["message"]
+    assert message.startswith("Deployment m-discovery, which gives the list, does not answer yet. ")
+    labels = message.partition("-l ")[2].partition("`")[0]
+    assert selected(world, dict(word.split("=") for word in labels.split(","))) == [pod]
+
+
 def test_who_no_longer_asks_has_no_pod_of_it() -> None:
     world = made(discovery=True)
     world.api.edit(CR, {"spec": {"discovery": None}})

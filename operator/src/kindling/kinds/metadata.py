@@ -83,9 +83,12 @@ def selector_of(type: ResourceType, cr: Object) -> dict[str, str]:
     return {INSTANCE_LABEL: cr["metadata"]["name"], KIND_LABEL: type.group_kind}
 
 
-def selector_text(type: ResourceType, cr: Object) -> str:
-    """The same as text, as the scale subresource gives it to autoscalers."""
-    return ",".join(f"{key}={value}" for key, value in sorted(selector_of(type, cr).items()))
+def selector_text(type: ResourceType, cr: Object, *, component: str = "") -> str:
+    """What selects the Pods of the workload, or of a component, as text, as the scale subresource gives it to
+    autoscalers and kubectl takes it.
+    """
+    found = component_selector(type, cr, component) if component else selector_of(type, cr)
+    return ",".join(f"{key}={value}" for key, value in sorted(found.items()))
 
 
 def owner_of(type: ResourceType, cr: Object) -> Object:

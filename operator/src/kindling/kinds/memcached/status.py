@@ -54,6 +54,9 @@ def report(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult)
     if unanswered:
         count = f"Deployment {discovery.name_of(cr)}, which gives the list, does not answer yet. {count}"
     meta = cr["metadata"]
+    labels = f"app.kubernetes.io/instance={meta['name']}"
+    if unanswered and len(servers) == wanted.size:
+        labels = selector_text(type, cr, component=discovery.NAME)
     if ready:
         reason, message = reasons.REPLICAS_READY, f"{count}; status.serverList has their addresses."
     elif fault is not None:
@@ -64,7 +67,7 @@ def report(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult)
         )
         message = (
             f"{count}; wait, or look at their Pods (`kubectl describe pods -n {meta['namespace']} "
-            f"-l app.kubernetes.io/instance={meta['name']}`)."
+            f"-l {labels}`)."
         )
     generation = int(meta.get("generation", 0))
     status: Object = {
