@@ -98,8 +98,8 @@ def manifest(*, version: str, uri: str, sha256: str) -> str:
                 "version": f"v{version}",
                 "shortDescription": "Look at and operate resources of Kindling",
                 "description": (
-                    "Shows how Postgresql, Memcached, PulsarConsumer, MyCustomResource, Backup and Restore "
-                    "are, prints their logs, opens psql, restarts, hibernates and wakes a server, starts a "
+                    "Shows how Postgresql, Memcached, PulsarConsumer, MyCustomResource, Backup, Restore and "
+                    "BindingImport are, prints their logs, opens psql, restarts, hibernates and wakes a server, starts a "
                     "backup, and writes a report without secrets."
                 ),
                 "caveats": "It needs Python 3.11 or later as `python3` on PATH.",

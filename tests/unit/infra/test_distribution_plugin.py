@@ -111,6 +111,8 @@ def test_krews_manifest_is_of_the_archive(url: str, uri: str) -> None:
     assert found["metadata"]["name"] == plugin.NAME.removeprefix("kubectl-")
     assert found["spec"]["version"] == f"v{VERSION}"
     assert len(found["spec"]["shortDescription"]) <= 50
+    for path in sorted((REPOSITORY / "crds").glob("*.yaml")):
+        assert yaml.safe_load(path.read_text())["spec"]["names"]["kind"] in found["spec"]["description"]
     (platform,) = found["spec"]["platforms"]
     assert platform["uri"] == uri
     assert platform["sha256"] == hashlib.sha256(made[ARCHIVE]).hexdigest()
