@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from functools import cache
 
 import pytest
 from kindling.kinds.reasons import CATALOGUE
@@ -13,7 +14,6 @@ from tests.unit.docs.pages import rows, sections, slug, strings, text, trees
 PAGE = "troubleshooting.md"
 POINTS = ("Message", "Meaning", "Cause", "Do")
 SECTIONS = sections(PAGE)
-SOURCE = {" ".join(found.split()) for _, tree in trees("") for found in strings(tree) if len(found) > 10}
 
 
 def test_each_reason_has_a_section_and_each_section_a_reason() -> None:
@@ -32,6 +32,13 @@ def test_a_section_answers_the_four_questions(reason: str) -> None:
     assert tuple(found) == POINTS
 
 
+@cache
+def source() -> frozenset[str]:
+    """Each text of the operator's source; seconds, which no other test is to wait for."""
+    texts = (found for _, tree in trees("") for found in strings(tree) if len(found) > 10)
+    return frozenset(" ".join(found.split()) for found in texts)
+
+
 def quoted(reason: str) -> list[str]:
     """The literals of a section's message, in the pieces that the operator puts together.
 
@@ -47,6 +54,6 @@ def quoted(reason: str) -> list[str]:
 def test_the_quoted_messages_are_in_the_source(reason: str) -> None:
     assert quoted(reason)
     for piece in quoted(reason):
-        if not any(piece in found for found in SOURCE):
-            near = difflib.get_close_matches(piece, SOURCE, n=1, cutoff=0.0)
+        if not any(piece in found for found in source()):
+            near = difflib.get_close_matches(piece, source(), n=1, cutoff=0.0)
             pytest.fail(f"{piece!r} is in no message; the nearest: {near}")
