@@ -99,8 +99,8 @@ def manifest(*, version: str, uri: str, sha256: str) -> str:
                 "shortDescription": "Look at and operate resources of Kindling",
                 "description": (
                     "Shows how Postgresql, Memcached, PulsarConsumer, MyCustomResource, Backup, Restore and "
-                    "BindingImport are, prints their logs, opens psql, restarts, hibernates and wakes a server, starts a "
-                    "backup, and writes a report without secrets."
+                    "BindingImport are, prints their logs, opens psql, restarts, hibernates and wakes a "
+                    "server, starts a backup, and writes a report without secrets."
                 ),
                 "caveats": "It needs Python 3.11 or later as `python3` on PATH.",
                 "platforms": [

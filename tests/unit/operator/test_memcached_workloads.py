@@ -195,15 +195,22 @@ def on_its_way(*listed: str) -> Object:
     return {"observedGeneration": 1, "conditions": conditions, "serverList": [*listed]}
 
 
-def test_with_a_list_in_files_what_ran_before_stays_until_they_have_the_others() -> None:
-    """Whose kubelet has them up to date within 120 s; now is 2026-01-01T00:01:00Z."""
+@pytest.mark.parametrize(
+    ("asked", "seconds"),
+    [({"binding": "ConfigMap"}, 81.0), ({"discovery": True}, 141.0)],
+    ids=["files", "clients that ask once a minute"],
+)
+def test_with_a_list_what_ran_before_stays_until_who_reads_it_has_the_others(
+    asked: Object, seconds: float
+) -> None:
+    """The kubelet has files up to date within 120 s; now is 2026-01-01T00:01:00Z."""
     young = {**stateful_set(replicas=1), **named_pod(0, since="2026-01-01T00:00:20Z")}
     children = {**young, **owned_deployment(["10.0.0.1"])}
     status = on_its_way("10.0.0.1:11211")
-    cr = stateful(binding="ConfigMap", progressDeadlineSeconds=10, status=status)
+    cr = stateful(progressDeadlineSeconds=10, status=status, **asked)
     assert deleted(cr, children) == []
     report = KIND.status(cr, observed(children), SETTLED)
-    assert report.result == RequeueAfter(81.0)
+    assert report.result == RequeueAfter(seconds)
     assert report.status["serverList"] == ["10.0.0.1:11211", NAMES[0]]
     assert find_condition(report.status, "Ready")["reason"] == "Reconciling"
     assert find_condition(report.status, "Degraded")["status"] == "False", "it waits on purpose"

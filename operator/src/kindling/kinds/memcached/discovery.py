@@ -13,6 +13,7 @@ from kindling.kinds import network, pod_security, pod_template, reasons
 from kindling.kinds.base import Child, Observed, Problem
 from kindling.kinds.memcached import auth, servers, tls
 from kindling.kinds.memcached.service import PORT_NAME
+from kindling.kinds.memcached.spec import read
 from kindling.kinds.memcached.workload import PROGRAM
 from kindling.kinds.metadata import (
     child_metadata,
@@ -37,7 +38,7 @@ RESOURCES: Object = {"requests": {"cpu": "1m", "memory": "16Mi"}, "limits": {"me
 
 
 def is_enabled(cr: Object) -> bool:
-    return (cr.get("spec") or {}).get(FIELD) is True
+    return read(cr).discovery
 
 
 def name_of(cr: Object) -> str:

@@ -26,8 +26,9 @@ MADE_SECRETS = ("auth", "binding", "server-tls", "server-ca")
 @dataclass(frozen=True, kw_only=True)
 class Spec:
     """A spec with its defaults. `connections` and `threads` are None where memcached decides, `deadline`
-    where Kubernetes does. `binding`: the servers are listed in a ConfigMap, too. `statistics`: each is asked.
-    `tls`, `auth`: connections are encrypted, and begin with a login. `workload` makes the Pods.
+    where Kubernetes does. `binding`: the servers are listed in a ConfigMap, too. `discovery`: a program gives
+    that list. `statistics`: each is asked. `tls`, `auth`: connections are encrypted, and begin with a login.
+    `workload` makes the Pods.
     """
 
     size: int
@@ -39,6 +40,7 @@ class Spec:
     resources: Object
     deadline: int | None
     binding: bool
+    discovery: bool
     statistics: bool
     tls: bool
     auth: bool
@@ -51,6 +53,7 @@ def read(cr: Object) -> Spec:
     connections = spec.get("maxConnections")
     encrypts = tls.is_enabled(cr)
     most = connections or DEFAULT_CONNECTIONS
+    discovery = spec.get("discovery") is True
     needed = f"{needed_mebibytes(memory=memory, connections=most, tls=encrypts)}Mi"
     return Spec(
         size=spec.get("size") or DEFAULT_SIZE,
@@ -61,7 +64,8 @@ def read(cr: Object) -> Spec:
         threads=spec.get("threads"),
         resources=merged(spec.get("resources"), cpu=DEFAULT_CPU, memory=needed, memory_limit=needed),
         deadline=spec.get("progressDeadlineSeconds"),
-        binding=spec.get("binding") == CONFIG_MAP_BINDING or spec.get("discovery") is True,
+        binding=spec.get("binding") == CONFIG_MAP_BINDING or discovery,
+        discovery=discovery,
         statistics=bool(spec.get("statistics")),
         tls=encrypts,
         auth=auth.is_enabled(cr),

@@ -21,6 +21,8 @@ from kindling.kube.resources import DEPLOYMENT, STATEFUL_SET, Object, Ref, Resou
 BOTH = (DEPLOYMENT, STATEFUL_SET)
 FILE_SECONDS = 120.0
 """Within which a changed ConfigMap is in the files of every Pod that mounts it: the kubelet's period."""
+POLL_SECONDS = 60.0
+"""How often the clients of a list that is served ask for it."""
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
 
 
@@ -96,7 +98,9 @@ def _ages(type: ResourceType, cr: Object, observed: Observed) -> list[float]:
 
 def _unknown_seconds(type: ResourceType, cr: Object, observed: Observed) -> float:
     """For how long an application may still know of none of the wanted one's Pods."""
-    needed = FILE_SECONDS if spec.read(cr).binding else KNOWN_SECONDS
+    asked = spec.read(cr)
+    needed = FILE_SECONDS if asked.binding else KNOWN_SECONDS
+    needed += POLL_SECONDS if asked.discovery else 0.0
     return max(0.0, needed - min(_ages(type, cr, observed), default=0.0))
 
 
