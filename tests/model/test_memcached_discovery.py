@@ -9,7 +9,7 @@ from kindling.kinds.conditions import find_condition
 from kindling.kube.resources import CONFIG_MAP, DEPLOYMENT, NETWORK_POLICY, POD, SERVICE, Object, Ref
 
 from tests.model.faults import Fault
-from tests.model.test_memcached_lists import CR, KIND, SERVERS, made
+from tests.model.test_memcached_lists import CR, KIND, SERVERS, go_on, made
 from tests.model.world import World
 
 DEPLOYED, ADDRESS = Ref(DEPLOYMENT, "ns", "m-discovery"), Ref(SERVICE, "ns", "m-discovery")
@@ -137,10 +137,7 @@ def test_whatever_is_lost_it_ends_as_it_is_asked(seed: int) -> None:
             world.faulty.writes.append(dice.choice([Fault.CONFLICT, Fault.LOST, Fault.CRASH_AFTER]))
         else:
             world.restart()
-        world.deliver_badly(dice)
-        world.work()
-        if dice.random() < 0.5:
-            world.settle(pods=dice.random() < 0.7)
+        go_on(world, dice)
     world.resync()
     world.wait_long()
     assert (DEPLOYED in world.api.objects) == asked

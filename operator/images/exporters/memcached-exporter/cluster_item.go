@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
 	"log"
-	"net"
 	"sync"
 	"time"
 )
@@ -61,23 +59,14 @@ func putItems(text string, caches []string) error {
 }
 
 func putItem(address, text string) error {
-	connection, err := net.DialTimeout("tcp", address, itemSeconds)
+	connection, err := (&server{address: address, timeout: itemSeconds}).open()
 	if err != nil {
 		return err
 	}
 	defer connection.Close()
-	if err := connection.SetDeadline(time.Now().Add(itemSeconds)); err != nil {
-		return err
+	answer, err := set(connection, clusterKey, expirySeconds, text)
+	if err == nil && answer != "STORED" {
+		err = fmt.Errorf("%s says %q", address, answer)
 	}
-	if _, err := fmt.Fprintf(connection, "set %s 0 %d %d\r\n%s\r\n", clusterKey, expirySeconds, len(text), text); err != nil {
-		return err
-	}
-	said, err := bufio.NewReader(connection).ReadString('\n')
-	if err != nil {
-		return err
-	}
-	if said != "STORED\r\n" {
-		return fmt.Errorf("%s says %q", address, said)
-	}
-	return nil
+	return err
 }

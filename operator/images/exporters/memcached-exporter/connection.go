@@ -15,7 +15,7 @@ import (
 // Bytes of a line of an answer.
 const longestLine = 1 << 10
 
-// server is the memcached of the same Pod, and how it lets this program in.
+// server is a memcached, that of the same Pod unless it is plain, and how it lets this program in.
 type server struct {
 	address string
 	tls     bool
@@ -86,10 +86,7 @@ func logIn(connection net.Conn, logins []string) error {
 	for _, login := range logins {
 		user, password, _ := strings.Cut(login, ":")
 		words := user + " " + password
-		if _, err := fmt.Fprintf(connection, "set login 0 0 %d\r\n%s\r\n", len(words), words); err != nil {
-			return err
-		}
-		answer, err := readLine(connection)
+		answer, err := set(connection, "login", 0, words)
 		if err != nil {
 			return err
 		}
@@ -98,6 +95,14 @@ func logIn(connection net.Conn, logins []string) error {
 		}
 	}
 	return errors.New("it does not accept a login of its own file")
+}
+
+// set returns what memcached answers to it: STORED, if it has taken the item, for so many seconds, or for ever with 0.
+func set(connection net.Conn, key string, seconds int, value string) (string, error) {
+	if _, err := fmt.Fprintf(connection, "set %s 0 %d %d\r\n%s\r\n", key, seconds, len(value), value); err != nil {
+		return "", err
+	}
+	return readLine(connection)
 }
 
 // readLine reads one line of an answer, and nothing of what comes after it.

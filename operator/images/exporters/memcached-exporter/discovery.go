@@ -188,12 +188,13 @@ func (d *directory) look(now time.Time) {
 		log.Printf("the list in %s is as it was: %v", d.file, err)
 	}
 	d.failure = text
-	if age := now.Sub(d.resolved); err != nil || reflect.DeepEqual(list, d.list) && 0 <= age && age < keepSeconds {
+	same, age := reflect.DeepEqual(list, d.list), now.Sub(d.resolved)
+	if err != nil || same && 0 <= age && age < keepSeconds {
 		return
 	}
 	d.resolved = now
 	known := d.addresses(list)
-	if reflect.DeepEqual(list, d.list) && reflect.DeepEqual(known, d.known) {
+	if same && reflect.DeepEqual(known, d.known) {
 		return
 	}
 	d.list, d.known = list, known

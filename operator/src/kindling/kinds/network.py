@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from kindling.kinds.base import Child
 from kindling.kinds.metadata import child_metadata, selector_of
@@ -47,11 +46,9 @@ def policy(
     Empty rules are set too, so that a rule which somebody adds is taken away again.
     """
     peers = _peers(cr, operator_namespace=operator_namespace)
-    made = _policy(type, cr, name=name, port=port, peers=peers, allow_egress=allow_egress)
-    spec = {**made.body["spec"], "egress": [*egress]}
-    if pods is not None:
-        spec["podSelector"] = {"matchLabels": pods}
-    return replace(made, body={**made.body, "spec": spec})
+    return _policy(
+        type, cr, name=name, port=port, peers=peers, allow_egress=allow_egress, pods=pods, egress=egress
+    )
 
 
 def from_operator(type: ResourceType, cr: Object, *, name: str, port: int, operator_namespace: str) -> Child:
@@ -70,13 +67,15 @@ def _policy(
     port: str | int | None,
     peers: Sequence[Object],
     allow_egress: bool,
+    pods: Object | None = None,
+    egress: Sequence[Object] = (),
 ) -> Child:
     ingress = [{"from": peers, "ports": [{"port": port, "protocol": "TCP"}]}]
     spec: Object = {
-        "podSelector": {"matchLabels": selector_of(type, cr)},
+        "podSelector": {"matchLabels": selector_of(type, cr) if pods is None else pods},
         "policyTypes": ["Ingress"] if allow_egress else ["Ingress", "Egress"],
         "ingress": [] if port is None else ingress,
-        "egress": [],
+        "egress": [*egress],
     }
     return Child(type=NETWORK_POLICY, body={"metadata": child_metadata(type, cr, name=name), "spec": spec})
 

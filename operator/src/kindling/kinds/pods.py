@@ -90,6 +90,14 @@ def seconds_since(moment: object, *, now: datetime) -> float:
         return 0.0
 
 
+def first_problem(
+    pods: Iterable[Object], *, now: datetime, placed_by: Object | None = None
+) -> Problem | None:
+    """`pod_problem` of the first of those that are not ready and have one."""
+    found = (pod_problem(pod, now=now, placed_by=placed_by) for pod in pods if not pod_ready(pod))
+    return next((problem for problem in found if problem is not None), None)
+
+
 def pod_problem(pod: Object, *, now: datetime, placed_by: Object | None = None) -> Problem | None:
     """What keeps the Pod from running, where it is more than a matter of time.
 

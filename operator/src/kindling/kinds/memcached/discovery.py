@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kindling.kinds import network, pod_security, pod_template, reasons
+from kindling.kinds import component, network, pod_security, reasons
 from kindling.kinds.base import Child, Observed, Problem
 from kindling.kinds.memcached import auth, servers, tls
 from kindling.kinds.memcached.service import PORT_NAME
@@ -17,12 +17,11 @@ from kindling.kinds.memcached.spec import read
 from kindling.kinds.memcached.workload import PROGRAM
 from kindling.kinds.metadata import (
     child_metadata,
-    component_labels,
     component_selector,
     is_held,
     selector_of,
 )
-from kindling.kinds.pods import of_component, pod_problem, pod_ready
+from kindling.kinds.pods import first_problem, of_component
 from kindling.kinds.rollout import refused, rollout
 from kindling.kube.resources import DEPLOYMENT, SERVICE, Object, Ref, ResourceType
 
@@ -42,7 +41,7 @@ def is_enabled(cr: Object) -> bool:
 
 
 def name_of(cr: Object) -> str:
-    return f"{cr['metadata']['name']}-{NAME}"
+    return component.name_of(cr, NAME)
 
 
 def endpoint(cr: Object) -> str:
@@ -76,15 +75,9 @@ def children(
 
     Without the field, the Service and the NetworkPolicy remain: no right to delete is needed.
     """
-    # Whoever may reach the caches may ask where they are; it reaches the caches, and the names.
-    policy = network.policy(
-        type,
-        cr,
-        name=name_of(cr),
-        port=PORT_NAME,
-        operator_namespace=operator_namespace,
-        pods=component_selector(type, cr, NAME),
-        egress=[network.to_pods(port, selector_of(type, cr)), network.NAMES],
+    to_caches = network.to_pods(port, selector_of(type, cr))
+    policy = component.policy(
+        type, cr, NAME, port=PORT_NAME, operator_namespace=operator_namespace, egress=[to_caches]
     )
     lasting = [_service(type, cr), policy]
     if not is_enabled(cr):
@@ -110,11 +103,8 @@ def pods(type: ResourceType, cr: Object, observed: Observed) -> list[Object]:
 
 def problem(type: ResourceType, cr: Object, observed: Observed) -> Problem | None:
     """What keeps its Pod from running, where it is more than a matter of time."""
-    for pod in pods(type, cr, observed):
-        found = None if pod_ready(pod) else pod_problem(pod, now=observed.now, placed_by=cr)
-        if found is not None:
-            return found
-    return refused(observed.objects.get(_deployment_ref(cr)))
+    found = first_problem(pods(type, cr, observed), now=observed.now, placed_by=cr)
+    return found or refused(observed.objects.get(_deployment_ref(cr)))
 
 
 def _deployment_ref(cr: Object) -> Ref:
@@ -123,27 +113,12 @@ def _deployment_ref(cr: Object) -> Ref:
 
 def _deployment(type: ResourceType, cr: Object, *, image: str, pull_secrets: Sequence[str]) -> Child:
     items = [{"key": servers.JSON, "path": servers.JSON}]
-    template = {
-        "metadata": {"labels": component_labels(type, cr, NAME)},
-        "spec": {
-            **pod_security.pod(
-                cr, uid=UID, volumes=True, grace_seconds=GRACE_SECONDS, pull_secrets=pull_secrets
-            ),
-            "containers": [_container(image)],
-            "volumes": [{"name": VOLUME, "configMap": {"name": servers.name_of(cr), "items": items}}],
-        },
+    pod = {
+        **pod_security.pod(cr, uid=UID, volumes=True, grace_seconds=GRACE_SECONDS, pull_secrets=pull_secrets),
+        "containers": [_container(image)],
+        "volumes": [{"name": VOLUME, "configMap": {"name": servers.name_of(cr), "items": items}}],
     }
-    return Child(
-        type=DEPLOYMENT,
-        body={
-            "metadata": child_metadata(type, cr, name=name_of(cr)),
-            "spec": {
-                "replicas": 1,
-                "selector": {"matchLabels": component_selector(type, cr, NAME)},
-                "template": pod_template.applied(type, cr, template),
-            },
-        },
-    )
+    return component.deployment(type, cr, NAME, pod=pod)
 
 
 def _container(image: str) -> Object:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from kindling.kinds.base import Observed, Problem
 from kindling.kinds.memcached import spec, workloads
 from kindling.kinds.memcached.workload import KNOWN_SECONDS, PORT_ANNOTATION
-from kindling.kinds.pods import address, pod_condition, pod_problem, pod_ready
+from kindling.kinds.pods import address, first_problem, pod_condition, pod_ready
 from kindling.kinds.progress import PodProgress
 from kindling.kinds.rollout import refused, rollout
 from kindling.kinds.service_template import host_of
@@ -103,10 +103,9 @@ def _endpoint(pod: Object) -> Endpoint | None:
 def replica_problem(type: ResourceType, cr: Object, observed: Observed) -> Problem | None:
     """What keeps replicas from running, where it is more than a matter of time."""
     wanted = workloads.wanted(cr)
-    for pod in workloads.pods(type, cr, observed, wanted):
-        problem = None if pod_ready(pod) else pod_problem(pod, now=observed.now, placed_by=cr)
-        if problem is not None:
-            return problem
+    pods = workloads.pods(type, cr, observed, wanted)
+    if (problem := first_problem(pods, now=observed.now, placed_by=cr)) is not None:
+        return problem
     return refused(workloads.find(cr, observed, wanted)) if wanted == DEPLOYMENT else None
 
 

@@ -12,11 +12,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from kindling.kinds import network, pod_security, pod_template, reasons
+from kindling.kinds import component, network, pod_security, reasons
 from kindling.kinds.base import Child, Observed, Problem
 from kindling.kinds.metadata import (
     child_metadata,
-    component_labels,
     component_selector,
     is_held,
     selector_of,
@@ -27,7 +26,7 @@ from kindling.kinds.postgresql.serve import READY, READY_PORT
 from kindling.kinds.postgresql.service import PORT, PORTS
 from kindling.kinds.postgresql.spec import Spec
 from kindling.kinds.times import moment
-from kindling.kube.resources import DEPLOYMENT, SERVICE, Object, Ref, ResourceType
+from kindling.kube.resources import SERVICE, Object, Ref, ResourceType
 
 NAME = idle.ACTIVATOR
 UID = 999
@@ -40,7 +39,7 @@ RESOURCES: Object = {"requests": {"cpu": "1m", "memory": "16Mi"}, "limits": {"me
 
 
 def deployment_name(cr: Object) -> str:
-    return f"{cr['metadata']['name']}-{NAME}"
+    return component.name_of(cr, NAME)
 
 
 def server_name(cr: Object) -> str:
@@ -99,17 +98,14 @@ def children(
     type: ResourceType, cr: Object, observed: Observed, wanted: Spec, *, image: str, operator_namespace: str
 ) -> list[Child]:
     """Without the field, those that were made for it remain, without a Pod: no right to delete is needed."""
-    # Whoever may reach the server may reach it; it reaches the server, and the names.
-    policy = network.policy(
-        type,
-        cr,
-        name=deployment_name(cr),
-        port=PORT,
-        operator_namespace=operator_namespace,
-        pods=selector(type, cr),
-        egress=[network.to_pods(PORT, selector_of(type, cr)), network.NAMES],
-    )
-    found = [_deployment(type, cr, wanted, image=image), _service(type, cr), policy]
+    to_server = network.to_pods(PORT, selector_of(type, cr))
+    found = [
+        _deployment(type, cr, wanted, image=image),
+        _service(type, cr),
+        component.policy(
+            type, cr, NAME, port=PORT, operator_namespace=operator_namespace, egress=[to_server]
+        ),
+    ]
     if idle.wakes_on_connection(cr):
         return found
     return [child for child in found if is_held(cr, observed.objects.get(child.ref) or {})]
@@ -128,24 +124,11 @@ def service(type: ResourceType, cr: Object, address: Child, *, now: datetime) ->
 
 
 def _deployment(type: ResourceType, cr: Object, wanted: Spec, *, image: str) -> Child:
-    own = {
-        "metadata": {"labels": component_labels(type, cr, NAME)},
-        "spec": {
-            **pod_security.pod(cr, uid=UID, grace_seconds=GRACE_SECONDS, pull_secrets=wanted.pull_secrets),
-            "containers": [_container_of(cr, image)],
-        },
+    pod = {
+        **pod_security.pod(cr, uid=UID, grace_seconds=GRACE_SECONDS, pull_secrets=wanted.pull_secrets),
+        "containers": [_container_of(cr, image)],
     }
-    return Child(
-        type=DEPLOYMENT,
-        body={
-            "metadata": child_metadata(type, cr, name=deployment_name(cr)),
-            "spec": {
-                "replicas": 1 if idle.wakes_on_connection(cr) else 0,
-                "selector": {"matchLabels": selector(type, cr)},
-                "template": pod_template.applied(type, cr, own),
-            },
-        },
-    )
+    return component.deployment(type, cr, NAME, pod=pod, replicas=1 if idle.wakes_on_connection(cr) else 0)
 
 
 def _container_of(cr: Object, image: str) -> Object:
