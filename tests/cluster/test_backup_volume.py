@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.claims.backup import server
-from tests.cluster.stack import Environment, within
-from tests.cluster.test_backup import (
+from tests.cluster.backups import (
     BACKUP,
     DATABASE,
     PASSPHRASE,
@@ -25,6 +23,8 @@ from tests.cluster.test_backup import (
     until,
     until_over,
 )
+from tests.cluster.claims.backup import server
+from tests.cluster.stack import Environment, within
 
 pytestmark = pytest.mark.thorough
 NAME, CLAIM, COPY = "onvolume", "shelf", "fromvolume"
