@@ -48,7 +48,6 @@ PACKAGES = [
     "socat",
     "ca-certificates",
     "catatonit",
-    "busybox-static",
 ]
 
 
@@ -173,14 +172,10 @@ def _control_plane(tools: dict[str, Path], rootfs: Path, work: Path) -> list[ima
             images.append(image_archive.SmallImage(ref, {"/coredns": tools[name]}, entrypoint=("/coredns",)))
         else:
             images.append(image_archive.SmallImage(ref, {f"/usr/local/bin/{name}": tools[name]}))
-    provisioner = {"/usr/local/bin/local-path-provisioner": tools["local-path-provisioner"]}
-    images.append(image_archive.SmallImage("localhost/local-path-provisioner:node", provisioner))
-    network = tools["node-network"]
+    network, storage = tools["node-network"], tools["node-storage"]
     images.append(_with_packages("localhost/node-network:node", network, ("nftables",)))
-    busybox = image_archive.extract_file(rootfs, "usr/bin/busybox", work / "busybox")
-    applets = {f"/bin/{name}": "busybox" for name in ("sh", "mkdir", "rm")}
     images.append(
-        image_archive.SmallImage("localhost/local-path-helper:node", {"/bin/busybox": busybox}, links=applets)
+        image_archive.SmallImage("localhost/node-storage:node", {f"/usr/local/bin/{storage.name}": storage})
     )
     return images
 

@@ -47,6 +47,10 @@ class Node:
         """What the words print, run in the container; they must succeed."""
         return self._tasks("exec", "--exec-id", os.urandom(4).hex(), container, *words, timeout=timeout)
 
+    def has(self, path: str) -> bool:
+        """Whether there is a file or folder of that path."""
+        return self._engine.succeeds("exec", self._name, "test", "-e", path, timeout=60)
+
     def restart(self) -> None:
         """Stop the node with all that runs on it, as a machine that is switched off, and start it again."""
         self._engine.run("restart", "--time=10", self._name, timeout=300)

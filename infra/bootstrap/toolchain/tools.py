@@ -18,9 +18,8 @@ VERSITYGW = "1.8.0"
 CERT_MANAGER = "1.21.2"
 ACTIONLINT = "1.7.12"
 COREDNS = "1.14.7"
-LOCAL_PATH_PROVISIONER = "0.0.30"
-# Our own program; its version is that of the client library it is built with.
-NODE_NETWORK = f"0.{KUBERNETES.partition('.')[2]}"
+# Our own programs; their version is that of the client library they are built with.
+NODE_OWN = f"0.{KUBERNETES.partition('.')[2]}"
 KWOK = "0.7.0"
 KSTATUS = "1.2.3"
 HELM = "4.3.1"
@@ -112,15 +111,9 @@ TOOLS: dict[str, Tool] = {
         _kubernetes("kube-proxy", 16),
         Tool(name="etcd", version=ETCD, folder="etcd", package="go.etcd.io/etcd/server/v3", seconds=30),
         Tool(name="coredns", version=COREDNS, folder="coredns", package=".", seconds=59),
-        Tool(
-            name="local-path-provisioner",
-            version=LOCAL_PATH_PROVISIONER,
-            folder="local-path-provisioner",
-            package="github.com/rancher/local-path-provisioner",
-            seconds=61,
-        ),
         # The modules are Kubernetes' own, in its versions: after that is built, little is left to compile.
-        Tool(name="node-network", version=NODE_NETWORK, folder="node-network", package=".", seconds=30),
+        Tool(name="node-network", version=NODE_OWN, folder="node-network", package=".", seconds=30),
+        Tool(name="node-storage", version=NODE_OWN, folder="node-storage", package=".", seconds=10),
         # Nodes that only say what nodes say: for measurements, not for any cluster of ours.
         Tool(name="kwok", version=KWOK, folder="kwok", package="sigs.k8s.io/kwok/cmd/kwok", seconds=100),
         # Flux's and Helm's judgement of a status, and Argo CD's Lua: for tests alone.
@@ -172,6 +165,6 @@ NODE_TOOLS = (
     "kube-scheduler",
     "etcd",
     "coredns",
-    "local-path-provisioner",
     "node-network",
+    "node-storage",
 )

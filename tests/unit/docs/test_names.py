@@ -23,6 +23,8 @@ NAME = re.compile(r"`([A-Z][a-z]+(?:[A-Z][a-z]+)+)`")
 SOURCES = ("crds", "infra", "integrations", "operator", "tests/authority.py", "tests/issuer.py")
 OF_OTHERS = frozenset(
     {
+        # Kubernetes
+        "WaitForFirstConsumer",
         # client-go
         "DeletedFinalStateUnknown",
         "GroupKind",

@@ -21,8 +21,11 @@ from infra.errors import KindlingError
 TEMPLATED, PATCHED = "would you kindly template this file", "would you kindly patch this file"
 
 
-def manifest() -> str:
-    return (assembling.FILES / "kind/manifests/default-cni.yaml").read_text()
+OWN = ("node-network", "node-storage")
+
+
+def manifest(name: str = "default-cni.yaml") -> str:
+    return (assembling.FILES / "kind/manifests" / name).read_text()
 
 
 @pytest.mark.parametrize(
@@ -58,18 +61,33 @@ def test_containerd_waits_for_the_file_that_the_agent_writes() -> None:
     assert not (assembling.FILES / "etc/cni").exists()
 
 
-def test_the_agent_is_built_with_the_clusters_own_version() -> None:
-    assert "node-network" in NODE_TOOLS
-    assert TOOLS["node-network"].version == f"0.{KUBERNETES.removeprefix('1.')}"
+@pytest.mark.parametrize("name", OWN)
+def test_our_programs_are_built_with_the_clusters_own_version(name: str) -> None:
+    assert name in NODE_TOOLS
+    assert TOOLS[name].version == f"0.{KUBERNETES.removeprefix('1.')}"
 
 
-def test_the_images_name_follows_the_agents_source(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_volumes_are_where_the_node_keeps_them_over_a_restart() -> None:
+    """A folder that is mounted elsewhere would be in the container, and gone with it."""
+    objects = {item["kind"]: item for item in yaml.safe_load_all(manifest("default-storage.yaml"))}
+    pod = objects["DaemonSet"]["spec"]["template"]["spec"]
+    [container], [volume] = pod["containers"], pod["volumes"]
+    [mount] = container["volumeMounts"]
+    root = next(variable["value"] for variable in container["env"] if variable["name"] == "ROOT")
+    assert root == mount["mountPath"] == volume["hostPath"]["path"]
+    assert root.startswith("/var/")
+    source = (build.FOLDER / "node-storage" / "main.go").read_text()
+    assert f'"{objects["StorageClass"]["provisioner"]}"' in source
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_the_images_name_follows_our_programs_source(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     before = assembling.own_ref()
     location = build.location
 
     def another(tool: Tool) -> Path:
         found = location(tool)
-        return found if tool.name != "node-network" else found.parent.with_name("another") / found.name
+        return found if tool.name != name else found.parent.with_name("another") / found.name
 
     monkeypatch.setattr(build, "location", another)
     assert assembling.own_ref() != before
