@@ -28,13 +28,15 @@ const (
 )
 
 // Readiness answers the kubelet, whose question costs a process of the container runtime where it is a command. One
-// server is asked at a time, and what it said holds for a second: whoever else asks gives it no more to do.
+// question at a time is put to the server, and what it said holds for a second: whoever else asks gives it no more to do.
 type readiness struct {
-	socket, user string
+	of     serving
+	socket string
 
-	lock  locks.Mutex
-	asked time.Time
-	known error
+	lock    locks.Mutex
+	started bool
+	asked   time.Time
+	known   error
 }
 
 const fresh = time.Second
@@ -45,11 +47,8 @@ func listen(of serving) error {
 	if err != nil {
 		return err
 	}
-	socket := filepath.Join(of.sockets, ".s.PGSQL."+of.port)
-	pages := http.NewServeMux()
-	pages.Handle("/", &readiness{socket: socket, user: of.user})
-	pages.Handle("/started", &startup{of: of, socket: socket})
-	server := http.Server{Handler: pages, ReadTimeout: most, WriteTimeout: 2 * most, MaxHeaderBytes: 4096}
+	page := &readiness{of: of, socket: filepath.Join(of.sockets, ".s.PGSQL."+of.port)}
+	server := http.Server{Handler: page, ReadTimeout: most, WriteTimeout: 2 * most, MaxHeaderBytes: 4096}
 	go func() { say("the probes are not answered any more: %v", server.Serve(listener)) }()
 	return nil
 }
@@ -61,12 +60,21 @@ func (r *readiness) ServeHTTP(answer http.ResponseWriter, _ *http.Request) {
 }
 
 func (r *readiness) ask() error {
+	came := time.Now()
 	r.lock.Lock()
 	defer r.lock.Unlock()
-	if r.asked.IsZero() || time.Since(r.asked) > fresh {
-		r.known = takesLogins(r.socket, r.user)
-		r.asked = time.Now()
+	switch {
+	case !r.asked.Before(came): // while this one waited
+		return r.known
+	case !r.started:
+		r.known = r.start(time.Now().Add(most))
+		r.started = r.known == nil
+	case time.Since(r.asked) > fresh:
+		r.known = takesLogins(r.socket, r.of.user)
+	default:
+		return r.known
 	}
+	r.asked = time.Now()
 	return r.known
 }
 

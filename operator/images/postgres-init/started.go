@@ -4,16 +4,18 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	locks "sync"
 	"time"
 )
 
-// The probes' time limit is 5 seconds. What takes longer than this is given up.
-const most = 4 * time.Second
+const (
+	// The probes' time limit is 5 seconds. What takes longer than this is given up.
+	most = 4 * time.Second
+	// A server that starts is asked again after the first, and then after twice as long each time, up to the last.
+	firstPause, lastPause = 20 * time.Millisecond, time.Second
+)
 
 // The server reads the file itself, so that no statement, log or argument has the password in it. What is executed
 // within a DO is not logged, but the context of an error is: nothing of this session is.
@@ -33,52 +35,35 @@ const settings = "-c search_path=pg_catalog" +
 	" -c log_min_duration_statement=-1" +
 	" -c pg_stat_statements.track=none"
 
-// Startup answers the kubelet's startup probe. One question at a time is put to the server: whoever comes meanwhile has
-// its answer.
-type startup struct {
-	of     serving
-	socket string
-
-	lock  locks.Mutex
-	done  bool
-	asked time.Time
-	known error
-}
-
-func (s *startup) ServeHTTP(answer http.ResponseWriter, _ *http.Request) {
-	if err := s.ask(); err != nil {
-		http.Error(answer, err.Error(), http.StatusServiceUnavailable)
+// Start waits for the server to take logins: the kubelet asks when it has seen the container run, and then only
+// after the probe's period.
+func (r *readiness) start(until time.Time) error {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		err := r.begin(until)
+		if err == nil || time.Now().Add(pause).After(until) {
+			return err
+		}
+		time.Sleep(pause)
 	}
 }
 
-func (s *startup) ask() error {
-	came := time.Now()
-	s.lock.Lock()
-	defer s.lock.Unlock()
-	if !s.done && s.asked.Before(came) {
-		s.known = s.started(time.Now().Add(most))
-		s.done, s.asked = s.known == nil, time.Now()
-	}
-	return s.known
-}
-
-// Started fails while the server takes no logins. Once it does, it sets the superuser's password from its file, so that
+// Begin fails while the server takes no logins. Once it does, it sets the superuser's password from its file, so that
 // one that was edited or lost counts from each start on; a password that cannot be set keeps no server from starting.
 // Where there is data from before a restore, it notes that there is an answer with the new one.
-func (s *startup) started(until time.Time) error {
-	session, in, err := login(s.socket, until, "user", s.of.user, "database", "postgres", "options", settings)
+func (r *readiness) begin(until time.Time) error {
+	session, in, err := login(r.socket, until, "user", r.of.user, "database", "postgres", "options", settings)
 	if err != nil {
 		return err
 	}
 	if in {
 		// Its error goes nowhere: the context of one would have the password in it.
-		execute(session, fmt.Sprintf(statement, literal(s.of.password), literal(s.of.user)))
+		execute(session, fmt.Sprintf(statement, literal(r.of.password), literal(r.of.user)))
 	}
 	if session != nil {
 		leave(session)
 	}
-	if kept, _ := exists(s.of.files.data + previous); kept {
-		_ = os.WriteFile(filepath.Join(s.of.files.data, answered), nil, 0o600)
+	if kept, _ := exists(r.of.files.data + previous); kept {
+		_ = os.WriteFile(filepath.Join(r.of.files.data, answered), nil, 0o600)
 	}
 	return nil
 }

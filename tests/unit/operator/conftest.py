@@ -99,7 +99,7 @@ class Files:
             process = self.start(command, log=log.fileno())
             try:
                 deadline = time.monotonic() + 30
-                while page(self, serve.HAS_STARTED["path"]) != 200:
+                while page(self) != 200:
                     assert process.poll() is None, (self.root / "server.log").read_text()
                     assert time.monotonic() < deadline
                     time.sleep(0.1)

@@ -54,6 +54,14 @@ def until(true: Callable[[], bool], *, pause: float = 0.1) -> None:
         time.sleep(pause)
 
 
+def postmaster(files: Files) -> int:
+    """The number of the server that has the data; 0 while none has."""
+    try:
+        return int((files.mount / "pgdata" / "postmaster.pid").read_text().split()[0])
+    except (FileNotFoundError, IndexError):
+        return 0
+
+
 def recovering(postmaster: int) -> int | None:
     """The process of that server which replays the log, while there is one."""
     for task in Path("/proc").glob("[0-9]*"):
@@ -82,7 +90,7 @@ def connected(files: Files) -> psycopg.Connection[tuple[object, ...]]:
 def started(files: Files) -> subprocess.Popen[bytes]:
     assert files.run(INITDB) == 0
     process = files.start(serve.command({"spec": {}}, workload.SERVER, seconds=60))
-    until(lambda: passes(files, "startup"))
+    until(lambda: passes(files, "readiness"))
     return process
 
 
@@ -96,9 +104,8 @@ def test_recovering_server_is_alive_and_not_ready_and_a_stopped_one_is_dead(file
         client = connected(files)
         os.kill(client.info.backend_pid, signal.SIGKILL)
         client.close()
-        postmaster = int((files.mount / "pgdata" / "postmaster.pid").read_text().split()[0])
-        until(lambda: recovering(postmaster) is not None, pause=0)
-        replaying = recovering(postmaster)
+        until(lambda: recovering(postmaster(files)) is not None, pause=0)
+        replaying = recovering(postmaster(files))
         assert replaying is not None
         os.kill(replaying, signal.SIGSTOP)  # as long as it takes
         try:
@@ -114,6 +121,39 @@ def test_recovering_server_is_alive_and_not_ready_and_a_stopped_one_is_dead(file
         assert files.run(workload.STOP) == 0
         assert server.wait(timeout=60) == 0
         assert not passes(files, "liveness")
+    finally:
+        server.kill()
+        server.wait()
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found in /proc")
+def test_a_server_that_recovers_as_it_starts_is_alive_and_not_ready(files: Files) -> None:
+    """There is no startup probe: nothing but liveness keeps it from being killed while it replays its log."""
+    files.configure({"checkpoint_timeout": "1h"})
+    server = started(files)
+    as_superuser(files, "CREATE TABLE kept AS SELECT generate_series(1, 300000) AS row")
+    before = postmaster(files)
+    server.kill()
+    server.wait()
+    until(lambda: not Path(f"/proc/{before}").exists())
+    server = files.start(serve.command({"spec": {}}, workload.SERVER, seconds=60))
+    try:
+        found: list[int] = []
+
+        def held() -> bool:
+            replaying = recovering(postmaster(files))
+            if replaying is not None:
+                os.kill(replaying, signal.SIGSTOP)  # as long as it takes
+                found.append(replaying)
+            return bool(found)
+
+        until(held, pause=0)
+        try:
+            assert (passes(files, "liveness"), passes(files, "readiness")) == (True, False)
+        finally:
+            os.kill(found[0], signal.SIGCONT)
+        until(lambda: passes(files, "readiness"))
+        assert as_superuser(files, "SELECT count(*) FROM kept") == 300000
     finally:
         server.kill()
         server.wait()

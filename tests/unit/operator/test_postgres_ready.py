@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -43,7 +44,7 @@ def contained(files: Files) -> Iterator[subprocess.Popen[bytes]]:
 def served(files: Files) -> Iterator[subprocess.Popen[bytes]]:
     """With a server that has started."""
     with contained(files) as process:
-        until(lambda: passes(files, "startup"))
+        until(lambda: passes(files, "readiness"))
         yield process
 
 
@@ -58,6 +59,17 @@ def test_nothing_is_ready_before_the_server_and_after_it(files: Files) -> None:
         process.terminate()
         assert process.wait(timeout=30) == 0
         assert (page(files), files.run(IS_READY)) == (0, NO_ANSWER)
+
+
+def test_whoever_asks_while_a_server_starts_is_answered_once_it_takes_logins(files: Files) -> None:
+    """The kubelet would ask only after the probe's period again."""
+    with contained(files):
+        while True:
+            came = time.monotonic()
+            found = page(files)
+            if found == 200:
+                break
+            assert found == 0 or time.monotonic() - came > 2, "with nobody there, or after seconds"
 
 
 def test_a_server_without_a_place_for_one_more_is_ready(files: Files) -> None:

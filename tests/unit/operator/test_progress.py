@@ -85,6 +85,7 @@ NODE_LOST = pod(
     ContainersReady="True",
     Ready="False",
 )
+NODE_LOST["status"]["conditions"][-1]["lastTransitionTime"] = rfc3339(at(1))
 EVICTED = pod({}, Ready="False", ContainersReady="False", ending=True)
 EVICTED["status"]["conditions"].append(
     {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}

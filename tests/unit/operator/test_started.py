@@ -1,4 +1,4 @@
-"""The startup probe on a real server: the superuser's password is the Secret's, from each start on."""
+"""The first answer of a real server that has started: from then on the Secret's password counts."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ PROBE_SECONDS = 5
 
 
 def has_started(files: Files) -> int:
-    """What the startup probe is answered within its time limit."""
-    probe = container()["startupProbe"]
+    """What the readiness probe is answered within its time limit."""
+    probe = container()["readinessProbe"]
     return page(files, probe["httpGet"]["path"], seconds=probe["timeoutSeconds"])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kindling.kinds import reasons
 from kindling.kinds.base import Observed, Problem
-from kindling.kinds.pods import pod_ready, seconds_since
+from kindling.kinds.pods import pod_condition, pod_ready, seconds_since
 from kindling.kinds.postgresql.hibernation import is_to_stop
 from kindling.kinds.postgresql.spec import pod_name
 from kindling.kinds.progress import PodProgress
@@ -44,10 +44,13 @@ def is_stopped(cr: Object, observed: Observed) -> bool:
 
 def starting_since(pod: Object) -> str | None:
     """Since when PostgreSQL has run without letting anybody in; None where it does not, or has before."""
+    ready = pod_condition(pod, "Ready")
     for item in (pod.get("status") or {}).get("containerStatuses") or ():
         running = (item.get("state") or {}).get("running")
-        if item.get("name") == "postgres" and running and not item.get("started") and not pod_ready(pod):
-            return str(running.get("startedAt"))
+        if item.get("name") == "postgres" and running and not pod_ready(pod):
+            since = str(running.get("startedAt"))
+            # Ready no more since before that start, or never: both are of one clock, the kubelet's.
+            return since if ready.get("lastTransitionTime", "") <= since else None
     return None
 
 

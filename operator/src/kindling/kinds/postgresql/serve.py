@@ -4,10 +4,10 @@ It passes on what ends the container, ends as the server does, and restarts the 
 it is asked to: by a file that the operator has the server write, over SQL. So that takes no right in the
 cluster.
 
-It also answers the kubelet's probes over HTTP. The first time that the server of a container takes logins, it
-sets the superuser's password from its Secret: so a password that was edited or lost, or a volume that was
-restored from elsewhere, is fixed by a restart of the Pod. A password that cannot be set keeps no server
-from starting.
+It also answers the kubelet's readiness probe over HTTP, which waits for a server that starts. The first time
+that the server of a container takes logins, it sets the superuser's password from its Secret: so a password
+that was edited or lost, or a volume that was restored from elsewhere, is fixed by a restart of the Pod. A
+password that cannot be set keeps no server from starting.
 """
 
 from __future__ import annotations
@@ -29,9 +29,8 @@ READY = "ready"
 """The port, and its name, where the program answers the kubelet: a command would be a process of the
 container runtime each time.
 """
-HAS_STARTED: Object = {"path": "/started", "port": READY}
 IS_READY: Object = {"path": "/", "port": READY}
-"""The pages of the startup and the readiness probe."""
+"""The page of the readiness probe."""
 RESTARTED = "restarted"
 """The fact of an answer: the parameters that the server was restarted for within its Pod."""
 

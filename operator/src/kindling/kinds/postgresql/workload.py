@@ -29,8 +29,6 @@ from kindling.kinds.postgresql.updates import Update
 from kindling.kube.resources import STATEFUL_SET, Object, ResourceType
 
 UID = 999
-NEVER = 2**31 - 1
-"""The most failures that a probe can be given."""
 DEAD_SECONDS = 60
 """How long a server that no longer takes connections has to end: a checkpoint is not to be expected of it."""
 CONFIG_HASH = "kindling.dev/config"
@@ -169,10 +167,10 @@ def _postgres(cr: Object, spec: Spec, *, encrypts: bool) -> Object:
         "securityContext": pod_security.CONTAINER,
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "lifecycle": {"preStop": {"exec": {"command": STOP}}},
-        # Recovery after a crash may take long, and a kill has it start over. So a start is given any time;
-        # and a server that recovers after one of its processes crashed is alive: it takes connections, if
-        # only to refuse them, where pg_isready fails as for one that does not answer.
-        "startupProbe": _probe({"httpGet": serve.HAS_STARTED}, period=1, failures=NEVER),
+        # No startup probe: the kubelet asks by one on each full second since it saw the Pod, sees a container
+        # run just after one, and lets readiness wait for the next. A server that recovers takes connections,
+        # if only to refuse them, where pg_isready fails as for one that does not answer. So liveness is a
+        # connection, and a recovery, which may take long and starts over when killed, has any time.
         "readinessProbe": _probe({"httpGet": serve.IS_READY}, period=5, failures=2),
         "livenessProbe": {
             **_probe({"tcpSocket": {"port": "postgresql"}}, period=10, failures=18),
