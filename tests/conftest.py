@@ -1,7 +1,7 @@
 """What all suites share: `--thorough`, which asks for all that takes too long to be run each time, and lanes.
 
-Run by several workers (`-n 4`, as `infra test` does), a file stays with one of them: what a module shares is
-set up once. The one cluster has two users.
+Run by several workers (`-n 5`, as `infra test` does), a file stays with one of them: what a module shares is
+set up once. The one cluster has three users.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-from tests.cluster.sharing import EXCLUSIVE, SECOND
+from tests.cluster.sharing import EXCLUSIVE, SECOND, THIRD
 
 CLUSTER = "tests/cluster/"
-"""Of this folder, whose stack is one per machine, two workers do everything, which begin with it."""
-SECOND_LANE = CLUSTER + "second"
+"""Of this folder, whose stack is one per machine, three workers do everything, which begin with it."""
+LANES = {CLUSTER + "second": SECOND, CLUSTER + "third": THIRD}
 APART = ("tests/cluster/test_backup_images", "tests/cluster/test_existing")
 """But for these files of it, which need a container engine and no stack."""
 
@@ -63,11 +63,11 @@ def lane(nodeid: str) -> str:
     file = nodeid.partition("::")[0]
     if not file.startswith(CLUSTER) or file.startswith(APART):
         return file
-    return SECOND_LANE if file.removeprefix(CLUSTER) in SECOND else CLUSTER
+    return next((own for own, files in LANES.items() if file.removeprefix(CLUSTER) in files), CLUSTER)
 
 
 class Lanes(LoadScopeScheduling):  # type: ignore[misc]
-    """Hands out whole files, in the order of the collection, and most of one folder as if it were two."""
+    """Hands out whole files, in the order of the collection, and most of one folder as if it were three."""
 
     def _split_scope(self, nodeid: str) -> str:
         return lane(nodeid)
@@ -87,7 +87,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         def begins(item: pytest.Item) -> tuple[int, bool, bool]:
             own, suite = lane(item.nodeid), "/".join(item.nodeid.split("/")[:2])
             last = own == CLUSTER and item.path.name in EXCLUSIVE
-            return -suites.index(suite), own not in (CLUSTER, SECOND_LANE), last
+            return -suites.index(suite), own not in (CLUSTER, *LANES), last
 
         items.sort(key=begins)
     if not config.getoption("thorough"):

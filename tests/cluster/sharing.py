@@ -48,6 +48,22 @@ SECOND = (
     "test_rotation.py",
 )
 """A second worker's: with what these make, the files of the first have nothing to do."""
+THIRD = (
+    "test_binding_imports.py",
+    "test_broker_image.py",
+    "test_deletion_protection.py",
+    "test_exporters.py",
+    "test_memcached.py",
+    "test_memcached_discovery.py",
+    "test_memcached_secured.py",
+    "test_memcached_workloads.py",
+    "test_mycustomresource.py",
+    "test_network.py",
+    "test_pod_template.py",
+    "test_service_template.py",
+    "test_volumes.py",
+)
+"""So with the third: caches, and what goes between Pods."""
 
 
 @dataclass
