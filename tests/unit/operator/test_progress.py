@@ -23,6 +23,7 @@ from kindling.kinds.base import (
 )
 from kindling.kinds.conditions import find_condition, rfc3339, with_stalled, with_transition_times
 from kindling.kinds.pods import UNSCHEDULABLE_AFTER_SECONDS
+from kindling.kinds.postgresql import observation
 from kindling.kinds.progress import DEADLINE_SECONDS
 from kindling.kube.resources import DEPLOYMENT, POD, STATEFUL_SET, Object, Ref
 
@@ -74,6 +75,13 @@ def pod(state: Object | None = None, *, made: float = 0, ending: bool = False, *
         "containerStatuses": [container],
     }
     return {"metadata": meta, "status": status}
+
+
+def ran(*, started: float, ready: str, since: float) -> Object:
+    """The Pod of a server that runs since then, with Ready so since then."""
+    found = pod({"state": {"running": {"startedAt": rfc3339(at(started))}}}, Ready=ready)
+    found["status"]["conditions"][-1]["lastTransitionTime"] = rfc3339(at(since))
+    return found
 
 
 CREATING = pod({"state": {"waiting": {"reason": "ContainerCreating"}}}, PodReadyToStartContainers="False")
@@ -324,3 +332,21 @@ def test_the_message_has_the_words_and_the_next_step() -> None:
         assert message.endswith((".", ")."))
         assert not isinstance(report.result, Terminal)
         assert find_condition(with_stalled(report), "Stalled") == {}
+
+
+@pytest.mark.parametrize(
+    ("found", "starts"),
+    [
+        (ran(started=5, ready="False", since=0), 5),
+        # It was ready, and its container was started again.
+        (ran(started=90, ready="False", since=88), 90),
+        (ran(started=90, ready="False", since=90), 90),
+        # It was ready since, and is no more: it answers nobody, or its node is lost.
+        (ran(started=5, ready="False", since=60), None),
+        (ran(started=5, ready="True", since=6), None),
+        (CREATING, None),
+    ],
+)
+def test_a_server_starts_until_it_was_ready_once(found: Object, starts: float | None) -> None:
+    expected = None if starts is None else rfc3339(at(starts))
+    assert observation.starting_since(found) == expected
