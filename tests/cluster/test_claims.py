@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import statistics
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +18,7 @@ from tests.cluster.claims.contract import COMMON_METRICS, Reported
 from tests.cluster.consumers import produce, wait_ready
 from tests.cluster.stack import Environment, within
 from tests.cluster.test_memcached import run
+from tests.cluster.watching import Seen, watching
 from tests.unit.schema.judges import judge
 
 CACHE = "memcacheds.cache.example.com"
@@ -350,18 +350,12 @@ def test_a_restart_that_a_parameter_needs_is_reported_until_it_is_done(make: Mak
     environment, resource = make.environment, f"{DATABASE}/{name}"
     environment.wait_ready(resource, seconds=180)
     line = 'jsonpath={.status.pendingRestart}{"\\n"}'
-    watch = environment.start("get", resource, "--watch", "--output", line)
-    try:
+    with watching(environment, resource, "--output", line) as seen:
         patch = {"spec": {"parameters": {"max_connections": "60"}}}
         environment.kubectl("patch", resource, "--type=merge", "-p", json.dumps(patch))
         path = "{.status.observedGeneration}"
         environment.kubectl("wait", resource, f"--for=jsonpath={path}=2", "--timeout=60s")
-        assert watch.stdout is not None
-        while watch.stdout.readline().strip() != '["max_connections"]':
-            assert watch.poll() is None
-    finally:
-        watch.kill()
-        watch.communicate()
+        within(60, lambda: any(line == '["max_connections"]' for _, line in seen))
     within(120, lambda: "pendingRestart" not in environment.get(resource)["status"])
     make.reason(DATABASE, name, "LoginSucceeded")
     assert environment.psql(name, "show max_connections") == "60"
@@ -399,34 +393,24 @@ def limit(environment: Environment, name: str) -> str:
     return str(container["resources"]["limits"]["memory"])
 
 
+def events(seen: list[Seen]) -> dict[str, float]:
+    """When each sort of event was seen first, by `--output-watch-events`."""
+    return {line.split()[0]: moment for moment, line in reversed(seen) if line}
+
+
 def test_a_deleted_deployment_is_back_within_a_second(environment: Environment, make: Make) -> None:
     """What the README promises. Timed by a client's watch, from the deletion's event to the creation's."""
     name = make(CACHE, "v1alpha1", "Memcached", size=1)
     environment.wait_ready(f"{CACHE}/{name}")
     took = []
     for _ in range(5):
-        watch = environment.start(
-            "get",
-            "deployments",
-            "--watch",
-            "--output-watch-events",
-            "--field-selector",
-            f"metadata.name={name}",
-        )
-        assert watch.stdout is not None
-        try:
-            while f"ADDED {name}" not in " ".join(watch.stdout.readline().split()):
-                assert watch.poll() is None
+        words = ("deployments", "--output-watch-events", "--field-selector", f"metadata.name={name}")
+        with watching(environment, *words) as seen:
+            within(60, lambda: "ADDED" in events(seen))
+            seen.clear()
             environment.kubectl("delete", "deployment", name, "--wait=false")
-            moments: dict[str, float] = {}
-            while "ADDED" not in moments:
-                event = watch.stdout.readline().split()[0]
-                moments.setdefault(event, time.monotonic())
-                if event == "ADDED" and "DELETED" not in moments:
-                    del moments["ADDED"]
-            took.append(moments["ADDED"] - moments["DELETED"])
-        finally:
-            watch.kill()
-            watch.communicate()
+            within(60, lambda: "ADDED" in events(seen))
+        moments = events(seen)
+        took.append(moments["ADDED"] - moments["DELETED"])
         environment.wait_ready(f"{CACHE}/{name}")
     assert statistics.median(took) < 1, took

@@ -19,6 +19,7 @@ import pytest
 
 from tests.cluster.application import ITEMS
 from tests.cluster.stack import ROOT, Environment, within
+from tests.cluster.watching import watching
 
 RESOURCE = "memcacheds.cache.example.com"
 SAMPLE = f"{RESOURCE}/memcached-sample"
@@ -249,16 +250,12 @@ def test_an_application_follows_the_list_without_a_right_in_the_api(environment:
         assert all(
             "STAT curr_items 0\n" not in talk(environment, *split(one), "stats") for one in app.servers()
         )
-        watch = environment.start("get", "configmap", app.servers_name, "--watch", f"--output={LISTED}")
-        try:
+        with watching(environment, "configmap", app.servers_name, f"--output={LISTED}") as seen:
             patch = json.dumps({"spec": {"memoryMB": 32}})
             environment.kubectl("patch", f"{RESOURCE}/{app.cache}", "--type=merge", "--patch", patch)
             ready(environment, app.cache)
             assert not set(app.follows()) & {*first}
-        finally:
-            watch.kill()
-            said, _ = watch.communicate()
-        lists = [json.loads(line) for line in said.splitlines()]
+        lists = [json.loads(line) for _, line in seen]
         assert all(lists), "it was empty"
         assert all(one != next for one, next in itertools.pairwise(lists)), "written, and nothing changed"
         scale(environment, app.cache, 1)

@@ -14,6 +14,7 @@ from tests.cluster.secured_caches import PYTHON, RESOURCE
 from tests.cluster.stack import ROOT, Environment, within
 from tests.cluster.test_claims import hold
 from tests.cluster.test_memcached import create, image_of, library, pod_with_list, ready, scale
+from tests.cluster.watching import watching
 
 HANDOVER_SECONDS = 240
 """For the change of the workload: the kubelets' two minutes, and twice what the Pods and operator take."""
@@ -99,17 +100,12 @@ def test_each_cache_has_a_name_which_its_successor_has_too(environment: Environm
         hold(environment, RESOURCE, name)
         pod = f"pod/{name}-1"
         before = environment.get(pod)
-        watch = environment.start(
-            "get", f"{RESOURCE}/{name}", "--watch", "--output=jsonpath={.status.serverList}{'\\n'}"
-        )
-        try:
+        line = "--output=jsonpath={.status.serverList}{'\\n'}"
+        with watching(environment, f"{RESOURCE}/{name}", line) as seen:
             environment.kubectl("delete", pod, "--wait=false")
             within(30, lambda: names(name, 3)[1] not in servers(environment, name))
             within(RETURN_SECONDS, lambda: servers(environment, name) == names(name, 3))
-        finally:
-            watch.kill()
-            said, _ = watch.communicate()
-        lists = [json.loads(line) for line in said.splitlines()]
+        lists = [json.loads(line) for _, line in seen]
         assert {tuple(one) for one in lists} == {
             tuple(names(name, 3)),
             tuple(names(name, 3)[::2]),

@@ -16,6 +16,7 @@ from kindling.kinds.postgresql.serve import READY_PORT
 
 from tests.cluster.connections import client
 from tests.cluster.stack import ROOT, Environment, within
+from tests.cluster.watching import watching
 
 GROUPS = {
     "mydb": "postgresqls.database.db.example.com",
@@ -157,16 +158,12 @@ def test_a_connection_starts_a_server_that_nobody_uses(environment: Environment)
     assert environment.get(name)["status"]["idle"]["stoppedAt"] == stopped
     (pod,) = environment.get("pods", "-l", ACTIVATOR)["items"]
 
-    watch = environment.start("get", name, "--watch", "--output=jsonpath={.status.idle.wakingSince}{'\\n'}")
-    try:
+    with watching(environment, name, "--output=jsonpath={.status.idle.wakingSince}{'\\n'}") as seen:
         asked = datetime.now(UTC)
         assert environment.psql("postgresql-sample", "select id from first_served") == "7"
         served = datetime.now(UTC)
         environment.kubectl("wait", "--for=condition=Ready", name, "--timeout=60s")
-    finally:
-        watch.kill()
-        said, _ = watch.communicate()
-    (woken,) = {line for line in said.splitlines() if line}
+    (woken,) = {line for _, line in seen if line}
     # A time of whole seconds.
     assert asked - timedelta(seconds=1) <= datetime.fromisoformat(woken) <= served
     assert set(environment.get(name)["status"].get("idle") or ()) <= {"wake"}
