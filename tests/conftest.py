@@ -21,6 +21,10 @@ CLUSTER = "tests/cluster/"
 LANES = {CLUSTER + "second": SECOND, CLUSTER + "third": THIRD}
 APART = ("tests/cluster/test_backup_images", "tests/cluster/test_existing")
 """But for these files of it, which need a container engine and no stack."""
+LONGEST_SECONDS = 1800
+"""A test that hangs fails, with its threads' stacks, and the run goes on. The first one that waits until it is
+alone in the cluster waits for all lanes but its own.
+"""
 
 
 # A shell without job control, or nohup, starts a background command with SIGINT ignored. All our programs
@@ -93,5 +97,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not config.getoption("thorough"):
         skip = pytest.mark.skip(reason="takes long: --thorough")
         for item in items:
+            item.add_marker(pytest.mark.timeout(LONGEST_SECONDS))
             if item.get_closest_marker("thorough"):
                 item.add_marker(skip)
