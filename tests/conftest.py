@@ -22,8 +22,8 @@ LANES = {CLUSTER + "second": SECOND, CLUSTER + "third": THIRD}
 APART = ("tests/cluster/test_backup_images", "tests/cluster/test_existing")
 """But for these files of it, which need a container engine and no stack."""
 LONGEST_SECONDS = 1800
-"""A test that hangs fails, with its threads' stacks, and the run goes on. The first one that waits until it is
-alone in the cluster waits for all lanes but its own.
+"""A test that hangs fails, with its threads' stacks, and the run goes on. The first one that has the cluster
+alone waits for the other lanes.
 """
 
 

@@ -138,9 +138,7 @@ def test_a_connection_starts_a_server_that_nobody_uses(environment: Environment)
     environment.psql("postgresql-sample", "create table first_served as select 7 as id")
     wakes = {"spec": {"hibernateAfter": "1m", "wakeOnConnection": True}}
     environment.kubectl("patch", name, "--type=merge", f"--patch={json.dumps(wakes)}")
-    environment.kubectl(
-        "wait", "--for=condition=Available", "deployment/postgresql-sample-activator", "--timeout=60s"
-    )
+    _wait_for_activator(environment)
     environment.kubectl("wait", "--for=jsonpath={.status.pgPhase}=hibernated", name, "--timeout=180s")
     (message,) = (
         item["message"] for item in environment.get(name)["status"]["conditions"] if item["type"] == "Ready"
@@ -151,9 +149,7 @@ def test_a_connection_starts_a_server_that_nobody_uses(environment: Environment)
     # One that goes, and one that comes, calls nobody.
     stopped = environment.get(name)["status"]["idle"]["stoppedAt"]
     environment.kubectl("delete", "pod", first["metadata"]["name"], "--wait=true")
-    environment.kubectl(
-        "wait", "--for=condition=Available", "deployment/postgresql-sample-activator", "--timeout=60s"
-    )
+    _wait_for_activator(environment)
     time.sleep(5)
     assert environment.get(name)["status"]["idle"]["stoppedAt"] == stopped
     (pod,) = environment.get("pods", "-l", ACTIVATOR)["items"]
@@ -178,6 +174,13 @@ def test_a_connection_starts_a_server_that_nobody_uses(environment: Environment)
 
 
 ACTIVATOR = "app.kubernetes.io/component=activator,kindling.dev/name=postgresql-sample"
+
+
+def _wait_for_activator(environment: Environment) -> None:
+    name = "deployment/postgresql-sample-activator"
+    # kubectl waits for nothing that is not there yet.
+    within(60, lambda: environment.kubectl("get", name, "--ignore-not-found") != "")
+    environment.kubectl("wait", "--for=condition=Available", name, "--timeout=60s")
 
 
 def _addresses(environment: Environment) -> set[str]:

@@ -34,9 +34,8 @@ def pod(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """A container that runs a program of Python with the claim at /data, and what its Pod needs for it."""
     operator = environment.get("deployment", "kindling-operator", "-n", "kindling-system")
-    [running_one] = operator["spec"]["template"]["spec"]["containers"]
     container = {
-        "image": running_one["image"],
+        "image": operator["spec"]["template"]["spec"]["containers"][0]["image"],
         "imagePullPolicy": "IfNotPresent",
         "command": ["python3", "-c", f"{program}\nimport time\ntime.sleep(3600)"],
         "volumeMounts": [{"name": "data", "mountPath": "/data"}],
