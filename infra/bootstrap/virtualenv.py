@@ -20,7 +20,7 @@ from infra.errors import KindlingError
 from infra.progress import Progress
 
 REQUIREMENTS = "requirements.txt"
-PAUSES_SECONDS = (5.0, 15.0, 30.0)
+PAUSES_SECONDS = (5.0, 15.0, 30.0, 60.0)
 NOTHING = "(from versions: none)"
 """What pip says of a package that the index has no page of, be it for a moment: it tries no page twice."""
 SECONDS = {REQUIREMENTS: 45.0, "requirements-dev.txt": 70.0}

@@ -33,7 +33,15 @@ TOOLS = (
     "actionlint",
 )
 REQUIREMENTS = "requirements-dev.txt"
-POLICY_REQUIREMENTS = "policy/requirements.txt"
+OTHER_REQUIREMENTS = (
+    "requirements.txt",
+    "policy/requirements.txt",
+    "operator/requirements.txt",
+    "operator/images/pulsar-consumer/requirements.txt",
+)
+"""Of the stack that some tests bring up, of the policy pack, and of the commands that run the operator or a
+handler here: no test is to wait for the index.
+"""
 WORKERS = ("-n", "5", "--durations=40", "--durations-min=10")
 """For a run of everything. Three of them have the cluster, and mostly wait for it; the others compute, on two
 cores. It ends with what took longest.
@@ -142,9 +150,8 @@ def _provision(toolchain: Toolchain, progress: Progress) -> tuple[Path, dict[str
         # So are the rules for it, and every query of the dashboards.
         with progress.step("Install Prometheus from the distribution"):
             bootstrap.apt.install_prometheus()
-    # The stack that some tests bring up has the environment of the ordinary lock, the policy pack its own.
-    bootstrap.virtualenv.ensure(progress=progress)
-    bootstrap.virtualenv.ensure(POLICY_REQUIREMENTS, progress=progress)
+    for requirements in OTHER_REQUIREMENTS:
+        bootstrap.virtualenv.ensure(requirements, progress=progress)
     search = toolchain.path(TOOLS)
     toolchain.pulumi_home()
     engine = engines.install_engine(progress)
