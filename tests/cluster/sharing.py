@@ -37,17 +37,11 @@ SECOND = (
     "test_backup_volume.py",
     "test_growing_volume.py",
     "test_handler_command.py",
-    "test_pulsarconsumer.py",
-    "test_pulsarconsumer_backlog.py",
-    "test_pulsarconsumer_container.py",
-    "test_pulsarconsumer_handlers.py",
     "test_pulsarconsumer_schemas.py",
-    "test_pulsarconsumer_secured.py",
     "test_pulsarconsumer_topics.py",
     "test_pulsarconsumer_traces.py",
     "test_rotation.py",
 )
-"""A second worker's: with what these make, the files of the first have nothing to do."""
 THIRD = (
     "test_binding_imports.py",
     "test_broker_image.py",
@@ -60,10 +54,11 @@ THIRD = (
     "test_mycustomresource.py",
     "test_network.py",
     "test_pod_template.py",
+    "test_pulsarconsumer_handlers.py",
     "test_service_template.py",
     "test_volumes.py",
 )
-"""So with the third: caches, and what goes between Pods."""
+"""A second and a third worker's, about as long as what is left for the first. None uses what others make."""
 
 
 @dataclass
