@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -65,7 +66,7 @@ func (f *folders) Provision(
 	if err := f.refused(options); err != nil {
 		return nil, controller.ProvisioningFinished, err
 	}
-	path := filepath.Join(f.root, options.PVName)
+	path := f.path(options.PVName)
 	if err := os.MkdirAll(path, 0o777); err != nil {
 		return nil, controller.ProvisioningFinished, err
 	}
@@ -74,9 +75,6 @@ func (f *folders) Provision(
 		return nil, controller.ProvisioningFinished, err
 	}
 	kind := corev1.HostPathDirectoryOrCreate
-	here := corev1.NodeSelectorRequirement{
-		Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{f.node},
-	}
 	return &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: options.PVName},
 		Spec: corev1.PersistentVolumeSpec{
@@ -89,11 +87,7 @@ func (f *folders) Provision(
 			PersistentVolumeSource: corev1.PersistentVolumeSource{
 				HostPath: &corev1.HostPathVolumeSource{Path: path, Type: &kind},
 			},
-			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{
-				NodeSelectorTerms: []corev1.NodeSelectorTerm{
-					{MatchExpressions: []corev1.NodeSelectorRequirement{here}},
-				},
-			}},
+			NodeAffinity: f.here(),
 		},
 	}, controller.ProvisioningFinished, nil
 }
@@ -113,24 +107,24 @@ func (f *folders) refused(options controller.ProvisionOptions) error {
 
 // ShouldDelete is for the volumes of this node.
 func (f *folders) ShouldDelete(_ context.Context, volume *corev1.PersistentVolume) bool {
-	return volume.Spec.HostPath != nil && volume.Spec.HostPath.Path == filepath.Join(f.root, volume.Name) && f.has(volume)
+	found := volume.Spec.HostPath
+	return found != nil && found.Path == f.path(volume.Name) &&
+		equality.Semantic.DeepEqual(volume.Spec.NodeAffinity, f.here())
 }
 
-func (f *folders) has(volume *corev1.PersistentVolume) bool {
-	if volume.Spec.NodeAffinity == nil || volume.Spec.NodeAffinity.Required == nil {
-		return false
-	}
-	for _, term := range volume.Spec.NodeAffinity.Required.NodeSelectorTerms {
-		for _, requirement := range term.MatchExpressions {
-			if len(requirement.Values) == 1 && requirement.Values[0] == f.node {
-				return true
-			}
-		}
-	}
-	return false
+func (f *folders) path(volume string) string { return filepath.Join(f.root, volume) }
+
+func (f *folders) here() *corev1.VolumeNodeAffinity {
+	return &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+			MatchExpressions: []corev1.NodeSelectorRequirement{{
+				Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{f.node},
+			}},
+		}},
+	}}
 }
 
 // Delete removes the folder with all that is in it.
 func (f *folders) Delete(_ context.Context, volume *corev1.PersistentVolume) error {
-	return os.RemoveAll(filepath.Join(f.root, volume.Name))
+	return os.RemoveAll(f.path(volume.Name))
 }
