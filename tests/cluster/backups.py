@@ -124,9 +124,7 @@ def store_secrets(environment: Environment, store: Store, *, namespace: str = "d
 
 
 def ready(environment: Environment, kind: str, name: str) -> tuple[str, str]:
-    status = environment.get(kind, name).get("status", {})
-    found = [one for one in status.get("conditions", ()) if one["type"] == "Ready"]
-    return (found[0]["status"], found[0]["reason"]) if found else ("", "")
+    return condition(environment.get(kind, name).get("status", {}), "Ready")
 
 
 def until(
@@ -207,8 +205,8 @@ def rescue(environment: Environment, store: Store, identifier: str, *, namespace
     environment.wait_ready(f"{DATABASE}/{NAME}", "-n", namespace, seconds=180)
 
 
-def backed_up(environment: Environment, store: Store, name: str, *, keys: str, **spec: Any) -> None:
-    """A database with rows, and its Backup."""
+def with_rows(environment: Environment, name: str) -> None:
+    """A database with a table of a thousand rows."""
     environment.apply(
         {
             "apiVersion": "database.technotuesday.io/v1",
@@ -219,6 +217,11 @@ def backed_up(environment: Environment, store: Store, name: str, *, keys: str, *
     )
     environment.wait_ready(f"{DATABASE}/{name}", seconds=180)
     environment.psql(name, "create table kept as select generate_series(1, 1000) as id")
+
+
+def backed_up(environment: Environment, store: Store, name: str, *, keys: str, **spec: Any) -> None:
+    """A database with rows, and its Backup."""
+    with_rows(environment, name)
     environment.apply(
         {
             "apiVersion": "database.technotuesday.io/v1",

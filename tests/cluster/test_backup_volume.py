@@ -22,6 +22,7 @@ from tests.cluster.backups import (
     secret,
     until,
     until_over,
+    with_rows,
 )
 from tests.cluster.claims.backup import server
 from tests.cluster.stack import Environment, within
@@ -50,16 +51,7 @@ def mounts(pod: dict[str, Any]) -> dict[str, list[bool]]:
 @pytest.fixture(scope="module")
 def saved(environment: Environment) -> Iterator[None]:
     secret(environment, "shelf-passphrase", passphrase=PASSPHRASE)
-    environment.apply(
-        {
-            "apiVersion": "database.technotuesday.io/v1",
-            "kind": "Postgresql",
-            "metadata": {"name": NAME},
-            "spec": {"storage": {"size": "1Gi"}},
-        }
-    )
-    environment.wait_ready(f"{DATABASE}/{NAME}", seconds=180)
-    environment.psql(NAME, "create table kept as select generate_series(1, 1000) as id")
+    with_rows(environment, NAME)
     before = pod(environment, NAME)["metadata"]["uid"]
     environment.apply(
         {

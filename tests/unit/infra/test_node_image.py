@@ -19,8 +19,6 @@ from infra.errors import KindlingError
 
 # kind reads these words in the manifest, and does what they ask.
 TEMPLATED, PATCHED = "would you kindly template this file", "would you kindly patch this file"
-
-
 OWN = ("node-network", "node-storage")
 
 

@@ -74,6 +74,10 @@ class Files:
     def run(self, command: list[str]) -> int:
         return self.start(command).wait(timeout=60)
 
+    def server(self) -> int:
+        """The number of the server's process, by the file in its data."""
+        return int((self.mount / "pgdata" / "postmaster.pid").read_text().split()[0])
+
     def install(self) -> None:
         """What the init container `install` does, whose image has the program and nothing else."""
         # By the tests' own user: whoever runs the server may not enter the cache.

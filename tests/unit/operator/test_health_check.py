@@ -70,7 +70,7 @@ def test_what_it_notices_and_what_it_costs(server: Files) -> None:
 
 def processes(server: Files) -> list[int]:
     """The server's, its parent first."""
-    parent = int((server.mount / "pgdata" / "postmaster.pid").read_text().split()[0])
+    parent = server.server()
     children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
     return [parent, *map(int, children)]
 

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
@@ -54,14 +55,6 @@ def until(true: Callable[[], bool], *, pause: float = 0.1) -> None:
         time.sleep(pause)
 
 
-def postmaster(files: Files) -> int:
-    """The number of the server that has the data; 0 while none has."""
-    try:
-        return int((files.mount / "pgdata" / "postmaster.pid").read_text().split()[0])
-    except (FileNotFoundError, IndexError):
-        return 0
-
-
 def recovering(postmaster: int) -> int | None:
     """The process of that server which replays the log, while there is one."""
     for task in Path("/proc").glob("[0-9]*"):
@@ -104,8 +97,8 @@ def test_recovering_server_is_alive_and_not_ready_and_a_stopped_one_is_dead(file
         client = connected(files)
         os.kill(client.info.backend_pid, signal.SIGKILL)
         client.close()
-        until(lambda: recovering(postmaster(files)) is not None, pause=0)
-        replaying = recovering(postmaster(files))
+        until(lambda: recovering(files.server()) is not None, pause=0)
+        replaying = recovering(files.server())
         assert replaying is not None
         os.kill(replaying, signal.SIGSTOP)  # as long as it takes
         try:
@@ -132,7 +125,7 @@ def test_a_server_that_recovers_as_it_starts_is_alive_and_not_ready(files: Files
     files.configure({"checkpoint_timeout": "1h"})
     server = started(files)
     as_superuser(files, "CREATE TABLE kept AS SELECT generate_series(1, 300000) AS row")
-    before = postmaster(files)
+    before = files.server()
     server.kill()
     server.wait()
     until(lambda: not Path(f"/proc/{before}").exists())
@@ -141,10 +134,11 @@ def test_a_server_that_recovers_as_it_starts_is_alive_and_not_ready(files: Files
         found: list[int] = []
 
         def held() -> bool:
-            replaying = recovering(postmaster(files))
-            if replaying is not None:
-                os.kill(replaying, signal.SIGSTOP)  # as long as it takes
-                found.append(replaying)
+            with suppress(FileNotFoundError, IndexError):  # nor is it written in one step
+                replaying = recovering(files.server())
+                if replaying is not None:
+                    os.kill(replaying, signal.SIGSTOP)  # as long as it takes
+                    found.append(replaying)
             return bool(found)
 
         until(held, pause=0)

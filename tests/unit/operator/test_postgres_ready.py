@@ -86,7 +86,7 @@ def test_a_server_without_a_place_for_one_more_is_ready(files: Files) -> None:
 def test_a_server_that_is_frozen_is_not_ready(files: Files) -> None:
     """The kernel takes its connections all the same."""
     with served(files):
-        server = int((files.mount / "pgdata" / "postmaster.pid").read_text().split()[0])
+        server = files.server()
         os.kill(server, signal.SIGSTOP)
         try:
             until(lambda: page(files) == 503, pause=1.0)

@@ -41,10 +41,6 @@ def container_of(files: Files) -> Iterator[subprocess.Popen[bytes]]:
         yield process
 
 
-def server_of(files: Files) -> int:
-    return int((files.mount / "pgdata" / "postmaster.pid").read_text().split()[0])
-
-
 def refused_for(files: Files, done: threading.Event) -> list[float]:
     """When logins failed, one of which is tried each EACH seconds."""
     moments = []
@@ -76,7 +72,7 @@ def test_server_with_lasting_clients_is_back_within_a_second(files: Files) -> No
         done, moments = threading.Event(), list[float]()
         watching = threading.Thread(target=lambda: moments.extend(refused_for(files, done)), daemon=True)
         watching.start()
-        before = server_of(files)
+        before = files.server()
         answer = database.ask({"max_connections": "50", "work_mem": "5MB"}, restart=True)
         done.set()
         watching.join()
@@ -87,7 +83,7 @@ def test_server_with_lasting_clients_is_back_within_a_second(files: Files) -> No
         )
         assert [database.shows(name) for name in ("max_connections", "work_mem")] == ["50", "5MB"]
         assert process.poll() is None
-        assert server_of(files) != before
+        assert files.server() != before
         assert as_superuser(files, "SELECT count(*) FROM kept") == 200000
         assert "database system was not properly shut down" not in said(files)
         lasts = moments[-1] - moments[0] + EACH if moments else 0.0
@@ -111,23 +107,23 @@ def test_restarted_once_more_it_has_what_was_asked_last_and_the_container_is_the
 def test_without_the_word_nothing_is_restarted(files: Files) -> None:
     database = Database(files)
     with container_of(files):
-        before = server_of(files)
+        before = files.server()
         assert pending(database.ask({"max_connections": "50"})) == ("RestartPending", ["max_connections"])
-        assert server_of(files) == before
+        assert files.server() == before
 
 
 def test_parameters_with_which_it_would_not_start_are_never_in_force(files: Files) -> None:
     """They are tried while the server runs on."""
     database = Database(files)
     with container_of(files):
-        before, lasting = server_of(files), connected(files)
+        before, lasting = files.server(), connected(files)
         values = {"max_connections": "5", "superuser_reserved_connections": "5"}
         answer = database.ask(values, restart=True)
         assert answer.reason == "InvalidParameter", answer
         assert "does not start with spec.parameters as they are together" in answer.message
         assert lasting.execute("SELECT 1").fetchone() == (1,)
         lasting.close()
-        assert server_of(files) == before
+        assert files.server() == before
         assert "max_connections" not in database.auto_conf()
         assert database.ask({"max_connections": "50"}, restart=True).ok
         assert not (files.mount / "pgdata" / REFUSED).exists()
@@ -163,10 +159,10 @@ def test_request_for_another_server_than_this_one_ends_none(files: Files) -> Non
     with container_of(files):
         lines = (files.mount / "pgdata" / "postmaster.pid").read_text().split("\n")
         assert database.ask({"max_connections": "50"}, restart=True).ok
-        before = server_of(files)
+        before = files.server()
         for words in (f"{lines[0]} {lines[2]}", f"{before} {int(lines[2]) - 100}", f"{before}", "? ? ?"):
             request(files, f"{words} {parameters({'max_connections': '60'})}")
-        assert (server_of(files), database.shows("max_connections")) == (before, "50")
+        assert (files.server(), database.shows("max_connections")) == (before, "50")
         assert said(files).count("a request to restart cannot be read") == 2
 
 
@@ -178,7 +174,7 @@ def test_nothing_is_restarted_in_a_loop(files: Files) -> None:
         lines = (files.mount / "pgdata" / "postmaster.pid").read_text().split("\n")
         request(files, f"{lines[0]} {lines[2]} {parameters({'max_connections': '50'})}")
         until(lambda: "is not restarted for them again" in said(files))
-        assert server_of(files) == int(lines[0])
+        assert files.server() == int(lines[0])
 
 
 def test_container_that_has_to_end_drops_its_clients_and_ends_well(files: Files) -> None:
@@ -198,14 +194,14 @@ def test_signal_to_read_files_again_is_passed_on(files: Files) -> None:
 
 def test_server_that_was_killed_ends_its_container_with_the_same_status(files: Files) -> None:
     with container_of(files) as process:
-        os.kill(server_of(files), signal.SIGKILL)
+        os.kill(files.server(), signal.SIGKILL)
         assert process.wait(timeout=30) == 128 + signal.SIGKILL
 
 
 def test_server_ends_with_the_program_that_runs_it(files: Files) -> None:
     """As it would with a container whose first process ends."""
     with container_of(files) as process:
-        server = server_of(files)
+        server = files.server()
         process.kill()
         process.wait(timeout=30)
         until(lambda: not Path(f"/proc/{server}").exists() or is_zombie(server))

@@ -117,7 +117,7 @@ def test_a_superuser_that_is_locked_keeps_no_server_from_starting(files: Files) 
 def test_a_server_that_is_frozen_keeps_nobody_waiting_longer_than_the_kubelet_does(files: Files) -> None:
     with contained(files), ThreadPoolExecutor(20) as kubelets:
         until(lambda: takes_logins(files))
-        server = int((files.mount / "pgdata" / "postmaster.pid").read_text().split()[0])
+        server = files.server()
         os.kill(server, signal.SIGSTOP)
         try:
             assert set(kubelets.map(lambda _: has_started(files), range(20))) == {503}
