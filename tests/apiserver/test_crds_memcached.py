@@ -31,6 +31,22 @@ BAD: list[tuple[Json, list[str]]] = [
     ({"threads": 0}, ["spec.threads", "0", "greater than or equal to 1"]),
     ({"binding": "Secret"}, ["spec.binding", '"Secret"', 'supported values: "ConfigMap"']),
     ({"workload": "DaemonSet"}, ["spec.workload", '"DaemonSet"', '"Deployment", "StatefulSet"']),
+    (
+        {"rollout": {"minHitRatioPercent": 0}},
+        ["spec.rollout.minHitRatioPercent", "0", "greater than or equal to 1"],
+    ),
+    (
+        {"size": 3, "rollout": {"minHitRatioPercent": 50}},
+        ["spec.rollout.minHitRatioPercent needs spec.workload 'StatefulSet'"],
+    ),
+    (
+        {"size": 3, "workload": "StatefulSet", "rollout": {"minHitRatioPercent": 67}},
+        ["spec.rollout.minHitRatioPercent 67 cannot be kept with spec.size 3", "at most 66 of 100 reads"],
+    ),
+    (
+        {"workload": "StatefulSet", "rollout": {"minHitRatioPercent": 1}},
+        ["spec.rollout.minHitRatioPercent 1 cannot be kept with spec.size 1", "at most 0 of 100 reads"],
+    ),
     ({"discovery": "yes"}, ["spec.discovery", "string", "of type boolean"]),
     ({"statistics": "yes"}, ["spec.statistics", "string", "of type boolean"]),
     ({"threads": 65}, ["spec.threads", "65", "less than or equal to 64"]),
@@ -108,6 +124,9 @@ GOOD: list[Json] = [
     {"binding": "ConfigMap", "statistics": True},
     {"binding": None, "statistics": None, "discovery": None},
     {"discovery": True, "workload": "StatefulSet"},
+    {"size": 3, "workload": "StatefulSet", "rollout": {"minHitRatioPercent": 66}},
+    {"rollout": {}},
+    {"rollout": None},
     {"containerPort": 9150, "exporter": {"enabled": False}},
     {"exporter": {"enabled": True, "resources": {"requests": {"memory": "64Mi"}, "limits": {"cpu": 1}}}},
     {"tls": {"enabled": True}, "auth": {"enabled": True}},

@@ -91,6 +91,7 @@ def _is_kept_or_refused(api: Api, kind: Kind, data: st.DataObject) -> None:
             "is for spec.into Databases", "spec.into Databases needs", "several that become the same",
             "is for spec.into Verify", "is needed with spec.into Verify",
             "is PostgreSQL's own", "in whose database the exporter's sessions are",
+            "needs spec.workload 'StatefulSet'", "cannot be kept with spec.size",
             "spec.hba has a line",  # what is said of one with a line break, which no message may have
         )  # fmt: skip
         messages = [cause["message"] for cause in found.refused]

@@ -32,3 +32,11 @@ def running(
         yield pod
     finally:
         environment.kubectl("delete", f"pod/{pod}", *delete)
+
+
+def mounted(config_map: str) -> dict[str, Any]:
+    """`spec` of a Pod without a token, whose container may mount this ConfigMap as `client`."""
+    return {
+        "automountServiceAccountToken": False,
+        "volumes": [{"name": "client", "configMap": {"name": config_map}}],
+    }

@@ -49,6 +49,7 @@ THIRD = (
     "test_exporters.py",
     "test_memcached.py",
     "test_memcached_discovery.py",
+    "test_memcached_rollout.py",
     "test_memcached_secured.py",
     "test_memcached_workloads.py",
     "test_mycustomresource.py",

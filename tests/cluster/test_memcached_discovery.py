@@ -8,10 +8,12 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from infra.drivers import maven
 from infra.drivers.maven import Artifact
+from tests.cluster import client_pod
 from tests.cluster.secured_caches import RESOURCE
 from tests.cluster.stack import ROOT, Environment, within
 from tests.cluster.test_claims import hold
@@ -38,24 +40,23 @@ FOLLOWS_SECONDS = KUBELET_SECONDS + POLL_SECONDS + 30
 KEY = "AmazonElastiCache:cluster"
 
 
-def kept(name: str) -> dict[str, Any]:
-    """The client and its program as the ConfigMap of that name."""
+def kept(name: str, program: Path) -> dict[str, Any]:
+    """The client and a program for it as the ConfigMap of that name."""
     files = {
         "client.jar": maven.fetch(CLIENT),
         "interpreter.jar": maven.fetch(INTERPRETER),
-        "it.bsh": PROGRAM,
+        "it.bsh": program,
     }
     data = {key: base64.b64encode(path.read_bytes()).decode() for key, path in files.items()}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "binaryData": data}
 
 
 @contextmanager
-def client(environment: Environment, name: str, endpoint: str) -> Iterator[str]:
-    """The Pod of that name, which has been given the endpoint and no more."""
-    host, _, port = endpoint.rpartition(":")
+def java(environment: Environment, program: Path, *arguments: str) -> Iterator[str]:
+    """A Pod which runs the program."""
+    name = f"java-{os.urandom(3).hex()}"
     broker = environment.get("deployment", "pulsar", "-n", "pulsar")
     container = {
-        "name": "it",
         "image": broker["spec"]["template"]["spec"]["containers"][0]["image"],
         "command": [
             "java",
@@ -64,23 +65,16 @@ def client(environment: Environment, name: str, endpoint: str) -> Iterator[str]:
             "/client/client.jar:/client/interpreter.jar",
             "bsh.Interpreter",
         ],
-        "args": ["/client/it.bsh", host, port],
+        "args": ["/client/it.bsh", *arguments],
         "volumeMounts": [{"name": "client", "mountPath": "/client"}],
     }
-    spec = {
-        "automountServiceAccountToken": False,
-        "terminationGracePeriodSeconds": 1,
-        "containers": [container],
-        "volumes": [{"name": "client", "configMap": {"name": name}}],
-    }
     # Too large for the annotation that a plain `apply` keeps of it.
-    environment.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(kept(name)))
-    environment.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
+    environment.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(kept(name, program)))
     try:
-        environment.wait_ready(f"pod/{name}")
-        yield name
+        with client_pod.running(environment, "java", container, spec=client_pod.mounted(name)) as pod:
+            yield pod
     finally:
-        environment.kubectl("delete", f"pod/{name}", f"configmap/{name}", "--wait=false")
+        environment.kubectl("delete", f"configmap/{name}", "--wait=false")
 
 
 def known(environment: Environment, pod: str) -> tuple[list[str], int]:
@@ -99,7 +93,8 @@ def test_a_client_that_knows_elasticache_follows_by_itself(environment: Environm
         hold(environment, RESOURCE, name)
         endpoint = environment.get(f"{RESOURCE}/{name}")["status"]["discovery"]["endpoint"]
         assert environment.get(f"configmap/{name}-servers")["data"]["discovery"] == endpoint
-        with client(environment, f"{name}-client", endpoint) as pod:
+        host, _, port = endpoint.rpartition(":")
+        with java(environment, PROGRAM, host, port) as pod:
             within(60, lambda: known(environment, pod) == (names(name, 2), 20))
             scale(environment, name, 3)
             within(FOLLOWS_SECONDS, lambda: known(environment, pod) == (names(name, 3), 20))

@@ -74,6 +74,10 @@ def _of_code(namespace: str) -> Json:
     return {**MINIMAL_SPECS[PULSAR_CONSUMER.id], "handler": {"python": python}}
 
 
+def _held(namespace: str) -> Json:
+    return {**_named(namespace), "rollout": {"minHitRatioPercent": 40}}
+
+
 def _named(namespace: str) -> Json:
     return {"size": 2, "binding": "ConfigMap", "workload": "StatefulSet"}
 
@@ -265,6 +269,7 @@ def _scenarios() -> Iterator[Scenario]:
         if crd == MEMCACHED.id:
             yield scenario("named scale up", edit({"size": 3}), spec=_named)
             yield scenario("named children deleted", _delete_children, spec=_named)
+            yield scenario("held and changed", edit({"threads": 2}), spec=_held)
             yield scenario("not named any more", edit({"workload": "Deployment"}), spec=_named)
             yield scenario("not discovered any more", edit({"discovery": None}), spec=_discovered)
             yield scenario("named and smaller", edit({"workload": "StatefulSet", "size": 1}))

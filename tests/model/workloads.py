@@ -86,7 +86,7 @@ def _is_of_a_job(pod: Object) -> bool:
 
 def control(api: MemoryApi) -> None:
     """Every workload has its Pods, of its present template unless its strategy holds them back, and counts
-    those that are ready. A partition, of which there is one at most, keeps to the last template without one.
+    those that are ready. Pods below a partition are of the last template that all of them were of.
     """
     for ref, obj in list(api.objects.items()):
         if ref.type not in (DEPLOYMENT, STATEFUL_SET) or ref not in api.objects:
@@ -100,26 +100,31 @@ def control(api: MemoryApi) -> None:
         }
         strategy = obj["spec"].get("updateStrategy") or {}
         partition = (strategy.get("rollingUpdate") or {}).get("partition", 0)
-        held = strategy.get("type") == "OnDelete" or partition > 0
-        if not held:
-            api.revisions[meta["uid"]] = (revision, template)
-        made = api.revisions.get(meta["uid"], (revision, template)) if partition else (revision, template)
+        by_hand = strategy.get("type") == "OnDelete"
+        before = api.revisions.setdefault(meta["uid"], (revision, template))
+        present = _pods(api, meta["uid"], revision=revision)
         kept = [
-            pod for pod in _pods(api, meta["uid"], revision=None if held else revision) if pod.name in wanted
+            pod
+            for pod in _pods(api, meta["uid"])
+            if pod.name in wanted and (by_hand or _number(pod) < partition or pod in present)
         ]
         for pod in _pods(api, meta["uid"]):
             if pod not in kept:
                 api.remove(pod)
         for name in sorted(wanted - {pod.name for pod in kept}):
             if Ref(POD, ref.namespace, name) not in api.objects:
+                pod = Ref(POD, ref.namespace, name)
+                made = before if _number(pod) < partition else (revision, template)
                 api.put(POD, _pod(ref, meta["uid"], made[1], name=name, revision=made[0]))
         updated = _pods(api, meta["uid"], revision=revision)
         every = [api.objects[pod] for pod in _pods(api, meta["uid"])]
         counts = {"replicas": len(every), "updatedReplicas": len(updated)}
         counts["availableReplicas"] = sum(pod_ready(pod) for pod in every)
         status = {"observedGeneration": meta["generation"], **counts}
+        if len(updated) == counts["availableReplicas"] == len(wanted):
+            api.revisions[meta["uid"]] = (revision, template)
         if ref.type == STATEFUL_SET:
-            status["updateRevision"] = revision
+            status |= {"updateRevision": revision, "currentRevision": api.revisions[meta["uid"]][0]}
         if ref in api.objects and obj.get("status") != status:
             api.set_status(ref, status)
 
@@ -132,6 +137,12 @@ def _pods(api: MemoryApi, owner: str, *, revision: str | None = None) -> list[Re
         and owner in [item["uid"] for item in obj["metadata"].get("ownerReferences") or ()]
         and revision in (None, obj["metadata"]["labels"]["controller-revision-hash"])
     ]
+
+
+def _number(pod: Ref) -> int:
+    """Of a StatefulSet's Pod; of others 0, which no partition is below."""
+    last = pod.name.rpartition("-")[2]
+    return int(last) if last.isdecimal() else 0
 
 
 def _pod(ref: Ref, uid: str, template: Object, *, name: str, revision: str) -> Object:

@@ -22,6 +22,7 @@ FIELDS: Mapping[str, str] = {
     "connection pooling": r"pool",
     "major upgrade in place": r"[uU]pgrade",
     "item size, extra arguments, own image": r"\.image$|itemSize|[aA]rgs",
+    "items that outlast a restart (a memory file)": r"persistence|memoryFile",
     "login": r"[sS]asl",
     "volumes, sidecars": r"\.volumes|sidecars",
     "topics and rights as resources": r"createTopic|permissions",

@@ -22,6 +22,7 @@ SPECS = st.fixed_dictionaries(
     optional={
         "size": st.integers(1, 3),
         "workload": st.sampled_from(["Deployment", "StatefulSet", None]),
+        "rollout": st.fixed_dictionaries({}, optional={"minHitRatioPercent": st.integers(1, 99)}) | st.none(),
         "containerPort": st.integers(1, 65535),
         "memoryMB": st.integers(16, 65536),
         "maxConnections": st.integers(512, 65536),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from kindling.kinds.base import ExternalResult
-from kindling.kinds.memcached.stats import COUNTERS, MOST, StatsRequest
+from kindling.kinds.memcached.stats import COUNTERS, ENOUGH_READS, MOST, RATIO, READS, StatsRequest
 from kindling.prober import jobs
 from kindling.prober.client import ChildProber
 from kindling.prober.memcached import LONGEST_ANSWER
@@ -46,6 +46,18 @@ def test_it_says_what_a_real_memcached_says(cache: Cache) -> None:
         "evictions": 0,
     }
     assert answer.facts["bytes"] > 0
+
+
+@pytest.mark.parametrize(("hits", "misses"), [(0, 0), (2, 1), (150, 50)])
+def test_the_ratio_alone_differs_no_more_once_there_were_reads_enough(
+    cache: Cache, hits: int, misses: int
+) -> None:
+    reads = ["get here"] * hits + ["get none"] * misses
+    cache.talk("set here 0 0 1", "x", *reads, "mn", ends=b"MN\r\n")
+    request = StatsRequest(namespace="ns", host=cache.host, port=cache.port, pod="cache-0", ratio=True)
+    answer, _ = shared_prober().run(request)
+    ratio = 100 * hits // (hits + misses) if hits else 0
+    assert answer.facts == {RATIO: ratio, READS: min(hits + misses, ENOUGH_READS)}
 
 
 def test_evictions_are_those_of_a_full_cache(cache: Cache) -> None:

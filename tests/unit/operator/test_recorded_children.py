@@ -214,6 +214,11 @@ SPECS: dict[str, Object] = {
         "auth": {"enabled": True, "passwordSecretRef": {"name": "ours"}},
         "exporter": {"enabled": True},
     },
+    "memcached-rollout": {
+        "size": 3,
+        "workload": "StatefulSet",
+        "rollout": {"minHitRatioPercent": 60},
+    },
     "memcached-stateful": {"size": 2, "workload": "StatefulSet", "progressDeadlineSeconds": 60},
     "memcached-auth": {"auth": {"enabled": True}},
     "memcached-tls": {"tls": {"enabled": True}},

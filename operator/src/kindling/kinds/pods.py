@@ -47,6 +47,12 @@ def address(pod: Object) -> str:
     return "" if "%" in found else found
 
 
+def revision(pod: Object) -> str | None:
+    """Of a StatefulSet's template: the one that its Pod is of."""
+    found: str | None = (pod["metadata"].get("labels") or {}).get("controller-revision-hash")
+    return found
+
+
 def all_of(type: ResourceType, cr: Object, observed: Observed) -> Iterator[Object]:
     """The resource's Pods, those that are being deleted too."""
     name = cr["metadata"]["name"]

@@ -34,6 +34,7 @@ _HELD_UP = frozenset(
         reasons.PROGRESS_DEADLINE_EXCEEDED,
         reasons.TERMINATING,
         reasons.SERVER_ERROR,
+        reasons.HIT_RATIO_TOO_LOW,
     }
 )
 """The reasons that time alone makes a fault."""

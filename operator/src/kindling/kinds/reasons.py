@@ -145,6 +145,14 @@ MINIMUM_REPLICAS_UNAVAILABLE = _reason(
     "wait, or look at the Pods",
 )
 
+HIT_RATIO_TOO_LOW = _reason(
+    "HitRatioTooLow",
+    _MEMCACHED,
+    "a roll-out waits: without the next server, fewer reads would find their item than "
+    "`spec.rollout.minHitRatioPercent` asks for",
+    "wait until the new servers have their items, or lower the bound",
+)
+
 CONNECTED = _reason("Connected", _CONSUMER, "all consumers are connected to the broker")
 SCALED_TO_ZERO = _reason(
     "ScaledToZero",

@@ -14,7 +14,7 @@ from kindling.kinds.backup.archive import SETTINGS, ArchiveRequest
 from kindling.kinds.base import ExternalResult
 from kindling.kinds.http import LONGEST_BODY, HttpRequest
 from kindling.kinds.memcached.access import AccessRequest
-from kindling.kinds.memcached.stats import COUNTERS, MOST, StatsRequest
+from kindling.kinds.memcached.stats import COUNTERS, MOST, RATIO, READS, StatsRequest
 from kindling.kinds.postgresql import hba, identity, idle, init_sql
 from kindling.kinds.postgresql.login import Login
 from kindling.kinds.postgresql.logins import (
@@ -207,7 +207,7 @@ def _facts(data: Mapping[str, Any]) -> dict[str, Any]:
         facts["status"] = data["status"]
     if isinstance(data.get("body"), str):
         facts["body"] = data["body"][:LONGEST_BODY]
-    for name in (*COUNTERS, *backlog.NUMBERS):
+    for name in (*COUNTERS, RATIO, READS, *backlog.NUMBERS):
         if isinstance(data.get(name), int) and 0 <= data[name] <= MOST:
             facts[name] = int(data[name])
     used = data.get(USED)

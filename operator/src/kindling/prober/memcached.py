@@ -12,7 +12,16 @@ from typing import Any
 from kindling.kinds import reasons
 from kindling.kinds.base import ExternalResult
 from kindling.kinds.memcached.access import CERTIFICATE, LOGIN, AccessRequest
-from kindling.kinds.memcached.stats import COUNTERS, MOST, StatsRequest
+from kindling.kinds.memcached.stats import (
+    COUNTERS,
+    ENOUGH_READS,
+    HITS,
+    MISSES,
+    MOST,
+    RATIO,
+    READS,
+    StatsRequest,
+)
 from kindling.prober.tls import described
 
 SECONDS = 5.0
@@ -73,7 +82,8 @@ def _facts(address: tuple[str, int], request: AccessRequest) -> dict[str, Any]:
             if request.passwords:
                 facts[LOGIN] = _log_in(connection, request)
             if isinstance(request, StatsRequest):
-                facts |= _counters(_stats(connection))
+                counters = _counters(_stats(connection))
+                facts |= _ratio(counters) if request.ratio else counters
     return facts
 
 
@@ -122,6 +132,11 @@ def _answer(
             )
             raise _Wrong(f"it answered{quote}")
     return bytes(answer)
+
+
+def _ratio(counters: dict[str, int]) -> dict[str, int]:
+    reads = counters[HITS] + counters[MISSES]
+    return {RATIO: 100 * counters[HITS] // max(1, reads), READS: min(reads, ENOUGH_READS)}
 
 
 def _counters(answer: bytes) -> dict[str, int]:

@@ -2,9 +2,9 @@
 
 This file connects the modules of the package: `spec` reads the resource, `service`, `disruption_budget`,
 `workload` and `servers` each build one child, `discovery` those that give the list as ElastiCache does,
-`workloads` has one workload take the other's place, `observation` reads Pods, `stats` asks them, `status`
-reports; `kinds.exporter` has what `spec.exporter` adds. `tls` has the certificate, `auth` the login, `access`
-sees that clients get in by them.
+`workloads` has one workload take the other's place, `warm_rollout` holds a roll-out for the hit ratio,
+`observation` reads Pods, `stats` asks them, `status` reports; `kinds.exporter` has what `spec.exporter` adds.
+`tls` has the certificate, `auth` the login, `access` sees that clients get in by them.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from kindling.kinds.memcached import (
     stats,
     status,
     tls,
+    warm_rollout,
     workload,
     workloads,
 )
@@ -153,6 +154,7 @@ class Memcached(Kind):
                 image=self._image,
                 exporters_image=self._exporters_image,
                 pull_secrets=self._pull_secrets,
+                partition=warm_rollout.partition(self.type, cr, wanted, observed),
             ),
             *workloads.kept(self.type, cr, observed),
             *(listed := self._servers(cr, wanted, observed) if wanted.binding else []),
@@ -195,6 +197,7 @@ class Memcached(Kind):
         return {
             **access.probes(self.type, cr, observed),
             **stats.probes(self.type, cr, spec.read(cr), observed),
+            **warm_rollout.probes(self.type, cr, spec.read(cr), observed),
         }
 
     def warnings(self, cr: Object, observed: Observed) -> Sequence[Ref]:

@@ -28,11 +28,13 @@ class Spec:
     """A spec with its defaults. `connections` and `threads` are None where memcached decides, `deadline`
     where Kubernetes does. `binding`: the servers are listed in a ConfigMap, too. `discovery`: a program gives
     that list. `statistics`: each is asked. `tls`, `auth`: connections are encrypted, and begin with a login.
-    `workload` makes the Pods.
+    `workload` makes the Pods. `min_hit_ratio` is what a roll-out leaves of 100 reads, None where it is not
+    held for that.
     """
 
     size: int
     workload: ResourceType
+    min_hit_ratio: int | None
     port: int
     memory: int
     connections: int | None
@@ -58,6 +60,7 @@ def read(cr: Object) -> Spec:
     return Spec(
         size=spec.get("size") or DEFAULT_SIZE,
         workload=STATEFUL_SET if spec.get("workload") == STATEFUL_SET.kind else DEPLOYMENT,
+        min_hit_ratio=(spec.get("rollout") or {}).get("minHitRatioPercent"),
         port=spec.get("containerPort") or DEFAULT_PORT,
         memory=memory,
         connections=connections,

@@ -6,12 +6,13 @@ Only what is asked and what is made of it: `kindling.prober` asks.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kindling.kinds.amounts import LARGEST, rounded
 from kindling.kinds.base import ExternalResult, Observed, Probe
 from kindling.kinds.memcached import access, observation
 from kindling.kinds.memcached.access import AccessRequest
+from kindling.kinds.memcached.observation import Endpoint
 from kindling.kinds.memcached.spec import Spec
 from kindling.kube.resources import Object, ResourceType
 
@@ -23,13 +24,21 @@ HITS, MISSES, EVICTIONS, ITEMS, BYTES = COUNTERS = (
     "bytes",
 )
 """The lines of `stats` that are read."""
+RATIO, READS = "hit_ratio_percent", "reads"
+"""The facts of who is asked for the ratio alone."""
+ENOUGH_READS = 100
+"""Of how many a ratio says something. More are not counted, so that an answer differs only with the ratio."""
 MOST = LARGEST
 LONGEST_MESSAGE = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
 class StatsRequest(AccessRequest):
-    """memcached's `stats`, too. The facts of a result are COUNTERS as well, each a number of 0 to MOST."""
+    """memcached's `stats`, too. The facts of a result are COUNTERS as well, each a number of 0 to MOST; with
+    `ratio` RATIO and READS instead.
+    """
+
+    ratio: bool = False
 
 
 def probes(type: ResourceType, cr: Object, spec: Spec, observed: Observed) -> dict[str, Probe]:
@@ -38,21 +47,30 @@ def probes(type: ResourceType, cr: Object, spec: Spec, observed: Observed) -> di
         return {}
     made = {}
     for pod, endpoint in observation.ready(type, cr, observed):
-        name = pod["metadata"]["name"]
-        if (way := access.way(cr, observed, pod)) is None:
-            continue
-        made[name] = Probe(
-            cache_key=(*observation.cache_key(pod, endpoint), access.way_key(way)),
-            request=StatsRequest(
-                namespace=cr["metadata"]["namespace"],
-                host=endpoint.host,
-                port=endpoint.port,
-                pod=name,
-                **way,
-            ),
-            background=True,
-        )
+        if (probe := _probe(cr, observed, pod, endpoint)) is not None:
+            made[pod["metadata"]["name"]] = replace(probe, background=True)
     return made
+
+
+def ratio_probe(cr: Object, observed: Observed, pod: Object, endpoint: Endpoint) -> Probe | None:
+    """For RATIO and READS; None for a Pod that cannot be reached now."""
+    return _probe(cr, observed, pod, endpoint, ratio=True)
+
+
+def _probe(
+    cr: Object, observed: Observed, pod: Object, endpoint: Endpoint, *, ratio: bool = False
+) -> Probe | None:
+    if (way := access.way(cr, observed, pod)) is None:
+        return None
+    request = StatsRequest(
+        namespace=cr["metadata"]["namespace"],
+        host=endpoint.host,
+        port=endpoint.port,
+        pod=pod["metadata"]["name"],
+        ratio=ratio,
+        **way,
+    )
+    return Probe(cache_key=(*observation.cache_key(pod, endpoint), access.way_key(way)), request=request)
 
 
 def statistics(type: ResourceType, cr: Object, spec: Spec, observed: Observed) -> Object | None:

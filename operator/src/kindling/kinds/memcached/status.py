@@ -5,7 +5,17 @@ from __future__ import annotations
 from kindling.kinds import progress, reasons
 from kindling.kinds.base import Done, Observed, Problem, RequeueAfter, Result, StatusReport, SyncResult
 from kindling.kinds.conditions import standard_conditions
-from kindling.kinds.memcached import access, auth, discovery, observation, spec, stats, tls, workloads
+from kindling.kinds.memcached import (
+    access,
+    auth,
+    discovery,
+    observation,
+    spec,
+    stats,
+    tls,
+    warm_rollout,
+    workloads,
+)
 from kindling.kinds.metadata import selector_text
 from kindling.kinds.pods import (
     UNSCHEDULABLE_AFTER_SECONDS,
@@ -44,7 +54,9 @@ def report(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult)
     if problem is None and sync.in_sync and not ready and handover is None:
         fault = refused or observation.replica_problem(type, cr, observed)
         fault = fault or (discovery.problem(type, cr, observed) if unanswered else None)
-        fault = fault or progress.blocker(cr, observation.pod_progress(type, cr, observed), observed)
+        held = warm_rollout.problem(type, cr, wanted, observed)
+        pods = observation.pod_progress(type, cr, observed)
+        fault = fault or progress.blocker(cr, pods, observed, known=held)
     count = f"Replicas that answer: {len(servers)}, wanted: {wanted.size}"
     if before is not None:
         known = " and files of the list have them" if wanted.binding else ""
@@ -90,6 +102,7 @@ def report(type: ResourceType, cr: Object, observed: Observed, sync: SyncResult)
     }
     result = _outcome(type, cr, observed, sync, fault, ready=ready)
     due = [*tls.deadlines(cr, observed), *auth.deadline(cr, observed)]
+    due += warm_rollout.deadlines(type, cr, wanted, observed)
     due += [handover] if handover is not None and sync.in_sync else []
     return StatusReport(status=status, result=sooner(result, min(due, default=None)))
 

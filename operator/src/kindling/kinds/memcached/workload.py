@@ -64,7 +64,9 @@ def build(
     image: str,
     exporters_image: str,
     pull_secrets: Sequence[str] = (),
+    partition: int | None = None,
 ) -> Child:
+    """With a `partition`, the Pods of smaller numbers stay of the template before."""
     own = {WORKLOAD_LABEL: STATEFUL_SET.kind} if spec.workload == STATEFUL_SET else {}
     selector = {"matchLabels": {**selector_of(type, cr), **own}}
     containers = [_memcached(spec, image=image)]
@@ -85,7 +87,7 @@ def build(
             "metadata": child_metadata(type, cr, name=cr["metadata"]["name"]),
             "spec": {
                 "replicas": spec.size,
-                **(_stateful(cr) if spec.workload == STATEFUL_SET else {}),
+                **(_stateful(cr, partition) if spec.workload == STATEFUL_SET else {}),
                 **(
                     {"progressDeadlineSeconds": spec.deadline}
                     if spec.deadline and spec.workload == DEPLOYMENT
@@ -104,13 +106,14 @@ _ROLLING: Object = {
 }
 
 
-def _stateful(cr: Object) -> Object:
+def _stateful(cr: Object, partition: int | None) -> Object:
+    held = {"rollingUpdate": {"partition": partition}} if partition is not None else {}
     return {
         "serviceName": cr["metadata"]["name"],
         "minReadySeconds": KNOWN_SECONDS,
         # In order, a Pod that never became ready would block the roll-out of its own remedy.
         "podManagementPolicy": "Parallel",
-        "updateStrategy": {"type": "RollingUpdate"},
+        "updateStrategy": {"type": "RollingUpdate", **held},
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kindling.kinds import reasons
 from kindling.kinds.base import Observed, Problem
-from kindling.kinds.pods import pod_condition, pod_ready, seconds_since
+from kindling.kinds.pods import pod_condition, pod_ready, revision, seconds_since
 from kindling.kinds.postgresql.hibernation import is_to_stop
 from kindling.kinds.postgresql.spec import pod_name
 from kindling.kinds.progress import PodProgress
@@ -102,9 +102,8 @@ def _strategy(workload: Object) -> Object:
 
 def is_updated(workload: Object, pod: Object | None) -> bool:
     """Whether the Pod is known to be of the StatefulSet's present template."""
-    labels = (pod["metadata"].get("labels") or {}) if pod is not None else {}
-    revision = labels.get("controller-revision-hash")
-    current = revision is not None and revision == (workload.get("status") or {}).get("updateRevision")
+    found = revision(pod) if pod is not None else None
+    current = found is not None and found == (workload.get("status") or {}).get("updateRevision")
     return _has_seen(workload) and current
 
 
