@@ -170,4 +170,6 @@ def _variables(python: Path, search: str) -> dict[str, str]:
                 *(str(paths.REPOSITORY / "operator" / name) for name in ("src", "plugin")),
             ]
         ),
+        # Of a thousand programs that tests start, each would compile its modules again.
+        "PYTHONDONTWRITEBYTECODE": "",
     }
