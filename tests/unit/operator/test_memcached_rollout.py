@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from kindling.kinds.base import CachedResult, ExternalResult, Observed, RequeueAfter, SyncResult
+from kindling.kinds.conditions import find_condition
 from kindling.kinds.memcached.stats import ENOUGH_READS, RATIO, READS, StatsRequest
 from kindling.kinds.memcached.warm_rollout import SETTLED_SECONDS, UNREADY_SECONDS
 from kindling.kube.resources import Object, Ref
@@ -56,6 +57,11 @@ def looks_again(found: Observed, **spec: Any) -> float:
     return result.seconds
 
 
+def message(found: Observed, **spec: Any) -> str:
+    status = KIND.status(cr(**spec), found, SyncResult(in_sync=True)).status
+    return str(find_condition(status, "Ready")["message"])
+
+
 def test_each_ready_server_is_asked_in_the_foreground_while_it_goes_on() -> None:
     found = under_way(server(0, BEFORE), server(1, BEFORE, ready=False), server(2, PRESENT))
     asked = KIND.probes(cr(), found)
@@ -92,6 +98,9 @@ def test_it_looks_again_when_clients_had_time_to_read(spec: dict[str, object], s
     found = under_way(server(0, BEFORE), server(1, BEFORE), server(2, PRESENT, seconds=11), facts=few)
     assert partition(found, **spec) == 2
     assert looks_again(found, **spec) == seconds - 10
+    assert message(found, **spec).endswith(
+        f"lower it. A server with fewer than 100 reads counts as empty in its first {seconds:.0f} s."
+    )
     found = under_way(
         server(0, BEFORE), server(1, BEFORE), server(2, PRESENT, seconds=seconds + 1), facts=few
     )
@@ -120,9 +129,7 @@ def test_a_server_that_gives_no_ratio_is_named() -> None:
     known["ratio/cache-2"] = CachedResult(cache_key=known["ratio/cache-2"].cache_key, result=failed, at=NOW)
     found = observed(dict(found.objects), known)
     assert partition(found) == 2
-    conditions = KIND.status(cr(), found, SyncResult(in_sync=True)).status["conditions"]
-    (ready,) = [item for item in conditions if item["type"] == "Ready"]
-    assert ready["message"] == (
+    assert message(found) == (
         "Pod cache-1 is replaced once Pod cache-2 has said its hit ratio: "
         "memcached at 10.0.1.2:11211 gave nothing."
     )

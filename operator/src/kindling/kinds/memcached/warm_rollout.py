@@ -128,7 +128,7 @@ def _held(type: ResourceType, cr: Object, spec: Spec, observed: Observed, step: 
     if any(number < step.number and _unready_until(pod, observed) <= 0 for number, pod in unready.items()):
         return None  # what is rolled out may be its remedy
     asked = probes(type, cr, spec, observed)
-    total = 0
+    total, unread = 0, False
     for number, pod in others.items():
         if number in unready:
             continue
@@ -138,14 +138,20 @@ def _held(type: ResourceType, cr: Object, spec: Spec, observed: Observed, step: 
         if result is None or not result.ok:
             said = f": {result.message}" if result is not None else "."
             return _waits(f"Pod {name} is replaced once Pod {other} has said its hit ratio{said}")
-        total += _ratio(result.facts, few_are_all=_settles_in(spec, pod, observed) <= 0)
+        ratio = _ratio(result.facts, settled=_settles_in(spec, pod, observed) <= 0)
+        unread = unread or ratio is None
+        total += ratio or 0
     kept = total // spec.size
     if kept >= bound:
         return None
+    few = (
+        f" A server with fewer than {stats.ENOUGH_READS} reads counts as empty in its first "
+        f"{_settling_seconds(spec):.0f} s."
+    )
     return _waits(
         f"Pod {name} is next. Without it about {kept // COARSE * COARSE} of 100 reads would find their item; "
         f"spec.rollout.minHitRatioPercent asks for {bound}. Wait until the servers have their items, or "
-        "lower it."
+        f"lower it.{few if unread else ''}"
     )
 
 
@@ -153,20 +159,23 @@ def _waits(message: str) -> Problem:
     return Problem(reason=reasons.HIT_RATIO_TOO_LOW, message=message, transient=True)
 
 
-def _ratio(facts: Mapping[str, Any], *, few_are_all: bool) -> int:
-    """Of 100 reads. A server that nobody reads misses nothing."""
+def _ratio(facts: Mapping[str, Any], *, settled: bool) -> int | None:
+    """Of 100 reads; None of so few that they say nothing. A server that nobody reads misses nothing."""
     reads = facts.get(stats.READS, 0)
-    if reads < stats.ENOUGH_READS and not few_are_all:
-        return 0
+    if reads < stats.ENOUGH_READS and not settled:
+        return None
     return min(100, int(facts.get(stats.RATIO, 0))) if reads else 100
 
 
 def _settles_in(spec: Spec, pod: Object, observed: Observed) -> float:
-    """The seconds until few reads are all that its clients want: they know it, and had time."""
-    known = (workloads.FILE_SECONDS if spec.binding else 0.0) + (
-        workloads.POLL_SECONDS if spec.discovery else 0.0
-    )
-    return SETTLED_SECONDS + known - workloads.age(pod, observed)
+    """The seconds until few reads are all that its clients want."""
+    return _settling_seconds(spec) - workloads.age(pod, observed)
+
+
+def _settling_seconds(spec: Spec) -> float:
+    """For how long clients that follow a list may not know a server, and then have little time."""
+    known = workloads.FILE_SECONDS if spec.binding else 0.0
+    return SETTLED_SECONDS + known + (workloads.POLL_SECONDS if spec.discovery else 0.0)
 
 
 def _unready_until(pod: Object, observed: Observed) -> float:
