@@ -139,6 +139,15 @@ def test_a_port_where_nobody_is_ends_in_an_answer(port: int) -> None:
     assert (answer.ok, answer.reason) == (False, "NotResponding")
 
 
+@pytest.mark.parametrize(
+    ("ratio", "when"), [(False, "again within minutes; see Pod"), (True, "again; see Pod")]
+)
+def test_what_failed_says_when_it_is_asked_again(ratio: bool, when: str) -> None:
+    request = StatsRequest(namespace="ns", host="127.0.0.1", port=1, pod="cache-0", ratio=ratio)
+    answer, _ = shared_prober().run(request)
+    assert when in answer.message
+
+
 def test_while_many_hang_another_namespaces_cache_answers(cache: Cache) -> None:
     async def steps() -> None:
         own = ChildProber()

@@ -64,7 +64,8 @@ def _failed(request: AccessRequest, reason: str, why: str) -> ExternalResult:
     elif reason == reasons.LOGIN_FAILED:
         message = f"{place} does not accept the login of its own Secret: {why}. It is asked again; {look}."
     elif isinstance(request, StatsRequest):
-        message = f"{place} gave no statistics: {why}. It is asked again within minutes; {look}."
+        soon = "" if request.ratio else " within minutes"
+        message = f"{place} gave no statistics: {why}. It is asked again{soon}; {look}."
     else:
         message = f"{place} does not let its clients in: {why}. It is asked again; {look}."
     return ExternalResult(ok=False, reason=reason, message=message)
