@@ -115,8 +115,9 @@ def test_a_server_that_nobody_uses_is_stopped_and_woken(environment: Environment
     environment.kubectl("wait", "--for=jsonpath={.status.pgPhase}=hibernated", name, "--timeout=120s")
     status = environment.get(name)["status"]
     since, stopped = (datetime.fromisoformat(status["idle"][field]) for field in ("since", "stoppedAt"))
-    # A Pod that asks is cleared away before its answer is here.
-    assert timedelta(seconds=-15) < since - ended < timedelta(seconds=10)
+    # A Pod that asks is cleared away before its answer is here. A session that a busy server counts late
+    # is taken for somebody's, so it may be later, up to that moment.
+    assert timedelta(seconds=-15) < since - ended < timedelta(seconds=75)
     assert timedelta(seconds=60) <= stopped - since < timedelta(seconds=75)
     assert environment.kubectl("get", "pod", "postgresql-sample-0", "--ignore-not-found") == ""
     (message,) = (item["message"] for item in status["conditions"] if item["type"] == "Ready")

@@ -47,7 +47,9 @@ APART = frozenset(
     }
 )  # fmt: skip
 
-KEPT = re.compile(r"Secret/.*-(server-ca|server-tls|binding|auth|role-.*)$")
+KEPT = re.compile(
+    r"Secret/.*-(server-ca|server-tls|binding|auth|role-.*)$|(Service|NetworkPolicy)/.*-discovery$"
+)
 """What the operator made once and does not delete: they go with the resource."""
 OF_A_POD = re.compile(r"(?:-[bcdfghjklmnpqrstvwxz2456789]{5,10}){2}\b")
 """What the name of a Deployment's Pod ends with: a message may have it."""
