@@ -121,7 +121,8 @@ def control(api: MemoryApi) -> None:
         counts = {"replicas": len(every), "updatedReplicas": len(updated)}
         counts["availableReplicas"] = sum(pod_ready(pod) for pod in every)
         status = {"observedGeneration": meta["generation"], **counts}
-        if len(updated) == counts["availableReplicas"] == len(wanted):
+        # Of none at all, Kubernetes says that too; but a scale to none is set back before the Pod has ended.
+        if wanted and len(updated) == counts["availableReplicas"] == len(wanted):
             api.revisions[meta["uid"]] = (revision, template)
         if ref.type == STATEFUL_SET:
             status |= {"updateRevision": revision, "currentRevision": api.revisions[meta["uid"]][0]}
