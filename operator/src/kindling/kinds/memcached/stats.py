@@ -47,19 +47,15 @@ def probes(type: ResourceType, cr: Object, spec: Spec, observed: Observed) -> di
         return {}
     made = {}
     for pod, endpoint in observation.ready(type, cr, observed):
-        if (probe := _probe(cr, observed, pod, endpoint)) is not None:
-            made[pod["metadata"]["name"]] = replace(probe, background=True)
+        if (asked := probe(cr, observed, pod, endpoint)) is not None:
+            made[pod["metadata"]["name"]] = replace(asked, background=True)
     return made
 
 
-def ratio_probe(cr: Object, observed: Observed, pod: Object, endpoint: Endpoint) -> Probe | None:
-    """For RATIO and READS; None for a Pod that cannot be reached now."""
-    return _probe(cr, observed, pod, endpoint, ratio=True)
-
-
-def _probe(
+def probe(
     cr: Object, observed: Observed, pod: Object, endpoint: Endpoint, *, ratio: bool = False
 ) -> Probe | None:
+    """For COUNTERS, or RATIO and READS; None for a Pod that cannot be reached now."""
     if (way := access.way(cr, observed, pod)) is None:
         return None
     request = StatsRequest(

@@ -63,8 +63,8 @@ def probes(type: ResourceType, cr: Object, spec: Spec, observed: Observed) -> di
     for pod, endpoint in observation.ready(type, cr, observed):
         if workloads.ordinal(cr, pod) is None:
             continue
-        if (probe := stats.ratio_probe(cr, observed, pod, endpoint)) is not None:
-            made[f"{MEMBERS}{pod['metadata']['name']}"] = probe
+        if (asked := stats.probe(cr, observed, pod, endpoint, ratio=True)) is not None:
+            made[f"{MEMBERS}{pod['metadata']['name']}"] = asked
     return made
 
 
