@@ -57,6 +57,7 @@ THIRD = (
     "test_pod_template.py",
     "test_pulsarconsumer_handlers.py",
     "test_service_template.py",
+    "test_unbound_volume.py",
     "test_volumes.py",
 )
 """A second and a third worker's, about as long as what is left for the first. None uses what others make."""

@@ -30,7 +30,7 @@ TYPES = frozenset({
     "certificate", "certificaterequest",  # cert-manager's.
     "configmap", "cronjobs", "csidrivers", "deployment", "events", "greetings", "job", "jobs", "kindling",
     "lease", "namespace", "node", "nodes", "pod", "pods", "pv", "pvc", "replicaset", "resourcequota",
-    "secret", "service", "statefulset", "validatingadmissionpolicies", "volumeattachments",
+    "secret", "service", "statefulset", "storageclasses", "validatingadmissionpolicies", "volumeattachments",
 })  # fmt: skip
 
 

@@ -118,7 +118,8 @@ def pod_problem(pod: Object, *, now: datetime, placed_by: Object | None = None) 
         remedy = "Free what it requests, or request less."
         if fields:
             remedy = f"Free what it requests, request less, or change {' or '.join(fields)}."
-        return Problem(reason=reasons.UNSCHEDULABLE, message=f"No node accepts Pod {name}: {said} {remedy}")
+        message = f"No node accepts Pod {name}: {sentence(said)} {remedy}"
+        return Problem(reason=reasons.UNSCHEDULABLE, message=message)
     items = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
     for item in items:
         reason = ((item.get("state") or {}).get("waiting") or {}).get("reason")
@@ -141,6 +142,12 @@ def pod_problem(pod: Object, *, now: datetime, placed_by: Object | None = None) 
                 f"`kubectl logs {name} -c {container} --previous {where}`.",
             )
     return None
+
+
+def sentence(said: str) -> str:
+    """What a controller said, on one line and with a full stop, for another sentence to follow."""
+    note = " ".join(said.split())
+    return note if note.endswith((".", "!", "?")) else f"{note}."
 
 
 def rejection_remedy(said: str) -> str:

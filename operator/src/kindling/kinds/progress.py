@@ -19,6 +19,7 @@ from kindling.kinds.pods import (
     pod_ready,
     rejection_remedy,
     seconds_since,
+    sentence,
 )
 from kindling.kube.resources import POD, Object, Ref, ref_of
 
@@ -29,6 +30,7 @@ _HELD_UP = frozenset(
     {
         reasons.POD_MISSING,
         reasons.NODE_LOST,
+        reasons.VOLUME_NOT_BOUND,
         reasons.VOLUME_NOT_MOUNTED,
         reasons.RECOVERING,
         reasons.PROGRESS_DEADLINE_EXCEEDED,
@@ -181,7 +183,7 @@ def _missing(pod_progress: PodProgress, observed: Observed, *, idle: float, late
     if not pod_progress.missing or not (late or event is not None):
         return None
     kind, name = pod_progress.workload.type.kind, pod_progress.workload.name
-    note = f": {_quoted(event)}" if event is not None else ", and no Event says why."
+    note = f": {quoted(event)}" if event is not None else ", and no Event says why."
     return Problem(
         reason=reasons.POD_MISSING,
         message=f"{kind} {name} has no Pod, or too few{note} {rejection_remedy(note)} "
@@ -194,7 +196,7 @@ def _stuck(pod_progress: PodProgress, observed: Observed) -> Problem:
         name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
         hint = f"see `kubectl describe pod {name} -n {namespace}`."
         event = observed.warnings.get(ref_of(POD, pod))
-        note = f" {_quoted(event)}" if event is not None else ""
+        note = f" {quoted(event)}" if event is not None else ""
         if event is not None and event.reason == _NODE_NOT_READY:
             return _node_lost(pod)
         if event is not None and event.reason in _MOUNTS and _is_not_set_up(pod):
@@ -225,6 +227,6 @@ def _is_not_set_up(pod: Object) -> bool:
     return True
 
 
-def _quoted(event: WarningEvent) -> str:
-    note = " ".join(event.note[:_LONGEST_SAID].split())
-    return note if note.endswith((".", "!", "?")) else f"{note}."
+def quoted(event: WarningEvent) -> str:
+    """What the Event says, as a sentence, cut where it is very long."""
+    return sentence(event.note[:_LONGEST_SAID])

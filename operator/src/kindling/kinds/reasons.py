@@ -425,6 +425,12 @@ DATA_LOST = _reason(
     "the volume is empty or has other data than this database had; nothing was initialised",
     "restore the data and delete the Pod, or run the command that the message has to start empty",
 )
+VOLUME_NOT_BOUND = _reason(
+    "VolumeNotBound",
+    _POSTGRESQL,
+    "no volume is made for the claim of the data; the message has the provisioner's words",
+    "create the StorageClass, mark one as the default, or fix its provisioner (`kubectl describe pvc`)",
+)
 VOLUME_DELETING = _reason(
     "VolumeDeleting",
     _POSTGRESQL,

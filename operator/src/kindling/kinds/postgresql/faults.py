@@ -7,7 +7,7 @@ from dataclasses import replace
 from kindling.kinds import pods, progress, reasons
 from kindling.kinds.base import ExternalResult, Observed, Problem, SyncResult
 from kindling.kinds.conditions import find_condition
-from kindling.kinds.postgresql import deletion, disk, growth, identity, observation, volume
+from kindling.kinds.postgresql import deletion, disk, growth, identity, observation, unbound, volume
 from kindling.kube.resources import Object, ResourceType
 
 LOGIN_GRACE_SECONDS = 30.0
@@ -65,7 +65,8 @@ def _pod_fault(
     if identity.initialised_nothing(cr, observed):
         return None  # it may begin empty now
     if not pods.pod_ready(pod):
-        return disk.pod_problem(cr, pod) or pods.pod_problem(pod, now=observed.now, placed_by=cr)
+        waits = disk.pod_problem(cr, pod) or unbound.problem(cr, pod, observed)
+        return waits or pods.pod_problem(pod, now=observed.now, placed_by=cr)
     if external is None or external.reason in (*NO_FAULT, reasons.DATA_LOST):
         return None
     # Once it was reported, or had served, it is no matter of its start.

@@ -34,6 +34,7 @@ from kindling.kinds.postgresql import (
     rotation,
     secrets,
     tls,
+    unbound,
     usage,
     volume,
 )
@@ -266,13 +267,17 @@ def _outcome(cr: Object, observed: Observed, sync: SyncResult, state: State) -> 
         return RequeueAfter(pods.UNSCHEDULABLE_AFTER_SECONDS)
     deadline = progress.deadlines(cr, observation.pod_progress(cr, observed), observed, fault=state.fault)
     starts = [since for pod in found if (since := observation.starting_since(pod)) is not None]
+    unbinding = unbound.deadlines(cr, state.pod, observed)
     starting = [observation.START_SECONDS - pods.seconds_since(since, now=observed.now) for since in starts]
-    return pods.requeue_at_deadline([*deadline, *starting, *pods.deadlines(found, now=observed.now)])
+    scheduling = pods.deadlines(found, now=observed.now)
+    return pods.requeue_at_deadline([*deadline, *starting, *unbinding, *scheduling])
 
 
 def warnings(cr: Object, observed: Observed) -> list[Ref]:
     """The objects whose Warning Events the status needs: those that no other reason explains."""
     pod = observation.find_pod(cr, observed)
+    if waiting := unbound.warnings(cr, pod, observed):
+        return waiting
     if pod is not None and (pods.pod_ready(pod) or pods.pod_problem(pod, now=observed.now) is not None):
         return []
     return progress.warnings_needed(cr, observation.pod_progress(cr, observed), observed)

@@ -1,0 +1,74 @@
+"""A StorageClass that does not exist, or that nobody serves: the status says so, and its remedy works."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster.stack import Environment, within
+from tests.cluster.test_pod_template import condition
+
+DATABASE = "postgresqls.database.db.example.com"
+NOBODY = "storage.example.com/nobody"
+SAID_SECONDS = 45.0
+"""Twenty until it is said at all; where the Event comes after that, as long again."""
+
+
+@pytest.fixture
+def database(environment: Environment) -> Iterator[str]:
+    """A Postgresql of a class that does not exist; the class has its name."""
+    name = f"unbound-{os.urandom(3).hex()}"
+    spec = {"storage": {"size": "256Mi", "storageClassName": name}, "deletionPolicy": "Delete"}
+    body = {"apiVersion": "database.db.example.com/v1", "kind": "Postgresql", "metadata": {"name": name}}
+    environment.apply({**body, "spec": spec})
+    try:
+        yield name
+    finally:
+        environment.kubectl("delete", f"{DATABASE}/{name}", "--ignore-not-found", "--wait=true")
+        environment.kubectl("delete", "storageclass", name, "--ignore-not-found")
+
+
+def storage_class(environment: Environment, name: str, *, provisioner: str, mode: str) -> None:
+    meta = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name}}
+    environment.apply({**meta, "provisioner": provisioner, "volumeBindingMode": mode})
+
+
+def default_provisioner(environment: Environment) -> str:
+    """Of the class that is the cluster's default."""
+    mark = "storageclass.kubernetes.io/is-default-class"
+    for found in environment.get("storageclass")["items"]:
+        if (found["metadata"].get("annotations") or {}).get(mark) == "true":
+            return str(found["provisioner"])
+    raise AssertionError("the cluster has no default StorageClass")
+
+
+def test_a_class_that_does_not_exist_is_named_and_once_it_does_the_server_comes_up(
+    environment: Environment, database: str
+) -> None:
+    resource = f"{DATABASE}/{database}"
+    within(SAID_SECONDS, lambda: condition(environment, resource, "Degraded").get("status") == "True")
+    found = condition(environment, resource, "Degraded")
+    assert found["reason"] == "VolumeNotBound"
+    said = f'storageclass.storage.k8s.io "{database}" not found. '
+    said = f"PersistentVolumeClaim {database}-data has no volume: {said}"
+    assert found["message"].startswith(said), found["message"]
+    storage_class(
+        environment,
+        database,
+        provisioner=default_provisioner(environment),
+        mode="WaitForFirstConsumer",
+    )
+    environment.wait_ready(resource, seconds=120)
+
+
+def test_a_provisioner_that_does_nothing_is_waited_for(environment: Environment, database: str) -> None:
+    """The class waits for the first Pod, so the scheduler has chosen a node and says nothing."""
+    resource = f"{DATABASE}/{database}"
+    storage_class(environment, database, provisioner=NOBODY, mode="WaitForFirstConsumer")
+    within(SAID_SECONDS, lambda: condition(environment, resource, "Ready").get("reason") == "VolumeNotBound")
+    found = condition(environment, resource, "Ready")
+    assert f"the provisioner of StorageClass {database} has made none yet. Wait, or see" in found["message"]
+    assert condition(environment, resource, "Degraded")["status"] == "False"
+    assert condition(environment, resource, "Progressing")["status"] == "True"
