@@ -235,6 +235,8 @@ def test_a_resource_is_asked_for_once_before_all_rounds_of_writing(
     world.api.put(KIND.type, resource(KIND, "db"))
     world.settle()
     assert asked.count(Ref(KIND.type, "ns", "db")) == 1
+    children = [ref for ref in asked if ref.type not in (KIND.type, SECRET)]
+    assert len(children) == len(set(children)) == 5, "nor is a child that is to be created looked for twice"
     world.api.remove(Ref(VOLUME_CLAIM, "ns", "db-data"))  # It comes first, then what waits for its uid.
     world.api.remove(Ref(STATEFUL_SET, "ns", "db"))
     world.deliver()

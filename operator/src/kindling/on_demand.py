@@ -46,7 +46,7 @@ class OnDemandWatches:
             )
             for type in dict.fromkeys(paths.values())
         }
-        store.watched_types_changed = self._turned
+        store.on_watched_types_changed(self._turned)
 
     def active(self, type: ResourceType) -> bool:
         """Whether others' objects of this type are watched at the moment."""

@@ -121,8 +121,11 @@ class AnyOrder(RuleBasedStateMachine):
             if what is not None:
                 fresh.upsert(ref.type, what)
         ours, theirs = vars(self.store), vars(fresh)
-        aside = ("_tombstones", "_watched_objects", "_compressors", "_objects", "watched_types_changed")
+        aside = ("_tombstones", "_watched_objects", "_compressors", "_objects", "_watched")
         assert [name for name in ours if name not in aside and ours[name] != theirs[name]] == []
+        watched, as_watched = vars(ours["_watched"]), vars(theirs["_watched"])
+        given = ("_cached", "types_changed")
+        assert [name for name in watched if name not in given and watched[name] != as_watched[name]] == []
         # The same object, packed by another sample.
         kept, expected = (
             {ref: (held.version, held.uid, held.object) for ref, held in objects.items()}

@@ -40,8 +40,9 @@ class ChildWriter(ResourceWriter):
         refusal: Rejected | None = None
         was_current = is_current(self.cr)
         check_existing = was_current
+        asked: set[Ref] = set()
         for _ in range(MAX_ROUNDS):
-            decided = await self._decide(check_existing=check_existing)
+            decided = await self._decide(check_existing=check_existing, asked=asked)
             if decided.problem is not None:
                 return decided.problem, None
             actions = [action for action in decided.actions if action not in written]
@@ -63,6 +64,7 @@ class ChildWriter(ResourceWriter):
                     if check_existing or not isinstance(action, Apply) or not action.new:
                         raise
                     check_existing = True
+                    asked.clear()  # it has been made since
                     written.remove(action)
                     break
                 except Rejected as error:
@@ -100,9 +102,9 @@ class ChildWriter(ResourceWriter):
         self._log(logging.INFO, f"edited: {ref.type.kind} {ref.name}, {found}")
         return found
 
-    async def _decide(self, *, check_existing: bool) -> Plan:
+    async def _decide(self, *, check_existing: bool, asked: set[Ref] | None = None) -> Plan:
         """What to write. If `check_existing`, children that are not in the cache are read from the API
-        first.
+        first, but for those in `asked`, which have been and are added to it.
 
         That costs a new resource a request for each child, and the server rejects creating an existing name
         in any case. So it is done only if nothing may be created before all names are known to be free.
@@ -111,7 +113,7 @@ class ChildWriter(ResourceWriter):
             deleted = finalizers.is_deleted(self.cr)
             wanted = self._wanted(deleted=deleted)
             check_existing = check_existing or any(child.create_only for child in wanted)
-            asked: set[Ref] = set()
+            asked = set() if asked is None else asked
             while check_existing and await self._fetch_missing(wanted, asked):
                 wanted = self._wanted(deleted=deleted)  # a volume says what is to be kept of it
             return plan(

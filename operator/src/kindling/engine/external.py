@@ -16,7 +16,6 @@ from typing import Any, TypeAlias
 
 from kindling.engine.probe_schedule import ProbeSchedule
 from kindling.engine.store import Key
-from kindling.kinds import reasons
 from kindling.kinds.base import CachedResult, ExternalAction, ExternalResult, Probe
 
 log = logging.getLogger(__name__)
@@ -40,11 +39,14 @@ RunAction = Callable[[Any], Awaitable[ExternalResult]]
 
 @dataclass(frozen=True, kw_only=True)
 class _Known:
-    """An answer. `fresh` until a reconciliation has had it; `repeated`: of a probe that was repeated."""
+    """An answer. `fresh` until a reconciliation has had it; `repeated`: of a probe that was repeated; `slow`:
+    it took longer than a reconciliation waits.
+    """
 
     cached: CachedResult
     fresh: bool
     repeated: bool = False
+    slow: bool = False
 
 
 class ExternalState:
@@ -134,7 +136,7 @@ class ExternalState:
                 self._begin(member, action)
             return known.cached.result
         self._begin(member, action)
-        if known is None or known.cached.result.reason != reasons.NOT_RESPONDING:
+        if known is None or not known.slow:
             await self._wait({member: action.cache_key})
         known = self._matching(member, action.cache_key)
         if known is None:
@@ -221,16 +223,18 @@ class ExternalState:
                     self._requeue(member[0])
 
     async def _act(self, member: Member, action: ExternalAction) -> None:
+        began = asyncio.get_running_loop().time()
         result = await self._run(action.request)
         self._on_action(member[0], action, result)
         # A probe's request is kept without secrets; what this action's was is not kept at all.
         self._probes.pop(member, None)
-        self._learn(member, action.cache_key, result)
+        self._learn(member, action.cache_key, result, began=began)
 
     async def _ask(self, member: Member, probe: Probe) -> None:
+        began = asyncio.get_running_loop().time()
         result = await self._send(probe.request)
         if result is not None:
-            self._learn(member, probe.cache_key, result)
+            self._learn(member, probe.cache_key, result, began=began)
 
     async def _ask_apart(self, member: Member, probe: Probe) -> None:
         """Only an answer that differs from the one before, to whichever turn, is worth a reconciliation."""
@@ -242,9 +246,9 @@ class ExternalState:
         ):
             self._requeue(member[0])
 
-    def _learn(self, member: Member, cache_key: Hashable, result: ExternalResult) -> None:
+    def _learn(self, member: Member, cache_key: Hashable, result: ExternalResult, *, began: float) -> None:
         cached = CachedResult(cache_key=cache_key, result=result, at=self._clock())
-        self._know(member, _Known(cached=cached, fresh=True))
+        self._know(member, _Known(cached=cached, fresh=True, slow=_was_slow(began)))
 
     def _schedule(self, member: Member) -> None:
         if member in self._probes and member not in self._running:
@@ -260,6 +264,7 @@ class ExternalState:
         if probe is None or member in self._running:
             return
         known = self._matching(member, probe.cache_key)
+        began = asyncio.get_running_loop().time()
         result = await self._send(probe.request)
         if self._probes.get(member) != probe or member in self._running:
             return  # Meanwhile something else is asked or done, or nothing any more.
@@ -271,9 +276,14 @@ class ExternalState:
         cached = CachedResult(cache_key=probe.cache_key, result=result, at=self._clock())
         same = known is not None and _says(known.cached.result) == _says(result)
         fresh = not same or (known is not None and known.fresh)
-        self._know(member, _Known(cached=cached, fresh=fresh, repeated=True))
+        self._know(member, _Known(cached=cached, fresh=fresh, repeated=True, slow=_was_slow(began)))
         if not same:
             self._requeue(member[0])
+
+
+def _was_slow(began: float) -> bool:
+    """Then the next answer is not waited for: it requeues the key, and a worker is free meanwhile."""
+    return asyncio.get_running_loop().time() - began > WAIT_SECONDS
 
 
 def _says(result: ExternalResult) -> tuple[bool, str, dict[str, Any]]:

@@ -6,11 +6,12 @@ objects on a handler's error and have no write-through, so they are not used.
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from kindling.engine.compression import Compressor, decompress
+from kindling.engine.watched_objects import WatchedObjects, discard
 from kindling.kinds.base import WatchedObject
 from kindling.kinds.metadata import KIND_LABEL, MANAGED_BY_LABEL, MANAGER, named_in
 from kindling.kube.resources import (
@@ -23,9 +24,6 @@ from kindling.kube.resources import (
     ref_of,
     version_of,
 )
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 TOMBSTONES = 10_000
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -95,13 +93,8 @@ class Store:
         self._resource_changed = resource_changed
         self._watches = frozenset(watches)
         self._watched_objects = watched_objects or {}
-        self._watchers: defaultdict[WatchedObject, set[Key]] = defaultdict(set)
-        self._watched: dict[Key, tuple[WatchedObject, ...]] = {}
-        self._watch_counts: Counter[ResourceType] = Counter()
+        self._watched: WatchedObjects[Key] = WatchedObjects(cached=self.refs)
         self._unsynced: set[ResourceType] = set()
-        self.watched_types_changed: Callable[[], None] = lambda: None
-        """Called when the first resource watches unowned objects of a type, and when the last one stops."""
-        self._by_name: defaultdict[tuple[ResourceType, str], set[Ref]] = defaultdict(set)
         self._resources = {type.group_kind: type for type in resources}
         self._compressors: defaultdict[tuple[ResourceType, bool], Compressor] = defaultdict(Compressor)
         self._objects: dict[Ref, Entry] = {}
@@ -140,21 +133,20 @@ class Store:
 
     def watched_by(self, key: Key) -> dict[Ref, Object]:
         """The objects that this resource watches, as far as they exist."""
-        found: dict[Ref, Object] = {}
-        for watched in self._watched.get(key, ()):
-            for ref in self._by_name.get((watched.type, watched.name), ()):
-                if watched.namespace in (None, ref.namespace):
-                    found[ref] = self._objects[ref].object
-        return found
+        return {ref: self._objects[ref].object for ref in self._watched.refs(key, cached=self._objects)}
 
     def is_watched(self, type: ResourceType) -> bool:
         """Whether any resource watches unowned objects of this type."""
-        return self._watch_counts[type] > 0
+        return self._watched.is_watched(type)
+
+    def on_watched_types_changed(self, do: Callable[[], None]) -> None:
+        """Called when the first resource watches unowned objects of a type, and when the last one stops."""
+        self._watched.types_changed = do
 
     def open(self, type: ResourceType) -> set[Key]:
         """Others' objects of this type are known from now on; returns the resources that look at some."""
         self._unsynced.discard(type)
-        return {key for watched, keys in self._watchers.items() if watched.type == type for key in keys}
+        return self._watched.watchers_of_type(type)
 
     def close(self, type: ResourceType) -> None:
         """Others' objects of this type are not watched (any more): forget them."""
@@ -163,11 +155,11 @@ class Store:
             if not is_managed(self._objects[ref].object):
                 self._unindex(ref)
                 del self._objects[ref]
-                _discard(self._by_name, (type, ref.name), ref)
+                self._watched.forget_name(ref)
 
     def waits_for_list(self, key: Key) -> bool:
         """Whether this resource looks at objects that are not listed yet, of which nothing can be said."""
-        return any(watched.type in self._unsynced for watched in self._watched.get(key, ()))
+        return any(watched.type in self._unsynced for watched in self._watched.of(key))
 
     def leave_selection(self, type: ResourceType, obj: Object) -> set[Key]:
         """Take out what is ours and left a watch by our label, while others' are watched too.
@@ -203,7 +195,7 @@ class Store:
         if known is not None and version == known.version and ref in self._owner:
             # The event of our own write: its reconciliation knows it. (A status may need more.) Another
             # resource that watches the object learns of it here alone.
-            return self._watchers_of(ref) - {self._owner[ref]} if type in self._watches else set()
+            return self._watched.watchers(ref) - {self._owner[ref]} if type in self._watches else set()
         concerned = {self._owner[ref]} if ref in self._owner else set()
         self._unindex(ref)
         metadata_only = (
@@ -214,13 +206,13 @@ class Store:
         )
         self._objects[ref] = Entry(version, obj["metadata"]["uid"], compressed, dictionary)
         if type in self._watches:
-            self._by_name[type, ref.name].add(ref)
-            concerned |= self._watchers_of(ref)
+            self._watched.add_name(ref)
+            concerned |= self._watched.watchers(ref)
         if type.group_kind in self._resources:
             key = key_of(ref)
             self._resource_changed(key, obj)
             self._by_uid[obj["metadata"]["uid"]] = key
-            self._set_watched(
+            self._watched.set(
                 key,
                 self._watched_objects[type.group_kind](obj)
                 if type.group_kind in self._watched_objects
@@ -250,41 +242,18 @@ class Store:
         self._unindex(ref)
         self._objects.pop(ref, None)
         if type in self._watches:
-            _discard(self._by_name, (type, ref.name), ref)
-            concerned |= self._watchers_of(ref)
+            self._watched.forget_name(ref)
+            concerned |= self._watched.watchers(ref)
         if type.group_kind in self._resources:
             self._resource_changed(key_of(ref), None)
-            self._set_watched(key_of(ref), ())
+            self._watched.set(key_of(ref), ())
             concerned.add(key_of(ref))
         return concerned
-
-    def _set_watched(self, key: Key, wanted: Sequence[WatchedObject]) -> None:
-        """Replace the set of objects that this resource watches."""
-        if self._watched.get(key, ()) == tuple(wanted):
-            return
-        for watched in self._watched.pop(key, ()):
-            _discard(self._watchers, watched, key)
-            self._count(watched.type, -1)
-        for watched in wanted:
-            self._watchers[watched].add(key)
-            self._count(watched.type, +1)
-        if wanted:
-            self._watched[key] = tuple(wanted)
-
-    def _count(self, type: ResourceType, step: int) -> None:
-        before = self.is_watched(type)
-        self._watch_counts[type] += step
-        if self.is_watched(type) != before:
-            self.watched_types_changed()
-
-    def _watchers_of(self, ref: Ref) -> set[Key]:
-        exact = WatchedObject(ref.type, ref.name, ref.namespace)
-        return self._watchers.get(exact, set()) | self._watchers.get(exact._replace(namespace=None), set())
 
     def _unindex(self, ref: Ref) -> None:
         owner = self._owner.pop(ref, None)
         if owner is not None:
-            _discard(self._children, owner, ref)
+            discard(self._children, owner, ref)
         known = self._objects.get(ref)
         if known is not None:
             self._by_uid.pop(known.uid, None)
@@ -297,13 +266,6 @@ class Store:
         labels = meta.get("labels") or {}
         kind, name = labels.get(KIND_LABEL), named_in(labels)
         return Key(kind, ref.namespace, name) if kind in self._resources and name else None
-
-
-def _discard(sets: defaultdict[K, set[V]], name: K, item: V) -> None:
-    """Take an item out of one of the sets, and the set with its last one."""
-    sets[name].discard(item)
-    if not sets[name]:
-        del sets[name]
 
 
 def is_managed(obj: Object) -> bool:

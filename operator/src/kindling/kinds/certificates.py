@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from functools import wraps
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -25,6 +25,7 @@ DELIVERY = timedelta(seconds=110)
 LEAST_SECONDS = 120
 """The shortest life of a certificate that can be renewed in time."""
 LONGEST_CHAIN = 8
+MOST_REMEMBERED = 4096
 _ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 
 
@@ -179,7 +180,28 @@ def _usage(*, signs: bool) -> x509.KeyUsage:
     )
 
 
-@lru_cache(maxsize=4096)
+T = TypeVar("T")
+
+
+def _remembered(decide: Callable[..., T]) -> Callable[..., T]:
+    """The same, of the last texts once. They are known by a hash: each reconciliation reads them once more
+    from a Secret, a copy that would stay as long as its answer; and no key is to stay that is in no Secret.
+    """
+    known: dict[bytes, T] = {}
+
+    @wraps(decide)
+    def found(*texts: str) -> T:
+        digest = hashlib.sha256("\0".join(texts).encode()).digest()
+        if digest not in known:
+            if len(known) >= MOST_REMEMBERED:
+                del known[next(iter(known))]
+            known[digest] = decide(*texts)
+        return known[digest]
+
+    return found
+
+
+@_remembered
 def read(text: str) -> Certificate | None:
     """What the first certificate says; None where there is none."""
     from cryptography import x509
@@ -212,36 +234,25 @@ def _common_name(certificate: x509.Certificate) -> str:
 
 
 def is_pair(pair: Pair) -> bool:
-    """Whether the key is that of the first certificate.
-
-    Remembered by a hash, for no key is to stay in memory that is in no Secret any more.
-    """
-    digest = hashlib.sha256("\0".join(pair).encode()).digest()
-    if (known := _PAIRS.get(digest)) is None:
-        if len(_PAIRS) >= _MOST_PAIRS:
-            del _PAIRS[next(iter(_PAIRS))]
-        known = _PAIRS[digest] = _is_pair(pair)
-    return known
+    """Whether the key is that of the first certificate."""
+    return _is_pair(*pair)
 
 
-_MOST_PAIRS = 4096
-_PAIRS: dict[bytes, bool] = {}
-
-
-def _is_pair(pair: Pair) -> bool:
+@_remembered
+def _is_pair(certificate: str, key: str) -> bool:
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives import serialization
 
-    if not (found := _load(pair.certificate)):
+    if not (found := _load(certificate)):
         return False
     try:
-        key = serialization.load_pem_private_key(pair.key.encode(), None, unsafe_skip_rsa_key_validation=True)
-        return bool(key.public_key() == found[0].public_key())
+        private = serialization.load_pem_private_key(key.encode(), None, unsafe_skip_rsa_key_validation=True)
+        return bool(private.public_key() == found[0].public_key())
     except (ValueError, TypeError, UnsupportedAlgorithm):
         return False
 
 
-@lru_cache(maxsize=4096)
+@_remembered
 def is_issued_by(text: str, authority: str) -> bool:
     """Whether signatures lead from the first certificate, by those after it, to one of the authority's."""
     from cryptography.exceptions import InvalidSignature
@@ -270,7 +281,6 @@ def covers(certificate: Certificate, host: str) -> bool:
     return host in certificate.names or f"*.{host.partition('.')[2]}" in certificate.names
 
 
-@lru_cache(maxsize=4096)
 def merged(*texts: str) -> str:
     """The certificates of these texts, each once, as one; what is none is left out."""
     from cryptography.hazmat.primitives import serialization
