@@ -11,6 +11,7 @@ from typing import Any
 
 from kindling.engine.dependencies import Dependencies
 from kindling.engine.edits import Edit
+from kindling.engine.event_lookups import EventLookups
 from kindling.engine.external import ExternalState
 from kindling.engine.flight_recorder import FlightRecorder
 from kindling.engine.metrics import Metrics
@@ -95,6 +96,7 @@ class World:
             external_state=ExternalState(
                 send=self._ask, run=self._ask, requeue=self.queue.add, clock=lambda: self.now
             ),
+            event_lookups=EventLookups(api=self.faulty, requeue=self.queue.add),
             status_changed=self._status_changed,
             repaired=self._repaired,
             clock=lambda: self.now,

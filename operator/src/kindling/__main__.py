@@ -18,6 +18,7 @@ import uvloop
 from kindling import logs, replay, telemetry, web
 from kindling.config import Config, InvalidConfig
 from kindling.engine.dependencies import Dependencies
+from kindling.engine.event_lookups import EventLookups
 from kindling.engine.events import EventRecorder
 from kindling.engine.external import ExternalState
 from kindling.engine.flight_recorder import FlightRecorder
@@ -200,6 +201,7 @@ async def run_operator(config: Config, credentials: Credentials) -> None:
                 api=client,
                 store=store,
                 external_state=external_state,
+                event_lookups=EventLookups(api=client, requeue=partial(queue.add, cause="a child's Events")),
                 status_changed=events.status_changed,
                 repaired=events.repaired,
                 restart_queue=restart_queue,

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kindling.engine.dependencies import Dependencies
+from kindling.engine.event_lookups import EventLookups
 from kindling.engine.external import ExternalState
 from kindling.engine.metrics import Metrics
 from kindling.engine.queue import Queue
@@ -104,7 +105,11 @@ def in_world(scenario: Callable[[World], Any]) -> None:
 
         external_state = ExternalState(send=ask, run=ask, requeue=world.queue.add)
         dependencies = Dependencies(
-            api=world.api, store=world.store, external_state=external_state, status_changed=status_changed
+            api=world.api,
+            store=world.store,
+            external_state=external_state,
+            event_lookups=EventLookups(api=world.api),
+            status_changed=status_changed,
         )
         reconciler = Reconciler(dependencies=dependencies, kinds={KIND.type.group_kind: KIND})
         metrics = Faults()

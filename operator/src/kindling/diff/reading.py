@@ -10,6 +10,7 @@ from typing import NoReturn
 
 from kindling.config import Config
 from kindling.engine.dependencies import Dependencies
+from kindling.engine.event_lookups import EventLookups
 from kindling.engine.external import ExternalState
 from kindling.engine.metrics import Metrics
 from kindling.engine.optional_types import OptionalTypes
@@ -103,5 +104,6 @@ def dependencies(api: ReadOnlyApi, store: Store, optional: OptionalTypes | None 
         store=store,
         optional=optional or OptionalTypes(),
         external_state=ExternalState(send=answer, run=answer, requeue=lambda key: None),
+        event_lookups=EventLookups(api=api),
         status_changed=lambda type, cr, before, after: refuse(),
     )

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from kindling.engine.edits import Edit
+from kindling.engine.event_lookups import EventLookups
 from kindling.engine.external import ExternalState
 from kindling.engine.flight_recorder import FlightRecorder
 from kindling.engine.optional_types import OptionalTypes
@@ -43,6 +44,7 @@ class Dependencies:
     api: Api
     store: Store
     external_state: ExternalState
+    event_lookups: EventLookups
     status_changed: StatusChanged
     repaired: Repaired = lambda type, cr, action, edit: None
     optional: OptionalTypes = field(default_factory=OptionalTypes)

@@ -17,7 +17,7 @@ from kindling.engine.changes import changes
 from kindling.engine.child_writer import ChildWriter
 from kindling.engine.decisions import OUTSIDE, Asking, of_actions
 from kindling.engine.resource_writer import ResourceDeleted
-from kindling.engine.warnings import newest_warnings, server_failure
+from kindling.engine.warnings import server_failure
 from kindling.kinds.base import (
     ExternalAction,
     ExternalResult,
@@ -27,7 +27,7 @@ from kindling.kinds.base import (
     Result,
     SyncResult,
 )
-from kindling.kinds.conditions import find_condition, status_of, summary
+from kindling.kinds.conditions import find_condition, is_current, status_of, summary
 from kindling.kinds.planned import Change
 from kindling.kube.errors import ApiError, Rejected
 from kindling.kube.resources import CONFIG_MAP, SECRET, Ref
@@ -84,7 +84,12 @@ class Reconciliation(ChildWriter):
         if self._says() != known and not paused:
             problem, refusal = await self._converge()  # the children that depend on the answers
             in_sync = problem is None
-        unread = await self._fetch_warnings() if in_sync else None
+        unread: ApiError | None = None
+        try:
+            if in_sync and not await self._fetch_warnings() and is_current(self.cr):
+                return RequeueAfter(RESULT_SECONDS)  # the last status stays until they have been read
+        except ApiError as error:
+            unread = error  # the status does without
         sync = SyncResult(in_sync=in_sync, problem=problem, results=results, paused=paused, changes=planned)
         observed = self._observed()
         with self._step("decide status"):
@@ -202,16 +207,17 @@ class Reconciliation(ChildWriter):
             with contextlib.suppress(ApiError):
                 await self._report(report)
 
-    async def _fetch_warnings(self) -> ApiError | None:
-        """Read the Warning Events of children with a problem. Returns the error, if any: the status does
-        without.
+    async def _fetch_warnings(self) -> bool:
+        """Read the Warning Events of children with a problem; False while they are being read.
+
+        :raises ApiError: when they cannot be read.
         """
         refs = self.kind.warnings(self.cr, self._observed())
-        try:
-            self._warnings = await newest_warnings(self.dependencies.api, refs, self._objects)
-        except ApiError as error:
-            return error
-        return None
+        uids = {ref: self._objects[ref]["metadata"].get("uid") for ref in refs if ref in self._objects}
+        wanted = {ref: str(uid) for ref, uid in uids.items() if uid}
+        found = await self.dependencies.event_lookups.newest(self.key, wanted)
+        self._warnings = found or {}
+        return found is not None
 
     async def _gather(self) -> None:
         """What the cache has, and from the API the content of Secrets and of others' ConfigMaps, which is

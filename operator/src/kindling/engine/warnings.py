@@ -31,18 +31,14 @@ def server_failure(error: ApiError) -> Problem | None:
     return Problem(reason=reasons.SERVER_ERROR, message=message, transient=True)
 
 
-async def newest_warnings(
-    api: EventReader, refs: Sequence[Ref], known: Mapping[Ref, Object]
-) -> dict[Ref, WarningEvent]:
-    """What was said last of each of these objects, where they are known and anything was said.
+async def newest_warnings(api: EventReader, wanted: Mapping[Ref, str]) -> dict[Ref, WarningEvent]:
+    """What was said last of each of these objects, given with their uids, where anything was said.
 
     :raises ApiError: when the Events cannot be read.
     """
     found = {}
-    for ref in refs:
-        uid = known[ref]["metadata"].get("uid") if ref in known else None
-        warning = newest(await api.warnings(ref, uid=uid)) if uid else None
-        if warning is not None:
+    for ref, uid in wanted.items():
+        if (warning := newest(await api.warnings(ref, uid=uid))) is not None:
             found[ref] = warning
     return found
 

@@ -44,7 +44,7 @@ class Reconciler:
         if cr is None or finalizers.is_deleted(cr):
             await self.dependencies.restart_queue.remove(key)
             if cr is None or not finalizers.has_finalizer(kind, cr):
-                self.dependencies.external_state.forget(key)
+                self._forget(key)
                 return Done()
         self.dependencies.tracer.resource(cr)
         if self.dependencies.store.waits_for_list(key):
@@ -52,12 +52,13 @@ class Reconciler:
         try:
             return await reconciliation(self.dependencies, key, kind, cr).run()
         except ResourceDeleted:
-            await self._forget(key)
+            self._forget(key)
+            await self.dependencies.restart_queue.remove(key)
             return Done()
 
-    async def _forget(self, key: Key) -> None:
+    def _forget(self, key: Key) -> None:
         self.dependencies.external_state.forget(key)
-        await self.dependencies.restart_queue.remove(key)
+        self.dependencies.event_lookups.forget(key)
 
 
 async def work(reconciler: Reconciler, queue: Queue[Key], metrics: Metrics) -> None:

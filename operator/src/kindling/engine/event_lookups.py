@@ -1,0 +1,71 @@
+"""Reads the newest Warning Events of children, a few at a time and beside the reconciliations.
+
+The API server looks through all Events of a namespace for each. Where a thousand resources wait for their
+Pods or volumes, every worker would be kept for minutes, and with them the resources that are well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from kindling.engine.store import Key
+from kindling.engine.warnings import EventReader, newest_warnings
+from kindling.kinds.base import WarningEvent
+from kindling.kube.resources import Ref
+
+AT_ONCE = 2
+WAIT_SECONDS = 0.5
+"""How long a reconciliation waits for it: most come at once, and a second reconciliation costs more."""
+
+
+@dataclass(kw_only=True)
+class _Lookup:
+    """`left`: the reconciliation has not waited for its end."""
+
+    wanted: Mapping[Ref, str]
+    task: asyncio.Task[dict[Ref, WarningEvent]]
+    left: bool = False
+
+
+class EventLookups:
+    """`newest` in each reconciliation. `requeue` adds a key to the queue."""
+
+    def __init__(self, *, api: EventReader, requeue: Callable[[Key], None] = lambda key: None) -> None:
+        self._api, self._requeue = api, requeue
+        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._lookups: dict[Key, _Lookup] = {}
+
+    async def newest(self, key: Key, wanted: Mapping[Ref, str]) -> dict[Ref, WarningEvent] | None:
+        """What was said last of each of these objects, given with their uids, where anything was said. None
+        while that is being read: then it requeues the key.
+
+        :raises ApiError: when the Events cannot be read.
+        """
+        known = self._lookups.get(key)
+        if known is None or known.wanted != wanted or known.task.cancelled():
+            self.forget(key)
+            if not wanted:
+                return {}
+            busy = self._slots.locked()
+            task = asyncio.create_task(self._read(wanted))
+            known = self._lookups[key] = _Lookup(wanted=dict(wanted), task=task)
+            if not busy:
+                await asyncio.wait({task}, timeout=WAIT_SECONDS)
+        if not known.task.done():
+            if not known.left:
+                known.left = True
+                known.task.add_done_callback(lambda task: None if task.cancelled() else self._requeue(key))
+            return None
+        del self._lookups[key]
+        return known.task.result()
+
+    def forget(self, key: Key) -> None:
+        """Nothing is wanted of its objects any more."""
+        if (known := self._lookups.pop(key, None)) is not None:
+            known.task.cancel()
+
+    async def _read(self, wanted: Mapping[Ref, str]) -> dict[Ref, WarningEvent]:
+        async with self._slots:
+            return await newest_warnings(self._api, wanted)
