@@ -56,6 +56,7 @@ THIRD = (
     "test_network.py",
     "test_pod_template.py",
     "test_pulsarconsumer_handlers.py",
+    "test_rejected_pods.py",
     "test_service_template.py",
     "test_unbound_volume.py",
     "test_volumes.py",

@@ -152,7 +152,12 @@ SECRETS: dict[Ref, Object] = {
 def rolled_out(wanted: int = 1, *, available: int | None = None, **status: object) -> dict[Ref, Object]:
     """The Deployment of `consumer()`, with all of its Pods made and so many of them available."""
     up = wanted if available is None else available
-    meta = {"name": "printer-deployment", "generation": 1, "ownerReferences": [{"uid": "cr-uid"}]}
+    meta = {
+        "namespace": "ns",
+        "name": "printer-deployment",
+        "generation": 1,
+        "ownerReferences": [{"uid": "cr-uid"}],
+    }
     counts = {"replicas": wanted, "updatedReplicas": wanted, "availableReplicas": up}
     body = {
         "metadata": meta,

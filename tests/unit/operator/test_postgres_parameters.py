@@ -335,6 +335,28 @@ def test_refused_default_says_where_it_comes_from(database: Database) -> None:
         assert "spec.parameters.max_wal_size" not in answer.message
 
 
+def test_what_a_first_start_refused_is_named_where_it_is_wrong_by_itself(database: Database) -> None:
+    bad = {"work_mem": "8MB", "shared_bufers": "1GB"}
+    database.files.configure(bad)
+    with database.container_starts():
+        answer = sync(login(database.files, parameters=bad))
+        assert answer.reason == "InvalidParameter"
+        assert "spec.parameters.shared_bufers '1GB': unrecognized configuration parameter" in answer.message
+        assert "work_mem" not in database.auto_conf()
+        assert sync(login(database.files, parameters={"work_mem": "8MB"})).ok
+
+
+def test_what_a_first_start_refused_of_values_that_are_right_by_themselves(database: Database) -> None:
+    bad = {"max_connections": "5", "superuser_reserved_connections": "5"}
+    database.files.configure(bad)
+    with database.container_starts():
+        before = database.auto_conf()
+        answer = sync(login(database.files, parameters=bad))
+        assert answer.reason == "InvalidParameter"
+        assert "as they are together, though it takes each by itself" in answer.message
+        assert database.auto_conf() == before
+
+
 def test_what_was_refused_before_there_were_defaults_restarts_nothing(database: Database) -> None:
     bad = {"max_connections": "3"}
     database.files.configure(bad)

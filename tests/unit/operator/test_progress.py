@@ -305,7 +305,14 @@ def test_what_runs_in_a_deployment_has_the_same_deadline(
 def test_the_message_has_the_words_and_the_next_step() -> None:
     cr = postgresqls.postgresql(status=status_at(0))
     for said, children, words in (
-        (refusal(5), workload(), [QUOTA, "Allow it, or request less", "`kubectl describe statefulset db"]),
+        (
+            refusal(5),
+            workload(),
+            [
+                f"{QUOTA}. Allow it, or request less; it is retried at growing intervals, and at once after ",
+                "`kubectl annotate statefulset db -n ns tried=again --overwrite`",
+            ],
+        ),
         (
             WarningEvent("FailedCreate", NO_ACCOUNT, rfc3339(at(5))),
             workload(),

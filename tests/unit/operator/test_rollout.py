@@ -11,7 +11,7 @@ def deployment(*, generation: int = 2, wanted: int = 3, **status: object) -> Obj
     """All of it rolled out, but for what is said otherwise."""
     counts = {"observedGeneration": generation, "replicas": wanted, "updatedReplicas": wanted}
     return {
-        "metadata": {"generation": generation},
+        "metadata": {"namespace": "ns", "name": "x", "generation": generation},
         "spec": {"replicas": wanted},
         "status": {**counts, "availableReplicas": wanted, **status},
     }
@@ -56,7 +56,8 @@ def test_a_rejection_by_quota_or_policy_is_reported_with_the_servers_message(
     problem = refused(deployment(conditions=[{"type": "Available", "status": "False"}, said]))
     assert problem is not None
     assert problem.reason == "FailedCreate"
-    assert "exceeded quota: few" in problem.message
+    assert "exceeded quota: few. Allow it" in problem.message
+    assert "at once after `kubectl annotate deployment x -n ns tried=again --overwrite`." in problem.message
 
 
 @pytest.mark.parametrize(

@@ -65,8 +65,8 @@ def test_it_is_a_fault_once_the_provisioner_says_that_it_fails(waiting: tuple[Ob
     reason, degraded, left, message = judged(20, found, volume, UNKNOWN)
     assert (reason, degraded, left) == ("VolumeNotBound", "True", 20.0)
     assert message.startswith(
-        'PersistentVolumeClaim db-data has no volume: storageclass "fast" not found. Fix StorageClass fast '
-        "or its provisioner (`kubectl describe pvc db-data -n ns`); it is retried. For another class, delete "
+        'PersistentVolumeClaim db-data has no volume: storageclass "fast" not found. Create or fix '
+        "StorageClass fast, or its provisioner (`kubectl describe pvc db-data -n ns`). For another class, "
     )
     assert judged(20, found, volume)[:3] == ("VolumeNotBound", "False", 20.0)
     assert judged(600, found, volume)[:3] == ("VolumeNotBound", "True", 600.0)

@@ -10,7 +10,7 @@ from kindling.kinds import pod_template, reasons
 from kindling.kinds.base import Done, Observed, Problem, RequeueAfter, Result
 from kindling.kinds.conditions import find_condition
 from kindling.kinds.metadata import INSTANCE_LABEL, KIND_LABEL, component_selector
-from kindling.kube.resources import POD, Object, ResourceType
+from kindling.kube.resources import POD, Object, Ref, ResourceType
 
 UNSCHEDULABLE_AFTER_SECONDS = 20.0
 """How long a Pod may be unschedulable before we say so: volumes are made in that time."""
@@ -150,14 +150,17 @@ def sentence(said: str) -> str:
     return note if note.endswith((".", "!", "?")) else f"{note}."
 
 
-def rejection_remedy(said: str) -> str:
-    """What to do where the cluster rejects Pods and says this; without a full stop."""
+def rejection_remedy(said: str, *, maker: Ref) -> str:
+    """What to do where the cluster rejects the Pods of this workload and says this.
+
+    Its controller retries at intervals that grow to a quarter of an hour, and at once when it is touched.
+    """
+    what = "Allow it, or request less"
     if "service account" in said and "not found" in said:
-        return (
-            "Create that ServiceAccount, or name another in spec.podTemplate.spec.serviceAccountName; "
-            "it is retried"
-        )
-    return "Allow it, or request less; it is retried"
+        what = "Create that ServiceAccount, or name another in spec.podTemplate.spec.serviceAccountName"
+    kind = maker.type.kind.lower()
+    touch = f"`kubectl annotate {kind} {maker.name} -n {maker.namespace} tried=again --overwrite`"
+    return f"{what}; it is retried at growing intervals, and at once after {touch}."
 
 
 def deadlines(found: Iterable[Object], *, now: datetime) -> list[float]:

@@ -182,13 +182,14 @@ def _missing(pod_progress: PodProgress, observed: Observed, *, idle: float, late
         event = event if event.reason == _REFUSED and of_now else None
     if not pod_progress.missing or not (late or event is not None):
         return None
-    kind, name = pod_progress.workload.type.kind, pod_progress.workload.name
-    note = f": {quoted(event)}" if event is not None else ", and no Event says why."
-    return Problem(
-        reason=reasons.POD_MISSING,
-        message=f"{kind} {name} has no Pod, or too few{note} {rejection_remedy(note)} "
-        f"(`kubectl describe {kind.lower()} {name} -n {pod_progress.workload.namespace}`).",
-    )
+    workload = pod_progress.workload
+    what = f"{workload.type.kind} {workload.name} has no Pod, or too few"
+    if event is None:
+        look = f"`kubectl describe {workload.type.kind.lower()} {workload.name} -n {workload.namespace}`"
+        return Problem(reason=reasons.POD_MISSING, message=f"{what}, and no Event says why: see {look}.")
+    said = quoted(event)
+    remedy = rejection_remedy(said, maker=workload)
+    return Problem(reason=reasons.POD_MISSING, message=f"{what}: {said} {remedy}")
 
 
 def _stuck(pod_progress: PodProgress, observed: Observed) -> Problem:

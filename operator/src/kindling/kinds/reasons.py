@@ -106,14 +106,15 @@ FAILED_CREATE = _reason(
     _PODS,
     "the cluster rejects the Deployment's Pods or its ReplicaSet: a quota, a policy, a ServiceAccount that "
     "does not exist",
-    "allow it, request less, or create what is missing; it is retried",
+    "allow it, request less, or create what is missing; it is retried at growing intervals, and at once "
+    "after the command of the message",
 )
 POD_MISSING = _reason(
     "PodMissing",
     _PODS,
     "the workload has fewer Pods than it should, and none is created; the message has the newest Event's",
     "allow it, request less, or create what is missing; it is retried at growing intervals, and at once "
-    "after `kubectl annotate statefulset NAME tried=again`",
+    "after the command of the message",
 )
 NODE_LOST = _reason(
     "NodeLost",

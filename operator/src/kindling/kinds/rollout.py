@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from kindling.kinds import reasons
 from kindling.kinds.base import Problem
-from kindling.kinds.pods import rejection_remedy
-from kindling.kube.resources import Object
+from kindling.kinds.pods import rejection_remedy, sentence
+from kindling.kube.resources import DEPLOYMENT, Object, Ref
 
 LONGEST_SAID = 1000
 
@@ -37,11 +37,11 @@ def refused(deployment: Object | None) -> Problem | None:
         # Until the ReplicaSet is there, the controller neither counts nor reports a deadline.
         replica_set = item.get("type") == "Progressing" and item.get("reason") == "ReplicaSetCreateError"
         if pods or replica_set:
-            said = str(item.get("message", "no reason given"))[:LONGEST_SAID]
-            return Problem(
-                reason=reasons.FAILED_CREATE,
-                message=f"The cluster rejects Pods: {said}. {rejection_remedy(said)}.",
-            )
+            said = sentence(str(item.get("message", "no reason given"))[:LONGEST_SAID])
+            meta = (deployment or {})["metadata"]
+            remedy = rejection_remedy(said, maker=Ref(DEPLOYMENT, meta["namespace"], meta["name"]))
+            message = f"The cluster rejects Pods: {said} {remedy}"
+            return Problem(reason=reasons.FAILED_CREATE, message=message)
     return None
 
 

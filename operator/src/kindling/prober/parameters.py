@@ -74,10 +74,15 @@ def sync(session: Session, wanted: Mapping[str, str], derived: Mapping[str, str]
     """
     changes = difference(session, wanted, derived)
     if changes:
-        check_rejected(session, wanted, derived)
         present = _current(session)
         _load(session, changes)
         _set(session, changes, present, derived=derived)
+        try:
+            # After each by itself: a name that there is not is what is wrong, and is said.
+            check_rejected(session, wanted, derived)
+        except InvalidParameters:
+            _set(session, {name: present.get(name) for name in changes}, {})
+            raise
     if changes or fetchval(session, _RELOAD_PENDING):
         reload(session)
     waiting = pending(session)
@@ -102,7 +107,10 @@ def check_rejected(session: Session, wanted: Mapping[str, str], derived: Mapping
     # Without the defaults, too: so were they written before there were any.
     known = [_settings(parameters.conf(values)) for values in ({**derived, **wanted}, wanted)]
     if refused is not None and _settings(str(refused)) in known:
-        raise InvalidParameters("PostgreSQL does not start with spec.parameters as they are together")
+        raise InvalidParameters(
+            "PostgreSQL does not start with spec.parameters as they are together, "
+            "though it takes each by itself"
+        )
 
 
 def _settings(conf: str) -> list[str]:

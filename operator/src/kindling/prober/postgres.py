@@ -373,7 +373,7 @@ def _parameters(address: Address, login: Login, facts: dict[str, Any]) -> Extern
                 waiting = parameters.pending(connection)
     except parameters.InvalidParameters as error:
         message = (
-            f"{error}. None of the parameters was changed; fix or remove it "
+            f"{error}. None of the parameters was changed; fix or remove what is wrong "
             f"(`kubectl logs {login.pod} -c initdb -n {login.namespace}` shows a start that failed)."
         )
         return ExternalResult(ok=False, reason=reasons.INVALID_PARAMETER, message=message, facts=facts)

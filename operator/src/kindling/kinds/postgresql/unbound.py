@@ -53,7 +53,7 @@ def problem(cr: Object, pod: Object | None, observed: Observed) -> Problem | Non
         remedy = f"Mark a StorageClass as the default. {other}"
     elif event is not None:
         said = progress.quoted(event)
-        remedy = f"Fix StorageClass {storage_class} or its provisioner ({look}); it is retried. {other}"
+        remedy = f"Create or fix StorageClass {storage_class}, or its provisioner ({look}). {other}"
     else:
         said = f"the provisioner of StorageClass {storage_class} has made none yet."
         remedy = f"Wait, or see {look}."
