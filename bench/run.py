@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import uvloop
+from kindling.kube.resources import VOLUME_CLAIM
 
 from bench import calibration, gooperator, report, resume
 from bench.baseline import Baseline, best_in_flight
@@ -26,6 +27,7 @@ from bench.result import Result
 from bench.subjects import Subject, subjects
 from bench.testbed import TOOLS, Testbed, stage
 from bench.trial import Say, Settings, TooSlow, Trial
+from bench.volumes import volumes
 from infra.bootstrap.toolchain import TOOLS as VERSIONS
 from infra.bootstrap.toolchain import Toolchain
 from infra.drivers.images import content_hash
@@ -146,7 +148,8 @@ async def _turn(
     say("calibrate")
     speed = await calibration.calibrate(stage)
     began, failed = time.monotonic(), None
-    async with namespace(stage.admin, name):
+    claims = turn.count if _has_claims(known, turn) else 0
+    async with volumes(stage.admin, prefix=name, count=claims), namespace(stage.admin, name):
         stage.log.more()
         current: Trial | Baseline
         if turn.subject in FLOORS:
@@ -186,6 +189,10 @@ async def _turn(
         "figures": {name: round(value, 3) for name, value in result.figures.items()},
         "requests": result.requests,
     }
+
+
+def _has_claims(known: Mapping[str, Subject], turn: TrialSpec) -> bool:
+    return turn.subject not in FLOORS and VOLUME_CLAIM in known[turn.subject].kinds[turn.kind].children
 
 
 def write(results: dict[str, Any], path: Path) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from bench import requests
+from bench import requests, volumes
 from infra.bootstrap.toolchain import Toolchain
 from tests.apiserver.support.accounts import user_name, with_rights
 from tests.apiserver.support.apiclient import Api
@@ -91,6 +91,7 @@ def stage(*, directory: Path, toolchain: Toolchain) -> Iterator[Testbed]:
         for crd in [*(kind.manifest for kind in KINDS.values()), yaml.safe_load(GO_CRD.read_text())]:
             api.create(CRD_COLLECTION, crd).accepted()
             _wait_served(api, crd)
+        api.create(volumes.CLASSES, volumes.storage_class()).accepted()
         for number in range(NODES):
             api.create("/api/v1/nodes", _node(f"node-{number}")).accepted()
         for name, words in _controllers(plane, directory).items():
@@ -126,7 +127,7 @@ def _controllers(plane: ControlPlane, directory: Path) -> dict[str, list[str]]:
     return {
         "kube-controller-manager": [
             kubeconfig,
-            f"--controllers={','.join(CONTROLLERS)}",
+            f"--controllers={','.join((*CONTROLLERS, *volumes.CONTROLLERS))}",
             f"--service-account-private-key-file={plane.directory / 'service-account.pem'}",
             f"--root-ca-file={plane.ca}",
             "--leader-elect=false",

@@ -16,6 +16,7 @@ KINDS = {
     DATABASE: ("v1", "Postgresql", {"storage": {"ephemeral": True}}, "PodMissing"),
     CACHE: ("v1alpha1", "Memcached", {"size": 1}, "FailedCreate"),
 }
+NAMES = {DATABASE: "db", CACHE: "cache"}
 SAID_SECONDS = 60.0
 MADE_SECONDS = 5.0
 """Attempts pause for half a minute by then, and each time for twice as long."""
@@ -33,7 +34,7 @@ def namespace(environment: Environment) -> Iterator[str]:
 
 
 def ready(environment: Environment, plural: str, namespace: str) -> dict[str, Any]:
-    found = environment.get(plural, "resource", "-n", namespace)
+    found = environment.get(plural, NAMES[plural], "-n", namespace)
     for item in found.get("status", {}).get("conditions", []):
         if item["type"] == "Ready":
             return dict(item)
@@ -49,7 +50,7 @@ def pods(environment: Environment, namespace: str, plural: str) -> list[Any]:
 def test_the_command_of_the_message_has_pods_made_at_once(environment: Environment, namespace: str) -> None:
     for plural, (version, kind, spec, _) in KINDS.items():
         head = {"apiVersion": f"{plural.partition('.')[2]}/{version}", "kind": kind}
-        metadata = {"name": "resource", "namespace": namespace}
+        metadata = {"name": NAMES[plural], "namespace": namespace}
         environment.apply({**head, "metadata": metadata, "spec": spec})
     commands = {}
     for plural, (_, _, _, reason) in KINDS.items():
@@ -66,6 +67,10 @@ def test_the_command_of_the_message_has_pods_made_at_once(environment: Environme
     environment.kubectl("delete", "quota", "none", "-n", namespace)
     for plural, words in commands.items():
         environment.kubectl(*words)
-        within(MADE_SECONDS, lambda plural=plural: pods(environment, namespace, plural) != [])
+
+        def made(plural: str = plural) -> bool:
+            return pods(environment, namespace, plural) != []
+
+        within(MADE_SECONDS, made)
     for plural in KINDS:
-        environment.wait_ready(plural + "/resource", "-n", namespace, seconds=120)
+        environment.wait_ready(f"{plural}/{NAMES[plural]}", "-n", namespace, seconds=120)

@@ -17,17 +17,22 @@ SAID_SECONDS = 45.0
 
 
 @pytest.fixture
-def database(environment: Environment) -> Iterator[str]:
-    """A Postgresql of a class that does not exist; the class has its name."""
+def name(environment: Environment) -> Iterator[str]:
+    """Of a Postgresql and of its StorageClass, which are there once a test makes them."""
     name = f"unbound-{os.urandom(3).hex()}"
-    spec = {"storage": {"size": "256Mi", "storageClassName": name}, "deletionPolicy": "Delete"}
-    body = {"apiVersion": "database.db.example.com/v1", "kind": "Postgresql", "metadata": {"name": name}}
-    environment.apply({**body, "spec": spec})
     try:
         yield name
     finally:
         environment.kubectl("delete", f"{DATABASE}/{name}", "--ignore-not-found", "--wait=true")
         environment.kubectl("delete", "storageclass", name, "--ignore-not-found")
+
+
+def make(environment: Environment, name: str) -> str:
+    """A Postgresql of the class of its own name."""
+    spec = {"storage": {"size": "256Mi", "storageClassName": name}, "deletionPolicy": "Delete"}
+    body = {"apiVersion": "database.db.example.com/v1", "kind": "Postgresql", "metadata": {"name": name}}
+    environment.apply({**body, "spec": spec})
+    return f"{DATABASE}/{name}"
 
 
 def storage_class(environment: Environment, name: str, *, provisioner: str, mode: str) -> None:
@@ -45,30 +50,30 @@ def default_provisioner(environment: Environment) -> str:
 
 
 def test_a_class_that_does_not_exist_is_named_and_once_it_does_the_server_comes_up(
-    environment: Environment, database: str
+    environment: Environment, name: str
 ) -> None:
-    resource = f"{DATABASE}/{database}"
+    resource = make(environment, name)
     within(SAID_SECONDS, lambda: condition(environment, resource, "Degraded").get("status") == "True")
     found = condition(environment, resource, "Degraded")
     assert found["reason"] == "VolumeNotBound"
-    said = f'storageclass.storage.k8s.io "{database}" not found. '
-    said = f"PersistentVolumeClaim {database}-data has no volume: {said}"
+    said = f'storageclass.storage.k8s.io "{name}" not found. '
+    said = f"PersistentVolumeClaim {name}-data has no volume: {said}"
     assert found["message"].startswith(said), found["message"]
     storage_class(
         environment,
-        database,
+        name,
         provisioner=default_provisioner(environment),
         mode="WaitForFirstConsumer",
     )
     environment.wait_ready(resource, seconds=120)
 
 
-def test_a_provisioner_that_does_nothing_is_waited_for(environment: Environment, database: str) -> None:
+def test_a_provisioner_that_does_nothing_is_waited_for(environment: Environment, name: str) -> None:
     """The class waits for the first Pod, so the scheduler has chosen a node and says nothing."""
-    resource = f"{DATABASE}/{database}"
-    storage_class(environment, database, provisioner=NOBODY, mode="WaitForFirstConsumer")
+    storage_class(environment, name, provisioner=NOBODY, mode="WaitForFirstConsumer")
+    resource = make(environment, name)
     within(SAID_SECONDS, lambda: condition(environment, resource, "Ready").get("reason") == "VolumeNotBound")
     found = condition(environment, resource, "Ready")
-    assert f"the provisioner of StorageClass {database} has made none yet. Wait, or see" in found["message"]
+    assert f"the provisioner of StorageClass {name} has made none yet. Wait, or see" in found["message"]
     assert condition(environment, resource, "Degraded")["status"] == "False"
     assert condition(environment, resource, "Progressing")["status"] == "True"
