@@ -119,6 +119,21 @@ def test_what_is_asked_of_another_object_is_read_in_its_place() -> None:
     scenario(steps)
 
 
+def test_an_answer_that_nobody_came_for_is_not_given_much_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def steps() -> None:
+        server, named = Server(), list[Key]()
+        lookups = EventLookups(api=server, requeue=named.append)
+        assert await lookups.newest(key(0), {pod(0): "u"}) is None
+        server.answering.set()
+        await until(lambda: named == [key(0)])
+        monkeypatch.setattr(module, "FRESH_SECONDS", 0.1)
+        await asyncio.sleep(0.2)
+        assert await lookups.newest(key(0), {pod(0): "u"}) == {pod(0): FOUND}
+        assert server.asked == ["u", "u"]
+
+    scenario(steps)
+
+
 def test_what_is_forgotten_is_read_no_more_and_requeues_nobody() -> None:
     async def steps() -> None:
         server, named = Server(), list[Key]()

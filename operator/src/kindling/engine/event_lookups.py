@@ -18,15 +18,23 @@ from kindling.kube.resources import Ref
 AT_ONCE = 2
 WAIT_SECONDS = 0.5
 """How long a reconciliation waits for it: most come at once, and a second reconciliation costs more."""
+FRESH_SECONDS = 60.0
+"""How long after it was read an answer is of now: its reconciliation waits in the queue, or needed none."""
 
 
 @dataclass(kw_only=True)
 class _Lookup:
-    """`left`: the reconciliation has not waited for its end."""
+    """`left`: the reconciliation has not waited for its end. `ended` is by the loop's clock."""
 
     wanted: Mapping[Ref, str]
     task: asyncio.Task[dict[Ref, WarningEvent]]
     left: bool = False
+    ended: float | None = None
+
+    def answers(self, wanted: Mapping[Ref, str], *, now: float) -> bool:
+        """Whether it is an answer to this, or will be."""
+        stale = self.ended is not None and now - self.ended > FRESH_SECONDS
+        return self.wanted == wanted and not stale and not self.task.cancelled()
 
 
 class EventLookups:
@@ -44,22 +52,34 @@ class EventLookups:
         :raises ApiError: when the Events cannot be read.
         """
         known = self._lookups.get(key)
-        if known is None or known.wanted != wanted or known.task.cancelled():
+        if known is None or not known.answers(wanted, now=asyncio.get_running_loop().time()):
             self.forget(key)
             if not wanted:
                 return {}
             busy = self._slots.locked()
-            task = asyncio.create_task(self._read(wanted))
-            known = self._lookups[key] = _Lookup(wanted=dict(wanted), task=task)
+            known = self._start(key, wanted)
             if not busy:
-                await asyncio.wait({task}, timeout=WAIT_SECONDS)
+                await asyncio.wait({known.task}, timeout=WAIT_SECONDS)
         if not known.task.done():
-            if not known.left:
-                known.left = True
-                known.task.add_done_callback(lambda task: None if task.cancelled() else self._requeue(key))
+            known.left = True
             return None
         del self._lookups[key]
         return known.task.result()
+
+    def _start(self, key: Key, wanted: Mapping[Ref, str]) -> _Lookup:
+        lookup = _Lookup(wanted=dict(wanted), task=asyncio.create_task(self._read(wanted)))
+        self._lookups[key] = lookup
+
+        def end(task: asyncio.Task[dict[Ref, WarningEvent]]) -> None:
+            lookup.ended = asyncio.get_running_loop().time()
+            if task.cancelled():
+                return
+            task.exception()  # Where nobody comes for it, it is not reported as lost.
+            if lookup.left:
+                self._requeue(key)
+
+        lookup.task.add_done_callback(end)
+        return lookup
 
     def forget(self, key: Key) -> None:
         """Nothing is wanted of its objects any more."""
