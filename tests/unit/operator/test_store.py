@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
 import pytest
 from kindling.engine.store import Key, Store
 from kindling.kube.resources import POD, SECRET, SERVICE, Object, Ref, ResourceType
@@ -22,6 +23,13 @@ def obj(name: str, version: int, *, uid: str = "u", **meta: Any) -> Object:
 @pytest.fixture
 def store() -> Store:
     return Store([TYPE])
+
+
+def test_objects_of_a_namespace_share_its_name_in_memory(store: Store) -> None:
+    for name in ("one", "two"):
+        read = orjson.loads(orjson.dumps(obj(name, 1)))  # As it comes: a text of its own for each.
+        store.upsert(SERVICE, read)
+    assert len({id(ref.namespace) for ref in store.refs(SERVICE)}) == 1
 
 
 def test_older_word_does_not_undo_a_newer_write(store: Store) -> None:

@@ -5,6 +5,7 @@ Free of any client, because the pure packages (`kinds`, `engine.plan`) name reso
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -69,7 +70,8 @@ def version_of(obj: Object) -> int:
 
 
 def ref_of(type: ResourceType, obj: Object) -> Ref:
-    return Ref(type, obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
+    """The caches keep it, of all objects: they share the names of their namespaces."""
+    return Ref(type, sys.intern(obj["metadata"].get("namespace", "")), obj["metadata"]["name"])
 
 
 CONFIG_MAP = ResourceType("", "v1", "ConfigMap", "configmaps")
