@@ -55,6 +55,28 @@ def test_pod_that_no_node_takes_has_its_time(waited: float, late: bool) -> None:
     assert (problem is not None and problem.reason == "Unschedulable" and "full" in problem.message) is late
 
 
+@pytest.mark.parametrize(
+    ("said", "remedy"),
+    [
+        ("0/3 nodes are available: 3 Insufficient memory.", " Free what it requests, or request less."),
+        (
+            "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found",
+            ". It waits for a volume: see `kubectl describe pvc -n ns`.",
+        ),
+        (
+            "0/3 nodes are available: 3 node(s) didn't find available persistent volumes to bind.",
+            " It waits for a volume: see `kubectl describe pvc -n ns`.",
+        ),
+    ],
+)
+def test_no_room_on_a_node_is_asked_for_where_a_volume_is_missing(said: str, remedy: str) -> None:
+    since = (NOW - timedelta(seconds=UNSCHEDULABLE_AFTER_SECONDS)).isoformat()
+    unscheduled = {"type": "PodScheduled", "status": "False", "lastTransitionTime": since, "message": said}
+    problem = pod_problem(pod(conditions=[unscheduled]), now=NOW)
+    assert problem is not None
+    assert problem.message.endswith(f"{said}{remedy}")
+
+
 @pytest.mark.parametrize("status", [None, {}, {"conditions": None}, {"containerStatuses": [{"state": None}]}])
 def test_total_over_half_a_status(status: Object | None) -> None:
     half = {**pod(), "status": status}

@@ -103,7 +103,7 @@ def test_a_class_that_is_not_named_and_has_no_default() -> None:
 def test_what_is_the_pods_fault_is_said_of_the_pod(found: Object, volume: Object) -> None:
     reason, degraded, _, message = judged(20, found, volume, UNKNOWN)
     assert (reason, degraded) == ("Unschedulable", "True")
-    said = "Insufficient memory. Free" if volume["status"]["phase"] == "Pending" else "not found. Free"
+    said = "Insufficient memory. Free" if volume["status"]["phase"] == "Pending" else "not found. It waits"
     assert said in message, "a sentence ends before the next one begins"
 
 

@@ -15,6 +15,7 @@ from kindling.kube.resources import POD, Object, Ref, ResourceType
 UNSCHEDULABLE_AFTER_SECONDS = 20.0
 """How long a Pod may be unschedulable before we say so: volumes are made in that time."""
 
+_ABOUT_A_VOLUME = ("unbound immediate persistentvolumeclaims", "persistent volumes to bind")
 _IMAGE = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 _SETUP = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
 
@@ -118,6 +119,8 @@ def pod_problem(pod: Object, *, now: datetime, placed_by: Object | None = None) 
         remedy = "Free what it requests, or request less."
         if fields:
             remedy = f"Free what it requests, request less, or change {' or '.join(fields)}."
+        if is_about_a_volume(said):
+            remedy = f"It waits for a volume: see `kubectl describe pvc {where}`."
         message = f"No node accepts Pod {name}: {sentence(said)} {remedy}"
         return Problem(reason=reasons.UNSCHEDULABLE, message=message)
     items = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
@@ -142,6 +145,11 @@ def pod_problem(pod: Object, *, now: datetime, placed_by: Object | None = None) 
                 f"`kubectl logs {name} -c {container} --previous {where}`.",
             )
     return None
+
+
+def is_about_a_volume(said: str) -> bool:
+    """Whether the scheduler says that a claim of the Pod is not bound, which no room on a node changes."""
+    return any(map(said.lower().__contains__, _ABOUT_A_VOLUME))
 
 
 def sentence(said: str) -> str:

@@ -13,7 +13,6 @@ from kindling.kube.resources import Object, Ref
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 """On a claim whose class waits for the first Pod: the node that the scheduler chose for both."""
-_ABOUT_A_VOLUME = ("unbound immediate persistentvolumeclaims", "persistent volumes to bind")
 
 
 def seconds(cr: Object, pod: Object | None, observed: Observed) -> float | None:
@@ -23,8 +22,8 @@ def seconds(cr: Object, pod: Object | None, observed: Observed) -> float | None:
         return None
     scheduled = pods.pod_condition(pod, "PodScheduled")
     if scheduled.get("status") == "False":
-        said = str(scheduled.get("message")).lower()
-        since = scheduled.get("lastTransitionTime") if any(map(said.__contains__, _ABOUT_A_VOLUME)) else None
+        waits = pods.is_about_a_volume(str(scheduled.get("message")))
+        since = scheduled.get("lastTransitionTime") if waits else None
     else:
         chosen = SELECTED_NODE in (claim["metadata"].get("annotations") or {})
         since = pod["metadata"].get("creationTimestamp") if chosen else None
