@@ -9,6 +9,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -341,6 +342,22 @@ def test_queries_that_do_not_give_what_was_expected(
     done = verify(pod, queries=[{"database": "postgres", "sql": sql, "expect": expect}])
     assert (done.status, done.reason) == (1, "QueryFailed"), done.log
     assert "queries[0]" in done.said["message"]
+
+
+def test_the_archiver_of_a_server_that_the_run_has_started_is_waited_for(pod: Pod, first: Ended) -> None:
+    """Its Service leads to it a moment after that of the server."""
+    archiver = f"{pod.name}-archiver"
+    pod.engine.run("stop", "--time", "5", archiver)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            running = pool.submit(pod.run, "backup", {**FULL, "type": "incremental", "wake": "127.0.0.1"})
+            time.sleep(8)
+            assert not running.done(), running.result().log
+            pod.engine.run("start", archiver)
+            done = running.result(timeout=120)
+    finally:
+        pod.engine.run("start", archiver)
+    assert done.status == 0, done.log
 
 
 @pytest.mark.thorough

@@ -14,7 +14,14 @@ from postgres_backup import checks, in_place, programs, recovery, store, timelin
 from postgres_backup.engine import BackupSet, Engine, Repository
 from postgres_backup.files import PGDATA, RESULT, sync, write
 from postgres_backup.loading import load
-from postgres_backup.outcome import CHECKSUM_FAILED, ENGINE_FAILED, INVALID_REQUEST, Failed, rfc3339
+from postgres_backup.outcome import (
+    CHECKSUM_FAILED,
+    DATABASE_UNREACHABLE,
+    ENGINE_FAILED,
+    INVALID_REQUEST,
+    Failed,
+    rfc3339,
+)
 from postgres_backup.pgbackrest import PgBackRest
 from postgres_backup.request import (
     CONFIG,
@@ -28,6 +35,8 @@ from postgres_backup.request import (
 from postgres_backup.server import THROWAWAY, Server
 
 END_OF_WAL = "the end of its WAL"
+ARCHIVER_SECONDS = 60.0
+"""How long the archiver of a server that a run has started may be out of reach."""
 
 
 def full_is_due(repository: Repository | None, *, every: int | None, now: float) -> bool:
@@ -41,6 +50,20 @@ def full_is_due(repository: Repository | None, *, every: int | None, now: float)
     return every is not None and now - fulls[-1].started >= every - min(every / 20, 3600)
 
 
+def _prepare(engine: Engine, *, waits: bool) -> None:
+    """Make the place ready. The archiver of a server that has just started has a Service of its own, which
+    may lead to it a moment after that of the server.
+    """
+    until = time.monotonic() + (ARCHIVER_SECONDS if waits else 0.0)
+    while True:
+        try:
+            return engine.prepare()
+        except Failed as failed:
+            if failed.reason != DATABASE_UNREACHABLE or time.monotonic() >= until:
+                raise
+        time.sleep(1)
+
+
 def backup(request: Request) -> dict[str, Any]:
     """Ask the store, make the place ready and, unless it was asked for that alone, make a backup and let
     retention delete.
@@ -52,7 +75,7 @@ def backup(request: Request) -> dict[str, Any]:
         programs.progress("wake")
         waking.wake(request.wake, deadline.left())
     programs.progress("backup")
-    engine.prepare()
+    _prepare(engine, waits=bool(request.wake))
     if request.prepares:
         return {"message": "the store is ready for backups and the log", "type": "none"}
     full = request.full or full_is_due(engine.info(), every=request.full_every, now=time.time())
