@@ -69,7 +69,7 @@ def test_pod_that_no_node_takes_has_its_time(waited: float, late: bool) -> None:
         ),
     ],
 )
-def test_no_room_on_a_node_is_asked_for_where_a_volume_is_missing(said: str, remedy: str) -> None:
+def test_where_a_volume_is_missing_there_is_no_advice_to_request_less(said: str, remedy: str) -> None:
     since = (NOW - timedelta(seconds=UNSCHEDULABLE_AFTER_SECONDS)).isoformat()
     unscheduled = {"type": "PodScheduled", "status": "False", "lastTransitionTime": since, "message": said}
     problem = pod_problem(pod(conditions=[unscheduled]), now=NOW)

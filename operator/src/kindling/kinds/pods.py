@@ -148,7 +148,7 @@ def pod_problem(pod: Object, *, now: datetime, placed_by: Object | None = None) 
 
 
 def is_about_a_volume(said: str) -> bool:
-    """Whether the scheduler says that a claim of the Pod is not bound, which no room on a node changes."""
+    """Whether the scheduler says that a claim of the Pod is not bound, which no free node changes."""
     return any(map(said.lower().__contains__, _ABOUT_A_VOLUME))
 
 
