@@ -33,6 +33,8 @@ class ObjectTimes:
     available: int | None = None
     exists: bool = False
     ready: bool = False
+    faulty: bool = False
+    """Its status says so now: of a server that nobody can log in to, say."""
     children: dict[tuple[str, str], str] = field(default_factory=dict)
     _pods: set[str] = field(default_factory=set)
 
@@ -73,6 +75,9 @@ class Timeline:
     def ready(self) -> int:
         return sum(life.exists and life.ready for life in self.lives.values())
 
+    def faulty(self) -> int:
+        return sum(life.exists and life.faulty for life in self.lives.values())
+
     def changed(self) -> int:
         return sum(life.changed_at is not None for life in self.lives.values())
 
@@ -87,7 +92,7 @@ class Timeline:
         life.exists = event != "DELETED"
         if life.exists and life.created_at is None:
             life.created_at = at
-        life.ready = says_ready(obj, self._condition)
+        life.ready, life.faulty = says_ready(obj, self._condition), says_ready(obj, "Degraded")
         if life.ready and life.ready_at is None:
             life.ready_at, life.called_ready = at, version(obj)
         if life.ready and not life.children and obj["metadata"].get("generation", 1) > 1:

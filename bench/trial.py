@@ -126,6 +126,9 @@ class Trial:
         if self._asked.reachable:
             await self._until(lambda: timeline.ready() == self._count)
             figures["create: ready s"] = self._now() - began
+        elif timeline.expected:
+            # Half a minute after its Pod is ready it is reported that nobody can log in: no rest before.
+            await self._until(lambda: timeline.faulty() == self._count)
         await creating
         await self._quiet()
         figures["create: cpu s"] = process.cpu_seconds(pid) - cpu

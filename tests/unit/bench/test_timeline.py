@@ -61,6 +61,17 @@ def test_a_life() -> None:
     assert line.ready() == 1
 
 
+def test_a_fault_is_counted_while_the_status_has_it() -> None:
+    line = timeline()
+    line.see("Memcached", "ADDED", made("Memcached", "one", 1), 1.0)
+    for number, (truth, expected) in enumerate((("False", 0), ("True", 1), ("False", 0), ("True", 1)), 2):
+        said = {"conditions": [{"type": "Degraded", "status": truth}]}
+        line.see("Memcached", "MODIFIED", made("Memcached", "one", number, status=said), float(number))
+        assert line.faulty() == expected
+    line.see("Memcached", "DELETED", made("Memcached", "one", 9, status=said), 9.0)
+    assert line.faulty() == 0
+
+
 def test_children_that_go_are_missed_until_they_are_back() -> None:
     line = timeline(expected=1)
     line.see("Memcached", "ADDED", made("Memcached", "one", 1), 1.0)
