@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 import pytest
@@ -14,12 +13,15 @@ from kindling.kinds.base import WarningEvent
 from kindling.kube.errors import ServerError
 from kindling.kube.resources import POD, Object, Ref
 
+from tests.unit.operator.test_external import scenario, until
+
 SAID = {
     "reason": "FailedMount",
     "note": "timed out",
     "metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"},
 }
 FOUND = WarningEvent("FailedMount", "timed out", "2026-01-01T00:00:00Z")
+WAIT_SECONDS = 0.05
 
 
 def key(number: int) -> Key:
@@ -55,17 +57,7 @@ class Server:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "WAIT_SECONDS", 0.05)
-
-
-def scenario(steps: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(steps(), 20))
-
-
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not true():
-            await asyncio.sleep(0.005)
+    monkeypatch.setattr(module, "WAIT_SECONDS", WAIT_SECONDS)
 
 
 def test_an_answer_that_comes_soon_is_had_at_once_and_asked_for_each_time() -> None:
@@ -89,7 +81,7 @@ def test_of_a_thousand_few_are_read_at_once_and_nobody_waits_for_his_turn() -> N
         began = loop.time()
         for number in range(1000):
             assert await lookups.newest(key(number), {pod(number): f"u{number}"}) is None
-        assert loop.time() - began < 5 * module.WAIT_SECONDS + 1
+        assert loop.time() - began < 5 * WAIT_SECONDS + 1
         for number in range(1000):
             assert await lookups.newest(key(number), {pod(number): f"u{number}"}) is None, (
                 "nor asked for twice"

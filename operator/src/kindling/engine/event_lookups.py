@@ -10,14 +10,13 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from kindling.engine.external import WAIT_SECONDS
 from kindling.engine.store import Key
 from kindling.engine.warnings import EventReader, newest_warnings
 from kindling.kinds.base import WarningEvent
 from kindling.kube.resources import Ref
 
 AT_ONCE = 2
-WAIT_SECONDS = 0.5
-"""How long a reconciliation waits for it: most come at once, and a second reconciliation costs more."""
 FRESH_SECONDS = 60.0
 """How long after it was read an answer is of now: its reconciliation waits in the queue, or needed none."""
 

@@ -56,11 +56,12 @@ def problem(cr: Object, pod: Object | None, observed: Observed) -> Problem | Non
     else:
         said = f"the provisioner of StorageClass {storage_class} has made none yet."
         remedy = f"Wait, or see {look}."
-    message = f"PersistentVolumeClaim {name} has no volume: {said} {remedy}"
-    found = Problem(reason=reasons.VOLUME_NOT_BOUND, message=message)
-    if storage_class is None or event is not None:
-        return found
-    return progress.escalated(Problem(reason=found.reason, message=message, transient=True), cr, observed)
+    found = Problem(
+        reason=reasons.VOLUME_NOT_BOUND,
+        message=f"PersistentVolumeClaim {name} has no volume: {said} {remedy}",
+        transient=storage_class is not None and event is None,
+    )
+    return progress.escalated(found, cr, observed)
 
 
 def deadlines(cr: Object, pod: Object | None, observed: Observed) -> list[float]:
