@@ -288,6 +288,11 @@ class Pod:
     def path(self) -> str:
         return f"/prefix/ns/{self.name}/1"
 
+    @property
+    def tls(self) -> Path:
+        """The folder of its own certificate: databases may share `scratch`."""
+        return self.scratch / self.name
+
     def config(self, *, host: bool, path: str = "", **changes: str) -> str:
         """pgbackrest.conf: with `host` for a run, which has the database elsewhere, else for the Pod."""
         tls = "/etc/kindling/backup/tls"
@@ -351,7 +356,7 @@ class Pod:
         shutil.rmtree(folder)
 
     def secrets_of(self, config: str) -> dict[str, str]:
-        pair = {name: (self.scratch / name).read_text() for name in ("tls.crt", "tls.key")}
+        pair = {name: (self.tls / name).read_text() for name in ("tls.crt", "tls.key")}
         files = self.store.files()
         return {"pgbackrest.conf": config, "ca.crt": self.store.ca.read_text(), **files, **pair}
 
@@ -361,7 +366,8 @@ class Pod:
 
     def create(self) -> None:
         """The data directory, the Secret of the archiver."""
-        certificate(self.scratch, "main")
+        self.tls.mkdir()
+        certificate(self.tls, "main")
         self.put("archive", self.secrets_of(self.config(host=False)))
         mode = ["chmod", "1777", "/tmp", SOCKETS]
         self.engine.run("run", "--rm", "--user=0:0", *self._mounts("tmp", "sockets"), self.postgres, *mode)

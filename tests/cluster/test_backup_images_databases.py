@@ -136,7 +136,7 @@ def load(pod: Pod, had: dict[str, Any], *databases: dict[str, Any], uid: str = "
         request,
         config={"repo1-s3-key": READER, "repo1-s3-key-secret": READER_SECRET},
         store={"accessKeyId": READER, "secretAccessKey": READER_SECRET},
-        target={"password": SUPERUSER_PASSWORD, "ca.crt": (pod.scratch / "tls.crt").read_text()},
+        target={"password": SUPERUSER_PASSWORD, "ca.crt": (pod.tls / "tls.crt").read_text()},
     )
 
 
