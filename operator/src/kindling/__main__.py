@@ -19,7 +19,7 @@ from kindling import logs, replay, telemetry, web
 from kindling.config import Config, InvalidConfig
 from kindling.engine.dependencies import Dependencies
 from kindling.engine.event_lookups import EventLookups
-from kindling.engine.events import EventRecorder
+from kindling.engine.events import AT_ONCE, EventRecorder
 from kindling.engine.external import ExternalState
 from kindling.engine.flight_recorder import FlightRecorder
 from kindling.engine.leader_election import LeaderElector
@@ -131,7 +131,7 @@ async def run_operator(config: Config, credentials: Credentials) -> None:
             )
         )
         event_client = await stack.enter_async_context(
-            Client(credentials, limit=2, before_write=elector.check)
+            Client(credentials, limit=AT_ONCE, before_write=elector.check)
         )
         restart_queue = RestartQueue(
             exists=lambda key: store.resource(key) is not None,

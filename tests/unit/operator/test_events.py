@@ -6,7 +6,14 @@ import asyncio
 from datetime import UTC, datetime
 
 import pytest
-from kindling.engine.events import EventRecorder, changed_conditions, event_for, notice_for, repair_for
+from kindling.engine.events import (
+    AT_ONCE,
+    EventRecorder,
+    changed_conditions,
+    event_for,
+    notice_for,
+    repair_for,
+)
 from kindling.engine.plan import Apply
 from kindling.kinds.base import Notice
 from kindling.kinds.conditions import condition
@@ -111,6 +118,33 @@ def test_posting_outlives_every_refusal() -> None:
         await asyncio.sleep(0.01)
         assert posted == ["Because"]
         assert not running.done()
+        running.cancel()
+
+    asyncio.run(run())
+
+
+def test_one_that_takes_long_does_not_hold_up_the_others() -> None:
+    async def run() -> None:
+        posted: list[str] = []
+        busy = most = 0
+
+        class Server:
+            async def create(self, type: ResourceType, body: Object) -> Object:
+                nonlocal busy, most
+                busy += 1
+                most = max(most, busy)
+                await asyncio.sleep(60 if body["note"] == "slow" else 0)
+                busy -= 1
+                posted.append(body["note"])
+                return body
+
+        events = EventRecorder(api=Server(), instance="op-1")
+        running = asyncio.create_task(events.run())
+        for note in ("slow", "1", "2", "3"):
+            events.acted(TYPE, CR, Notice(reason="Because", note=note))
+        await asyncio.sleep(0.05)
+        assert posted == ["1", "2", "3"]
+        assert most == AT_ONCE
         running.cancel()
 
     asyncio.run(run())

@@ -236,16 +236,16 @@ def test_transient_problem_is_no_fault() -> None:
 
 
 @pytest.mark.parametrize(
-    ("problem", "seconds"),
+    ("problem", "result"),
     [
-        (Problem(reason="Terminating", message="Wait.", transient=True), 5.0),
-        (Problem(reason="ApplyRejected", message="Fix it."), 30.0),
-        (None, UNSCHEDULABLE_AFTER_SECONDS),
+        (Problem(reason="Terminating", message="Wait.", transient=True), RequeueAfter(5.0, polls=True)),
+        (Problem(reason="ApplyRejected", message="Fix it."), RequeueAfter(30.0, polls=True)),
+        (None, RequeueAfter(UNSCHEDULABLE_AFTER_SECONDS)),
     ],
 )
-def test_looks_again_the_sooner_the_sooner_it_may_change(problem: Problem | None, seconds: float) -> None:
+def test_looks_again_the_sooner_the_sooner_it_may_change(problem: Problem | None, result: Result) -> None:
     made = report({}, sync=SyncResult(in_sync=False, problem=problem))
-    assert made.result == RequeueAfter(seconds)
+    assert made.result == result
 
 
 @pytest.mark.parametrize(

@@ -272,24 +272,25 @@ def test_a_problem_that_only_an_edit_fixes_waits_for_one(reason: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sync", "since", "seconds"),
+    ("sync", "since", "seconds", "polls"),
     [
-        (SyncResult(in_sync=False, problem=Problem(reason="ApplyRejected", message="m")), THEN, 30.0),
+        (SyncResult(in_sync=False, problem=Problem(reason="ApplyRejected", message="m")), THEN, 30.0, True),
         (
             SyncResult(in_sync=False, problem=Problem(reason="Terminating", message="m", transient=True)),
             THEN,
             5.0,
+            True,
         ),
-        (answered("LoginFailed"), THEN, 0.5),
-        (answered("LoginFailed"), LONG_AGO, 10.0),
-        (answered("RestartPending", login=True), LONG_AGO, 10.0),
-        (SyncResult(in_sync=True), THEN, 20.0),
+        (answered("LoginFailed"), THEN, 0.5, False),
+        (answered("LoginFailed"), LONG_AGO, 10.0, True),
+        (answered("RestartPending", login=True), LONG_AGO, 10.0, True),
+        (SyncResult(in_sync=True), THEN, 20.0, False),
     ],
 )
 def test_looks_again_the_sooner_the_sooner_it_may_change(
-    sync: SyncResult, since: str, seconds: float
+    sync: SyncResult, since: str, seconds: float, polls: bool
 ) -> None:
-    assert report(sync, running(since=since)).result == RequeueAfter(seconds)
+    assert report(sync, running(since=since)).result == RequeueAfter(seconds, polls=polls)
 
 
 @pytest.mark.parametrize(

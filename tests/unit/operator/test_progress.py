@@ -256,7 +256,7 @@ def test_a_transient_problem_becomes_a_fault_at_the_deadline(kind: Kind, cr: Obj
         report = kind.status(cr, observed, sync)
         assert find_condition(report.status, "Degraded")["status"] == broken
         assert find_condition(report.status, "Ready")["reason"] == reason
-        assert report.result == RequeueAfter(5.0)
+        assert report.result == RequeueAfter(5.0, polls=True)
         cr["status"] = with_transition_times(report.status, known=cr["status"], now=at(seconds))
 
 

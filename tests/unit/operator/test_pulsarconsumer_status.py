@@ -178,8 +178,8 @@ def test_transient_problem_is_no_fault() -> None:
     ("children", "problem", "result"),
     [
         ({**rolled_out(), **pod()}, None, Done()),
-        ({}, Problem(reason="Terminating", message="m.", transient=True), RequeueAfter(5.0)),
-        ({}, Problem(reason="ApplyRejected", message="m."), RequeueAfter(30.0)),
+        ({}, Problem(reason="Terminating", message="m.", transient=True), RequeueAfter(5.0, polls=True)),
+        ({}, Problem(reason="ApplyRejected", message="m."), RequeueAfter(30.0, polls=True)),
         ({}, None, RequeueAfter(DEADLINE_SECONDS)),
         (UNCONNECTED, None, Done()),
         (pod(ready=False, since=JUST_NOW), None, RequeueAfter(CONNECT_GRACE_SECONDS - 1)),

@@ -10,7 +10,14 @@ from collections.abc import Callable, Coroutine
 
 import pytest
 import uvloop
-from kindling.engine.queue import BASE_DELAY_SECONDS, LOW_PRIORITY_EVERY, MAX_DELAY_SECONDS, TIMER, Queue
+from kindling.engine.queue import (
+    BASE_DELAY_SECONDS,
+    LOW_PRIORITY_EVERY,
+    MAX_DELAY_SECONDS,
+    POLLS_A_SECOND,
+    TIMER,
+    Queue,
+)
 
 On = Callable[[Coroutine[None, None, None]], None]
 
@@ -237,5 +244,37 @@ def test_oldest_looks_at_both_kinds_of_keys(on: On) -> None:
         assert queue.oldest_seconds >= 0.05
         assert await queue.get() == "new"
         assert queue.oldest_seconds >= 0.05
+
+    on(run())
+
+
+def test_the_more_keys_poll_the_less_often_each_does(on: On) -> None:
+    """So what is at fault costs no more than a few do, however many they are."""
+
+    async def run() -> None:
+        queue: Queue[int] = Queue()
+        many = POLLS_A_SECOND * 50
+        waits = [queue.add_poll(key, 10.0) for key in range(many)]
+        assert waits[:200] == [10.0] * 200
+        assert waits[-1] == many / POLLS_A_SECOND == 50
+        # One that polls again is the same one; what no longer polls holds up none.
+        queue.forget(0)
+        assert queue.add_poll(0, 10.0) == 50
+        for key in range(many):
+            queue.forget(key)
+        assert queue.add_poll(0, 10.0) == 10
+        queue.shut_down()
+
+    on(run())
+
+
+def test_an_event_does_not_wait_for_the_poll(on: On) -> None:
+    async def run() -> None:
+        queue: Queue[str] = Queue()
+        queue.add_poll("a", 10.0)
+        queue.add("a")
+        assert await asyncio.wait_for(queue.get(), 1) == "a"
+        queue.done("a")
+        queue.shut_down()
 
     on(run())

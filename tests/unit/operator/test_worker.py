@@ -13,7 +13,7 @@ import pytest
 from kindling.engine.flight_recorder import FlightRecorder
 from kindling.engine.leader_election import LeaseLost
 from kindling.engine.metrics import Metrics
-from kindling.engine.queue import Queue
+from kindling.engine.queue import POLLS_A_SECOND, Queue
 from kindling.engine.resource_writer import Outdated
 from kindling.engine.resync import Resync
 from kindling.engine.store import Key, Store
@@ -71,6 +71,24 @@ def test_outcomes(first: Any, passes: int, result: str) -> None:
         counts = re.findall(f"kindling_reconcile_duration_seconds_count{labels} (.+)", metrics.render())
         assert counts[0][0] == result
         assert sum(float(count) for _, count in counts) == passes
+        working.cancel()
+        queue.shut_down()
+
+    asyncio.run(run())
+
+
+def test_what_polls_waits_the_longer_the_more_does() -> None:
+    async def run() -> None:
+        queue: Queue[Key] = Queue()
+        for number in range(POLLS_A_SECOND):
+            queue.add_poll(KEY._replace(name=str(number)), 60)
+        reconciler = Scripted(RequeueAfter(0.01, polls=True), Done())
+        working = asyncio.create_task(work(reconciler, queue, Metrics()))  # type: ignore[arg-type]
+        queue.add(KEY)
+        await asyncio.sleep(0.8)
+        assert reconciler.passes == 1
+        await asyncio.sleep(0.5)
+        assert reconciler.passes == 2
         working.cancel()
         queue.shut_down()
 

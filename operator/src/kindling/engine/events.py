@@ -25,6 +25,8 @@ from kindling.kube.resources import EVENT, Object, ResourceType
 log = logging.getLogger(__name__)
 
 WAITING = 1000
+AT_ONCE = 2
+"""Events that are being posted: one by one, those of a thousand resources would last come minutes late."""
 REPAIR_SECONDS = 600
 COMPONENT = "kindling.dev/operator"
 # What is usual, or says what another condition says in the same words.
@@ -169,6 +171,9 @@ class EventRecorder:
             self._waiting.put_nowait(event)
 
     async def run(self) -> None:
+        await asyncio.gather(*(self._post_waiting() for _ in range(AT_ONCE)))
+
+    async def _post_waiting(self) -> None:
         while True:
             event = await self._waiting.get()
             try:

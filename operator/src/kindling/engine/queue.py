@@ -18,6 +18,8 @@ K = TypeVar("K", bound=Hashable)
 
 BASE_DELAY_SECONDS = 0.05
 MAX_DELAY_SECONDS = 60.0
+POLLS_A_SECOND = 20
+"""How many keys poll in a second: of more than 200 that do so every ten seconds, each polls less often."""
 LOW_PRIORITY_EVERY = 16
 """One of so many keys is of low priority, however many of high priority wait: so those cannot starve."""
 TIMER = "timer"
@@ -43,6 +45,7 @@ class Queue(Generic[K]):
         self._named: dict[K, tuple[float, str]] = {}  # waiting or dirty -> when it was first named, and why
         self._processing: dict[K, Waited] = {}
         self._failures: dict[K, int] = {}
+        self._polling: set[K] = set()
         # when (the loop's clock), and what calls then; below a millisecond uvloop gives no TimerHandle
         self._timers: dict[K, tuple[float, asyncio.Handle]] = {}
         self._wake = asyncio.Event()
@@ -84,6 +87,13 @@ class Queue(Generic[K]):
             timer.cancel()
         self._timers[key] = when, loop.call_later(seconds, self._fire, key)
 
+    def add_poll(self, key: K, seconds: float) -> float:
+        """Add later; the later, the more keys poll, of which this is one until `forget`. Returns seconds."""
+        self._polling.add(key)
+        pause = max(seconds, len(self._polling) / POLLS_A_SECOND)
+        self.add_after(key, pause)
+        return pause
+
     def add_rate_limited(self, key: K) -> float:
         """Add after this key's back-off, which doubles with each call until `forget`; returns seconds."""
         failures = self._failures.get(key, 0)
@@ -94,8 +104,9 @@ class Queue(Generic[K]):
         return pause
 
     def forget(self, key: K) -> None:
-        """Reset the key's back-off, and drop its timer."""
+        """Reset the key's back-off, and drop its timer; it polls no longer."""
         self._failures.pop(key, None)
+        self._polling.discard(key)
         if (waiting := self._timers.pop(key, None)) is not None:
             waiting[1].cancel()
 

@@ -89,7 +89,10 @@ async def _work_on(key: Key, reconciler: Reconciler, queue: Queue[Key], metrics:
         queue.forget(key)
         if isinstance(result, RequeueAfter):
             requeue = result.seconds
-            queue.add_after(key, requeue)
+            if result.polls:
+                requeue = queue.add_poll(key, requeue)
+            else:
+                queue.add_after(key, requeue)
         label = _RESULTS[type(result)]
     except Outdated as outdated:
         # How often it has failed says nothing of what it is now. The other watches

@@ -223,9 +223,13 @@ class Done:
 
 @dataclass(frozen=True)
 class RequeueAfter:
-    """Reconcile again after so many seconds, even if nothing changes."""
+    """Reconcile again after so many seconds, even if nothing changes.
+
+    `polls`: for what no event reports; while many resources do, each polls less often.
+    """
 
     seconds: float
+    polls: bool = False
 
 
 @dataclass(frozen=True)
@@ -248,6 +252,11 @@ class Problem:
     reason: str
     message: str
     transient: bool = False
+
+    @property
+    def retry(self) -> RequeueAfter:
+        """When to look whether it has ended."""
+        return RequeueAfter(5.0 if self.transient else 30.0, polls=True)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -274,7 +274,7 @@ def _result(cr: Object, observed: Observed, situation: Situation, sync: SyncResu
     if sync.problem is not None and sync.problem.reason == reasons.INVALID_SPEC:
         return Terminal(sync.problem.reason)
     if sync.problem is not None:
-        return RequeueAfter(5.0 if sync.problem.transient else 30.0)
+        return sync.problem.retry
     known, waits = cr.get("status") or {}, [60.0]
     if situation.database is not None:
         waits.append(float(archive.EVERY_SECONDS))

@@ -27,9 +27,8 @@ def report(cr: Object, observed: Observed, sync: SyncResult, *, served: bool) ->
     }
     if ready:
         status["binding"] = {"name": binding_name(cr)}
-    problem = sync.problem
-    if problem is not None:
-        return StatusReport(status=status, result=RequeueAfter(5.0 if problem.transient else 30.0))
+    if sync.problem is not None:
+        return StatusReport(status=status, result=sync.problem.retry)
     return StatusReport(status=status, result=Done() if ready or sync.in_sync else RequeueAfter(30.0))
 
 

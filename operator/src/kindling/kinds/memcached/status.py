@@ -119,7 +119,7 @@ def _outcome(
     if ready:
         return Done()
     if sync.problem is not None:
-        return RequeueAfter(5.0 if sync.problem.transient else 30.0)
+        return sync.problem.retry
     if not sync.in_sync:
         return RequeueAfter(UNSCHEDULABLE_AFTER_SECONDS)
     deadline = progress.deadlines(cr, observation.pod_progress(type, cr, observed), observed, fault=fault)

@@ -255,13 +255,15 @@ def _outcome(cr: Object, observed: Observed, sync: SyncResult, state: State) -> 
     if state.fault is not None and state.fault.reason in _FOR_AN_EDIT:
         return Terminal(state.fault.reason)
     if state.fault is not None and state.fault.reason == reasons.CERT_MANAGER_NOT_FOUND:
-        return RequeueAfter(30.0)  # no event reports that a type is served
+        return RequeueAfter(30.0, polls=True)  # no event reports that a type is served
     if sync.problem is not None:
-        return RequeueAfter(5.0 if sync.problem.transient else 30.0)
+        return sync.problem.retry
     if seconds is not None and sync.problem is None:
-        return RequeueAfter(seconds)
+        return RequeueAfter(seconds, polls=True)
     if state.pod is not None and pods.pod_ready(state.pod) and state.external is not None:
-        return RequeueAfter(0.5 if ready_seconds(state.pod, observed) < LOGIN_GRACE_SECONDS else 10.0)
+        if ready_seconds(state.pod, observed) < LOGIN_GRACE_SECONDS:
+            return RequeueAfter(0.5)
+        return RequeueAfter(10.0, polls=True)
     found = [state.pod] if state.pod is not None else []
     if not sync.in_sync or any(map(pods.pod_ready, found)):
         return RequeueAfter(pods.UNSCHEDULABLE_AFTER_SECONDS)

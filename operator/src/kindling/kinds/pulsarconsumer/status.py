@@ -248,7 +248,7 @@ def _outcome(
     if ready:
         return Done()
     if sync.problem is not None:
-        return RequeueAfter(5.0 if sync.problem.transient else 30.0)
+        return sync.problem.retry
     if not sync.in_sync:
         return RequeueAfter(CONNECT_GRACE_SECONDS)
     # That a consumer has run unconnected for long is also known by a deadline only.

@@ -323,7 +323,7 @@ def _result(cr: Object, observed: Observed, sync: SyncResult, phase: str | None)
     if sync.problem is not None and sync.problem.reason == reasons.INVALID_SPEC:
         return Terminal(sync.problem.reason)
     if sync.problem is not None:
-        return RequeueAfter(5.0 if sync.problem.transient else 30.0)
+        return sync.problem.retry
     if phase == GAVE_UP:
         failure = (cr.get("status") or {}).get("failure") or {}
         return Terminal(str(failure.get("reason") or reasons.RUN_FAILED))
