@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from kindling.kinds.pods import UNSCHEDULABLE_AFTER_SECONDS, pod_problem, pod_ready, seconds_since
+from kindling.kinds.pods import UNSCHEDULABLE_AFTER_SECONDS, pod_problem, pod_ready
+from kindling.kinds.times import seconds_since
 from kindling.kube.resources import Object
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

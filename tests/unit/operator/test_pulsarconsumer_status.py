@@ -12,7 +12,7 @@ from kindling.kinds.base import Done, Problem, RequeueAfter, Result, StatusRepor
 from kindling.kinds.conditions import find_condition
 from kindling.kinds.progress import DEADLINE_SECONDS
 from kindling.kinds.pulsarconsumer import PulsarConsumer
-from kindling.kinds.pulsarconsumer.status import CONNECT_GRACE_SECONDS, NEXT_STEPS
+from kindling.kinds.pulsarconsumer.status import CONNECT_GRACE_SECONDS, ENDING_SECONDS, NEXT_STEPS
 from kindling.kube.resources import DEPLOYMENT, Object, Ref
 from pulsar_consumer import client as consumers
 
@@ -208,6 +208,19 @@ def test_a_missing_broker_is_reported_after_a_while_until_it_is_back() -> None:
     assert "pulsar://broker:6650" in message(made)
     assert made.status["replicas"] == 1
     assert reason(report({**rolled_out(), **pod()}, cr=consumer(status=made.status))) == "Connected"
+
+
+def test_one_that_may_be_ending_is_not_called_unconnected_yet() -> None:
+    """It is unready before the kubelet says that it has ended: killed for its memory, say."""
+
+    def unready(since: str) -> dict[Ref, Object]:
+        gone = {"type": "Ready", "status": "False", "lastTransitionTime": since}
+        return {**rolled_out(1, available=0), **pod(ready=False, conditions=[gone])}
+
+    made = report(unready(JUST_NOW))
+    assert (reason(made), made.result) == ("Reconciling", RequeueAfter(ENDING_SECONDS - 1))
+    made = report(unready("2026-01-01T00:00:57Z"))
+    assert (reason(made), made.result) == ("BrokerUnreachable", Done())
 
 
 def test_one_of_two_unconnected_is_a_fault_while_the_other_serves() -> None:

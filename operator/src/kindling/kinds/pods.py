@@ -6,10 +6,11 @@ import ipaddress
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from kindling.kinds import pod_template, reasons
+from kindling.kinds import crash_loop, pod_template, reasons
 from kindling.kinds.base import Done, Observed, Problem, RequeueAfter, Result
 from kindling.kinds.conditions import find_condition
 from kindling.kinds.metadata import INSTANCE_LABEL, KIND_LABEL, component_selector
+from kindling.kinds.times import seconds_since
 from kindling.kube.resources import POD, Object, Ref, ResourceType
 
 UNSCHEDULABLE_AFTER_SECONDS = 20.0
@@ -89,14 +90,6 @@ def node_unreachable(pod: Object) -> bool:
     return not pod_ready(pod) and pod_condition(pod, "ContainersReady").get("status") == "True"
 
 
-def seconds_since(moment: object, *, now: datetime) -> float:
-    """Seconds since a Kubernetes time; 0 for what is none."""
-    try:
-        return max(0.0, (now - datetime.fromisoformat(str(moment))).total_seconds())
-    except ValueError:
-        return 0.0
-
-
 def first_problem(
     pods: Iterable[Object], *, now: datetime, placed_by: Object | None = None
 ) -> Problem | None:
@@ -111,7 +104,6 @@ def pod_problem(pod: Object, *, now: datetime, placed_by: Object | None = None) 
     `placed_by` is the resource whose `spec.podTemplate` says where it runs, of a kind that has it.
     """
     name, where = pod["metadata"]["name"], f"-n {pod['metadata']['namespace']}"
-    status = pod.get("status") or {}
     waited = _unscheduled_seconds(pod, now=now)
     if waited is not None and waited >= UNSCHEDULABLE_AFTER_SECONDS:
         said = str(pod_condition(pod, "PodScheduled").get("message", "no reason given"))
@@ -123,8 +115,7 @@ def pod_problem(pod: Object, *, now: datetime, placed_by: Object | None = None) 
             remedy = f"It waits for a volume: see `kubectl describe pvc {where}`."
         message = f"No node accepts Pod {name}: {sentence(said)} {remedy}"
         return Problem(reason=reasons.UNSCHEDULABLE, message=message)
-    items = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
-    for item in items:
+    for item in _containers(pod):
         reason = ((item.get("state") or {}).get("waiting") or {}).get("reason")
         container, image = item.get("name"), item.get("image")
         if reason in _IMAGE:
@@ -138,13 +129,16 @@ def pod_problem(pod: Object, *, now: datetime, placed_by: Object | None = None) 
                 reason=reasons.POD_SETUP_FAILED,
                 message=f"Container {container} cannot be set up: see `kubectl describe pod {name} {where}`.",
             )
-        if reason == reasons.CRASH_LOOP_BACK_OFF:
-            return Problem(
-                reason=reasons.CRASH_LOOP_BACK_OFF,
-                message=f"Container {container} keeps failing: see "
-                f"`kubectl logs {name} -c {container} --previous {where}`.",
-            )
+        if (end := crash_loop.last_end(item, now=now)) is not None:
+            logs = f"`kubectl logs {name} -c {container} --previous {where}`"
+            return Problem(reason=reasons.CRASH_LOOP_BACK_OFF, message=crash_loop.words(item, end, logs=logs))
     return None
+
+
+def _containers(pod: Object) -> list[Object]:
+    """The status of each of its containers, those that initialise it first."""
+    status = pod.get("status") or {}
+    return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
 
 
 def is_about_a_volume(said: str) -> bool:
@@ -172,11 +166,16 @@ def rejection_remedy(said: str, *, maker: Ref) -> str:
 
 
 def deadlines(found: Iterable[Object], *, now: datetime) -> list[float]:
-    """For each Pod that no node takes, the seconds until `pod_problem` reports it; for all else there are
-    events.
+    """For each Pod that no node takes, the seconds until `pod_problem` reports it, and for each container
+    that keeps failing and runs, until it no longer does; for all else there are events.
     """
-    waited = (_unscheduled_seconds(pod, now=now) for pod in found)
-    return [UNSCHEDULABLE_AFTER_SECONDS - seconds for seconds in waited if seconds is not None]
+    pods = list(found)
+    waited = (_unscheduled_seconds(pod, now=now) for pod in pods)
+    running = (crash_loop.seconds_left(item, now=now) for pod in pods for item in _containers(pod))
+    return [
+        *(UNSCHEDULABLE_AFTER_SECONDS - seconds for seconds in waited if seconds is not None),
+        *(left for left in running if left is not None),
+    ]
 
 
 def requeue_at_deadline(seconds: Iterable[float]) -> Result:

@@ -18,9 +18,9 @@ from kindling.kinds.pods import (
     pod_condition,
     pod_ready,
     rejection_remedy,
-    seconds_since,
     sentence,
 )
+from kindling.kinds.times import seconds_since
 from kindling.kube.resources import POD, Object, Ref, ref_of
 
 DEADLINE_SECONDS = 600

@@ -12,3 +12,11 @@ def moment(value: object) -> datetime | None:
         return found.astimezone(UTC) if found is not None and found.tzinfo is not None else None
     except (ValueError, OverflowError):
         return None
+
+
+def seconds_since(moment: object, *, now: datetime) -> float:
+    """Seconds since a Kubernetes time; 0 for what is none."""
+    try:
+        return max(0.0, (now - datetime.fromisoformat(str(moment))).total_seconds())
+    except ValueError:
+        return 0.0

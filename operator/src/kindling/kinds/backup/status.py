@@ -16,7 +16,7 @@ from kindling.kinds.backup.runs import BACKUP, DELETE, PREPARE, VERIFY
 from kindling.kinds.backup.situation import Situation
 from kindling.kinds.base import Observed, Problem, RequeueAfter, Result, StatusReport, SyncResult, Terminal
 from kindling.kinds.conditions import condition, find_condition, rfc3339, standard_conditions
-from kindling.kinds.times import moment
+from kindling.kinds.times import moment, seconds_since
 from kindling.kube.resources import Object
 
 
@@ -181,7 +181,7 @@ def _verified(known: Object, observed: Observed, situation: Situation) -> _Judge
             reason=reasons.NOT_VERIFIED_YET,
             message=f"No restore of a backup has been tried yet: {hint}.",
         )
-    if verify is not None and pods.seconds_since(last, now=observed.now) >= verify.max_age:
+    if verify is not None and seconds_since(last, now=observed.now) >= verify.max_age:
         return _Judgement(
             truth=False,
             reason=reasons.VERIFICATION_STALE,

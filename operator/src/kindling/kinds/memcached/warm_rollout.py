@@ -14,8 +14,9 @@ from kindling.kinds import reasons
 from kindling.kinds.base import Observed, Probe, Problem
 from kindling.kinds.memcached import observation, stats, workloads
 from kindling.kinds.memcached.spec import Spec
-from kindling.kinds.pods import pod_condition, pod_ready, revision, seconds_since
+from kindling.kinds.pods import pod_condition, pod_ready, revision
 from kindling.kinds.rollout import rollout
+from kindling.kinds.times import seconds_since
 from kindling.kube.resources import STATEFUL_SET, Object, ResourceType
 
 MEMBERS = "ratio/"

@@ -14,8 +14,9 @@ from kindling.kinds.base import Child, Observed
 from kindling.kinds.memcached import spec
 from kindling.kinds.memcached.workload import KNOWN_SECONDS, WORKLOAD_LABEL
 from kindling.kinds.metadata import child_metadata, is_held
-from kindling.kinds.pods import all_of, pod_condition, pod_ready, seconds_since
+from kindling.kinds.pods import all_of, pod_condition, pod_ready
 from kindling.kinds.rollout import rollout
+from kindling.kinds.times import seconds_since
 from kindling.kube.resources import DEPLOYMENT, STATEFUL_SET, Object, Ref, ResourceType
 
 BOTH = (DEPLOYMENT, STATEFUL_SET)

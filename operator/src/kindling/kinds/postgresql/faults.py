@@ -8,6 +8,7 @@ from kindling.kinds import pods, progress, reasons
 from kindling.kinds.base import ExternalResult, Observed, Problem, SyncResult
 from kindling.kinds.conditions import find_condition
 from kindling.kinds.postgresql import deletion, disk, growth, identity, observation, unbound, volume
+from kindling.kinds.times import seconds_since
 from kindling.kube.resources import Object, ResourceType
 
 LOGIN_GRACE_SECONDS = 30.0
@@ -87,4 +88,4 @@ def _pod_fault(
 def ready_seconds(pod: Object, observed: Observed) -> float:
     """Since when the Pod is ready."""
     moment = pods.pod_condition(pod, "Ready").get("lastTransitionTime")
-    return pods.seconds_since(moment, now=observed.now)
+    return seconds_since(moment, now=observed.now)

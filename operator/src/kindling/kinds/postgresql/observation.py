@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from kindling.kinds import reasons
 from kindling.kinds.base import Observed, Problem
-from kindling.kinds.pods import pod_condition, pod_ready, revision, seconds_since
+from kindling.kinds.pods import pod_condition, pod_ready, revision
 from kindling.kinds.postgresql.hibernation import is_to_stop
 from kindling.kinds.postgresql.spec import pod_name
 from kindling.kinds.progress import PodProgress
+from kindling.kinds.times import seconds_since
 from kindling.kube.resources import POD, STATEFUL_SET, Object, Ref
 
 START_SECONDS = 30.0

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kindling.kinds.base import Observed
-from kindling.kinds.pods import pod_condition, seconds_since
+from kindling.kinds.pods import pod_condition
 from kindling.kinds.postgresql import identity, server_restart
 from kindling.kinds.postgresql.observation import current_pod, find_pod, is_down
 from kindling.kinds.postgresql.parameters import fingerprint
 from kindling.kinds.postgresql.workload import PARAMETERS_HASH
+from kindling.kinds.times import seconds_since
 from kindling.kube.resources import STATEFUL_SET, Object, Ref
 
 MIN_RESTART_INTERVAL_SECONDS = 300.0

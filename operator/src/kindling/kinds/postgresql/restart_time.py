@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kindling.kinds.base import Observed
 from kindling.kinds.conditions import find_condition
-from kindling.kinds.pods import seconds_since
+from kindling.kinds.times import seconds_since
 from kindling.kube.resources import Object
 
 LAST_RESTART = "lastRestartSeconds"

@@ -41,6 +41,7 @@ from kindling.kinds.postgresql import (
 from kindling.kinds.postgresql.faults import LOGIN_GRACE_SECONDS, NO_FAULT, ready_seconds
 from kindling.kinds.postgresql.spec import HIBERNATED, paused_by, pod_name, resumed, user_of
 from kindling.kinds.postgresql.state import State, read_state
+from kindling.kinds.times import seconds_since
 from kindling.kube.resources import SECRET, Object, Ref, ResourceType
 
 LONGEST_IMAGE = 512
@@ -270,7 +271,7 @@ def _outcome(cr: Object, observed: Observed, sync: SyncResult, state: State) -> 
     deadline = progress.deadlines(cr, observation.pod_progress(cr, observed), observed, fault=state.fault)
     starts = [since for pod in found if (since := observation.starting_since(pod)) is not None]
     unbinding = unbound.deadlines(cr, state.pod, observed)
-    starting = [observation.START_SECONDS - pods.seconds_since(since, now=observed.now) for since in starts]
+    starting = [observation.START_SECONDS - seconds_since(since, now=observed.now) for since in starts]
     scheduling = pods.deadlines(found, now=observed.now)
     return pods.requeue_at_deadline([*deadline, *starting, *unbinding, *scheduling])
 

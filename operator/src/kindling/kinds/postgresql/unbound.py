@@ -9,6 +9,7 @@ from __future__ import annotations
 from kindling.kinds import pods, progress, reasons
 from kindling.kinds.base import Observed, Problem
 from kindling.kinds.postgresql.volume import claim_of, volume_ref
+from kindling.kinds.times import seconds_since
 from kindling.kube.resources import Object, Ref
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
@@ -27,7 +28,7 @@ def seconds(cr: Object, pod: Object | None, observed: Observed) -> float | None:
     else:
         chosen = SELECTED_NODE in (claim["metadata"].get("annotations") or {})
         since = pod["metadata"].get("creationTimestamp") if chosen else None
-    return pods.seconds_since(since, now=observed.now) if since is not None else None
+    return seconds_since(since, now=observed.now) if since is not None else None
 
 
 def warnings(cr: Object, pod: Object | None, observed: Observed) -> list[Ref]:

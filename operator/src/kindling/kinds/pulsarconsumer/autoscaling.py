@@ -13,8 +13,8 @@ from typing import Any
 from kindling.kinds import reasons
 from kindling.kinds.base import ExternalResult, Observed
 from kindling.kinds.conditions import rfc3339
-from kindling.kinds.pods import seconds_since
 from kindling.kinds.pulsarconsumer import backlog
+from kindling.kinds.times import seconds_since
 from kindling.kube.resources import Object
 
 FIELD = "autoscaling"

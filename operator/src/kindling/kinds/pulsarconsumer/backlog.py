@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from kindling.kinds import pods, reasons
+from kindling.kinds import reasons
 from kindling.kinds.amounts import LARGEST, rounded
 from kindling.kinds.base import ExternalResult, Observed, Probe
 from kindling.kinds.conditions import condition, find_condition, rfc3339
@@ -20,6 +20,7 @@ from kindling.kinds.pulsarconsumer.handler import handler_of
 from kindling.kinds.pulsarconsumer.topics import read as read_topics
 from kindling.kinds.pulsarconsumer.workload import workload_ref
 from kindling.kinds.rollout import rollout
+from kindling.kinds.times import seconds_since
 from kindling.kube.resources import Object
 
 MEMBER = "backlog"
@@ -222,7 +223,7 @@ def _said(
         missing = _condition(cr, False, reasons.NO_CONSUMERS, words)
         return Backlog(figures=figures, condition=missing, check_after=aged)
     quiet_seconds = _quiet_seconds(cr)
-    age = pods.seconds_since(since, now=observed.now) or 0.0
+    age = seconds_since(since, now=observed.now) or 0.0
     if result.facts.get(QUIET) is True and age >= quiet_seconds:
         words = (
             f"Some {wait}, consumers are connected, and none has acknowledged anything for {quiet_seconds} "
@@ -250,7 +251,7 @@ def _oldest(result: ExternalResult, known: Object | None, *, now: datetime) -> s
     if moment is None or age < NEW_SECONDS:
         return None
     before: str | None = (known or {}).get(OLDEST_FIELD)
-    same = before is not None and rounded(int(pods.seconds_since(before, now=now))) == rounded(age)
+    same = before is not None and rounded(int(seconds_since(before, now=now))) == rounded(age)
     return before if same else rfc3339(moment)
 
 

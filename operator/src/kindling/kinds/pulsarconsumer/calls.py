@@ -20,6 +20,7 @@ from kindling.kinds.http import HttpRequest, answered
 from kindling.kinds.network import from_operator, policy
 from kindling.kinds.pulsarconsumer.handler import handler_of
 from kindling.kinds.pulsarconsumer.workload import CONTAINER, HEALTH_PORT, workload_name
+from kindling.kinds.times import seconds_since
 from kindling.kube.resources import Object, ResourceType
 
 PATH = "/handler"
@@ -126,7 +127,7 @@ def read(type: ResourceType, cr: Object, observed: Observed) -> Calls:
     before = {name: value for name, value in known.items() if name != POISON}
     if _alike(before, made):
         return Calls(figures={**before, **listed})
-    left = EVERY_SECONDS - pods.seconds_since(before.get(CHANGED), now=observed.now)
+    left = EVERY_SECONDS - seconds_since(before.get(CHANGED), now=observed.now)
     if left > 0:
         return Calls(figures={**before, **listed}, check_after=max(1.0, left))
     return Calls(figures={**made, CHANGED: rfc3339(observed.now), **listed})

@@ -20,10 +20,13 @@ from kindling.kinds.pulsarconsumer import ambassador, autoscaling, backlog, call
 from kindling.kinds.pulsarconsumer.spec import server_of
 from kindling.kinds.pulsarconsumer.workload import CONTAINER, workload_name, workload_ref
 from kindling.kinds.rollout import refused, rollout
+from kindling.kinds.times import seconds_since
 from kindling.kube.resources import Object, Ref, ResourceType
 
 CONNECT_GRACE_SECONDS = 15.0
 """How long a consumer may run unconnected before we say so."""
+ENDING_SECONDS = 3.0
+"""How long one that was connected may be unready first: one that ends is, before its end is known."""
 
 NEXT_STEPS = {
     reasons.AUTHENTICATION_FAILED: "Put what the broker accepts into the Secret that spec.auth or spec.tls "
@@ -210,11 +213,17 @@ def _termination_problem(pod: Object) -> Problem | None:
 
 
 def _unconnected_seconds(pod: Object, observed: Observed) -> float | None:
-    """For how long its consumer has run unready; None where it is ready, and another container is not."""
+    """For how long its consumer has run unready; None where it is ready, and another container is not.
+
+    One that was connected until now is called unconnected after `ENDING_SECONDS`.
+    """
+    unready = pods.pod_condition(pod, "Ready").get("lastTransitionTime")
     for item in (pod.get("status") or {}).get("containerStatuses") or ():
         running = (item.get("state") or {}).get("running")
         if item.get("name") == CONTAINER and running and not item.get("ready"):
-            return pods.seconds_since(running.get("startedAt"), now=observed.now)
+            seconds = seconds_since(running.get("startedAt"), now=observed.now)
+            spared = CONNECT_GRACE_SECONDS - ENDING_SECONDS
+            return min(seconds, seconds_since(unready, now=observed.now) + spared) if unready else seconds
     return None
 
 

@@ -12,10 +12,9 @@ from kindling.kinds import pods, reasons
 from kindling.kinds.backup import results, runs
 from kindling.kinds.base import Observed
 from kindling.kinds.conditions import rfc3339
-from kindling.kinds.pods import seconds_since
 from kindling.kinds.restore import decisions
 from kindling.kinds.restore.decisions import UNDOING
-from kindling.kinds.times import moment
+from kindling.kinds.times import moment, seconds_since
 from kindling.kube.resources import Object
 
 SECONDS = 600.0
