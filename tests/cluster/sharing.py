@@ -45,6 +45,7 @@ SECOND = (
 THIRD = (
     "test_binding_imports.py",
     "test_broker_image.py",
+    "test_crash_loop.py",
     "test_deletion_protection.py",
     "test_exporters.py",
     "test_memcached.py",
