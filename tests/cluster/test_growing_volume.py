@@ -63,7 +63,9 @@ def beats(environment: Environment, name: str) -> Iterator[None]:
         environment.psql(name, "insert into stop values (1)")
         ended = ("Succeeded", "Failed")
         within(60, lambda: environment.get("pod", pod)["status"]["phase"] in ended)
-        assert environment.get("pod", pod)["status"]["phase"] == "Succeeded", environment.kubectl("logs", pod)
+        said = environment.kubectl("logs", pod)
+        said += environment.kubectl("logs", f"{name}-0", "-c", "postgres", "--tail=60")
+        assert environment.get("pod", pod)["status"]["phase"] == "Succeeded", said
         slowest = (
             "select max(later - at) < '5 s' from (select at, lead(at) over (order by at) later from beat) b"
         )
