@@ -204,6 +204,7 @@ async def run_operator(config: Config, credentials: Credentials) -> None:
                 event_lookups=EventLookups(api=client, requeue=partial(queue.add, cause="a child's Events")),
                 status_changed=events.status_changed,
                 repaired=events.repaired,
+                changed_by_admission=events.changed_by_admission,
                 restart_queue=restart_queue,
                 optional=optional,
                 recorder=recorder,

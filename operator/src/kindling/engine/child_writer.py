@@ -45,10 +45,9 @@ class ChildWriter(ResourceWriter):
             decided = await self._decide(check_existing=check_existing, asked=asked)
             if decided.problem is not None:
                 return decided.problem, None
-            actions = [action for action in decided.actions if action not in written]
+            self._learn_admission([action for action in decided.actions if action in written])
+            actions = [action for action in decided.actions if self._is_due(action, written)]
             if not actions:
-                if decided.actions and refusal is None:  # a mutating webhook, say
-                    self._log(logging.WARNING, "a child was changed again after apply")
                 break
             repairing = was_current and not written
             if not written:
@@ -73,10 +72,32 @@ class ChildWriter(ResourceWriter):
                         return rejection(refusal), refusal  # what comes after may need it
                 else:
                     if repair and isinstance(action, Apply):
-                        self.dependencies.repaired(self.kind.type, self.cr, action, edited)
+                        self._report_repair(action, edited)
         else:
             self._log(logging.WARNING, f"children still differ after {MAX_ROUNDS} rounds")
         return (rejection(refusal), refusal) if refusal is not None else (None, None)
+
+    def _is_due(self, action: Action, written: list[Action]) -> bool:
+        known = self.dependencies.admission.is_known(self.key, action, self._objects)
+        return action not in written and not known
+
+    def _learn_admission(self, again: list[Action]) -> None:
+        """What was written, and is due again: the cluster changes it on its way, as a webhook does."""
+        for action in again:
+            if not isinstance(action, Apply):
+                continue
+            paths = self.dependencies.admission.learn(self.key, action, self._objects)
+            if paths:
+                self.dependencies.changed_by_admission(self.kind.type, self.cr, action, paths)
+
+    def _report_repair(self, action: Apply, edited: Edit | None) -> None:
+        """What was set back, if the cluster has let it be."""
+        if edited is not None and edited.paths:
+            left = change(action, self._objects).paths
+            edited = edited._replace(paths=[path for path in edited.paths if path not in left])
+            if not edited.paths:
+                return
+        self.dependencies.repaired(self.kind.type, self.cr, action, edited)
 
     def _is_repair(self, action: Apply) -> bool:
         """Not of a child whose time has only come: that was never there."""

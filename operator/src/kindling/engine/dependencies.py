@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Protocol
 
+from kindling.engine.admission import AdmissionChanges
 from kindling.engine.edits import Edit
 from kindling.engine.event_lookups import EventLookups
 from kindling.engine.external import ExternalState
@@ -16,6 +17,7 @@ from kindling.engine.plan import Apply
 from kindling.engine.restart_queue import RestartQueue
 from kindling.engine.store import Store
 from kindling.engine.tracer import NoTracer, Tracer
+from kindling.kinds.planned import Path
 from kindling.kube.resources import Object, Ref, ResourceType
 
 
@@ -36,6 +38,9 @@ StatusChanged = Callable[[ResourceType, Object, Object, Object], None]
 Repaired = Callable[[ResourceType, Object, Apply, Edit | None], None]
 """Called for each write that reverted another writer's change of a child; no edit if it was deleted."""
 
+ChangedByAdmission = Callable[[ResourceType, Object, Apply, Sequence[Path]], None]
+"""Called for each child of which the cluster has these fields otherwise, right after the write."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Dependencies:
@@ -47,6 +52,8 @@ class Dependencies:
     event_lookups: EventLookups
     status_changed: StatusChanged
     repaired: Repaired = lambda type, cr, action, edit: None
+    changed_by_admission: ChangedByAdmission = lambda type, cr, action, paths: None
+    admission: AdmissionChanges = field(default_factory=AdmissionChanges)
     optional: OptionalTypes = field(default_factory=OptionalTypes)
     recorder: FlightRecorder = field(default_factory=FlightRecorder)
     tracer: Tracer = field(default_factory=NoTracer)

@@ -34,7 +34,7 @@ class Edit(NamedTuple):
     def __str__(self) -> str:
         """`FIELDS by MANAGER at TIME`, for a sentence; without anybody known, `FIELDS by another writer`."""
         names = [f"{name} at {at}" if at else name for name, at in self.editors]
-        return f"{_listed(['.'.join(path) for path in self.paths], MOST_FIELDS)} by " + (
+        return f"{listed_paths(self.paths)} by " + (
             _listed(names, MOST_EDITORS) if names else "another writer"
         )
 
@@ -71,6 +71,11 @@ def _named(fields: Object) -> Iterator[tuple[str, Object]]:
                 yield str(value), inner
         elif kind == "v":
             yield str(json.loads(text)), inner
+
+
+def listed_paths(paths: Sequence[Path]) -> str:
+    """The first of these fields, for a sentence, and how many more there are."""
+    return _listed([".".join(path) for path in paths], MOST_FIELDS)
 
 
 def _listed(names: Sequence[str], most: int) -> str:

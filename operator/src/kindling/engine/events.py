@@ -10,15 +10,16 @@ import asyncio
 import contextlib
 import hashlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Protocol
 
-from kindling.engine.edits import Edit
+from kindling.engine.edits import Edit, listed_paths
 from kindling.engine.plan import Apply
 from kindling.kinds import reasons
 from kindling.kinds.base import Notice
 from kindling.kinds.conditions import POSITIVE, find_condition
+from kindling.kinds.planned import Path
 from kindling.kube.errors import ApiError, Conflict
 from kindling.kube.resources import EVENT, Object, ResourceType
 
@@ -86,6 +87,24 @@ def repair_for(
         reason=reasons.REPAIRED,
         note=note,
         identity=identity,
+        instance=instance,
+        now=now,
+    )
+
+
+def changed_by_admission_for(
+    type: ResourceType, cr: Object, action: Apply, paths: Sequence[Path], *, instance: str, now: datetime
+) -> Object:
+    """The Event for a child that the cluster changes as it is written; one for each set of fields."""
+    name, said = action.body["metadata"]["name"], listed_paths(paths)
+    return _event(
+        type,
+        cr,
+        kind="Normal",
+        reason=reasons.CHANGED_BY_ADMISSION,
+        note=f"{action.type.kind} {name} is changed as it is written, by an admission webhook or policy of "
+        f"the cluster: {said}. It is left so; exempt it from that policy if it should not be.",
+        identity=(reasons.CHANGED_BY_ADMISSION, action.type.group_kind, name, said),
         instance=instance,
         now=now,
     )
@@ -162,6 +181,13 @@ class EventRecorder:
 
     def repaired(self, type: ResourceType, cr: Object, action: Apply, edit: Edit | None) -> None:
         self._post(repair_for(type, cr, action, edit, instance=self._instance, now=self._clock()))
+
+    def changed_by_admission(
+        self, type: ResourceType, cr: Object, action: Apply, paths: Sequence[Path]
+    ) -> None:
+        self._post(
+            changed_by_admission_for(type, cr, action, paths, instance=self._instance, now=self._clock())
+        )
 
     def acted(self, type: ResourceType, cr: Object, found: Notice) -> None:
         self._post(notice_for(type, cr, found, instance=self._instance, now=self._clock()))

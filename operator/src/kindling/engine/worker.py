@@ -59,6 +59,7 @@ class Reconciler:
     def _forget(self, key: Key) -> None:
         self.dependencies.external_state.forget(key)
         self.dependencies.event_lookups.forget(key)
+        self.dependencies.admission.forget(key)
 
 
 async def work(reconciler: Reconciler, queue: Queue[Key], metrics: Metrics) -> None:

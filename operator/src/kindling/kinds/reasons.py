@@ -82,6 +82,12 @@ SECRET_NOT_FOUND = _reason(
 REPAIRED = _reason(
     "Repaired", _ALL, "of an Event: a child was deleted or edited by another writer, and was set back"
 )
+CHANGED_BY_ADMISSION = _reason(
+    "ChangedByAdmission",
+    _ALL,
+    "of an Event: a webhook or policy of the cluster changes a child as it is written, and it is left so",
+    "exempt the resource from that policy if the child should be as the operator writes it",
+)
 
 UNSCHEDULABLE = _reason(
     "Unschedulable",
