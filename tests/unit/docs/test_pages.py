@@ -29,7 +29,8 @@ VALUED = (
 TYPES = frozenset({
     "certificate", "certificaterequest",  # cert-manager's.
     "configmap", "cronjobs", "csidrivers", "deployment", "events", "greetings", "job", "jobs", "kindling",
-    "lease", "mutatingwebhookconfigurations", "namespace", "node", "nodes", "pod", "pods", "pv", "pvc", "replicaset", "resourcequota",
+    "lease", "mutatingwebhookconfigurations", "namespace", "node", "nodes", "pod", "pods", "pv", "pvc",
+    "replicaset", "resourcequota",
     "secret", "service", "statefulset", "storageclasses", "validatingadmissionpolicies", "volumeattachments",
 })  # fmt: skip
 

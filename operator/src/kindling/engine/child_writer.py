@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from kindling.engine import apply, finalizers
 from kindling.engine.changes import change
 from kindling.engine.decisions import CHILDREN, Asking, of_plan
-from kindling.engine.edits import Edit, edit
+from kindling.engine.edits import Edit, edit, listed_paths
 from kindling.engine.plan import Action, Apply, Create, Delete, Plan, Update, plan
 from kindling.engine.resource_writer import Outdated, ResourceDeleted, ResourceWriter
 from kindling.engine.warnings import rejection
@@ -37,6 +37,7 @@ class ChildWriter(ResourceWriter):
     async def _converge(self) -> tuple[Problem | None, Rejected | None]:
         """Write what differs until nothing does; returns the problem, and the rejection if that is it."""
         written: list[Action] = []
+        accepted: list[Action] = []
         refusal: Rejected | None = None
         was_current = is_current(self.cr)
         check_existing = was_current
@@ -45,7 +46,7 @@ class ChildWriter(ResourceWriter):
             decided = await self._decide(check_existing=check_existing, asked=asked)
             if decided.problem is not None:
                 return decided.problem, None
-            self._learn_admission([action for action in decided.actions if action in written])
+            self._learn_admission([action for action in decided.actions if action in accepted])
             actions = [action for action in decided.actions if self._is_due(action, written)]
             if not actions:
                 break
@@ -71,6 +72,7 @@ class ChildWriter(ResourceWriter):
                     if not isinstance(action, Apply) or action.new:
                         return rejection(refusal), refusal  # what comes after may need it
                 else:
+                    accepted.append(action)
                     if repair and isinstance(action, Apply):
                         self._report_repair(action, edited)
         else:
@@ -82,12 +84,14 @@ class ChildWriter(ResourceWriter):
         return action not in written and not known
 
     def _learn_admission(self, again: list[Action]) -> None:
-        """What was written, and is due again: the cluster changes it on its way, as a webhook does."""
+        """What was accepted, and is due again: the cluster changes it on its way, as a webhook does."""
         for action in again:
             if not isinstance(action, Apply):
                 continue
             paths = self.dependencies.admission.learn(self.key, action, self._objects)
             if paths:
+                name = f"{action.type.kind} {action.body['metadata']['name']}"
+                self._log(logging.WARNING, f"{name} was changed again after apply: {listed_paths(paths)}")
                 self.dependencies.changed_by_admission(self.kind.type, self.cr, action, paths)
 
     def _report_repair(self, action: Apply, edited: Edit | None) -> None:
