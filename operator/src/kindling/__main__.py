@@ -37,65 +37,40 @@ from kindling.kinds.base import ExternalAction, ExternalResult
 from kindling.kinds.metadata import SELECTOR
 from kindling.kube.client import Client
 from kindling.kube.credentials import Credentials, NoCredentials, load_credentials
-from kindling.kube.errors import ApiError
 from kindling.kube.portforward import PortForwarder
 from kindling.kube.reflector import EventHandler, Reflector
 from kindling.kube.resources import SEEN_WHOLE, Object, ResourceType
-from kindling.kube.versions import OLDEST, too_old
 from kindling.kube.watch_monitor import METADATA, WatchMonitor, paths_of
 from kindling.on_demand import OnDemandWatches
 from kindling.optional_watches import OptionalWatch
 from kindling.prober.client import ChildProber, Dial, ProberClient, direct
 from kindling.served import served
+from kindling.startup import CrdsMissing, end_once_installed, names_of, not_installed, wait_for_crds
 from kindling.supervision import StartupError, run_unless_stopped, supervise
 
 log = logging.getLogger("kindling")
 
-STARTUP_TIMEOUT_SECONDS = 60.0
-POLL_SECONDS = 3.0
 
-
-async def wait_for_crds(client: Client, resources: Sequence[ResourceType], health: Health) -> None:
-    """Wait for the API server, for a minute, and for our CRDs, however long.
-
-    CRDs may well come after the operator (their order in a chart is nobody's promise), and a crash
-    loop would hide the reason and back off to five minutes. So it waits, unready, and says for what.
-
-    :raises StartupError: when there is no answer, or the server is too old.
-    """
-    deadline = asyncio.get_running_loop().time() + STARTUP_TIMEOUT_SECONDS
-    last_message = None
-    while True:
-        try:
-            version = await client.server_version()
-            if too_old(version):
-                raise StartupError(
-                    f"the API server is Kubernetes {version}, and {OLDEST[0]}.{OLDEST[1]} is the oldest that "
-                    "works: upgrade the cluster"
-                )
-            missing = [type for type in resources if not await client.served(type)]
-        except ApiError as error:
-            if asyncio.get_running_loop().time() > deadline:
-                raise StartupError(f"the API server does not answer: {error}") from error
-            health.startup = f"waiting for the API server: {error}"
-        else:
-            if not missing:
-                health.startup = None
-                return
-            names = ", ".join(f"{type.plural}.{type.group}" for type in missing)
-            health.startup = f"waiting for CRDs that are not installed: {names}"
-        if health.startup != last_message:
-            last_message = health.startup
-            log.warning(last_message)
-        await asyncio.sleep(POLL_SECONDS)
-
-
-async def run_operator(config: Config, credentials: Credentials) -> None:
-    """Run until a signal, or until a part fails.
+async def run(config: Config, credentials: Credentials) -> None:
+    """The operator of all kinds, or of those whose CRDs are installed.
 
     :raises StartupError: when it cannot even start.
     """
-    what = served(config)
+    try:
+        await run_operator(config, credentials)
+    except CrdsMissing as missing:
+        await run_operator(config, credentials, without=missing.types)
+
+
+async def run_operator(
+    config: Config, credentials: Credentials, *, without: Sequence[ResourceType] = ()
+) -> None:
+    """Run until a signal, or until a part fails.
+
+    :raises CrdsMissing: before anything was done.
+    :raises StartupError: when it cannot even start.
+    """
+    what = served(config, without=without)
     options = what.options._replace(images=config.images.given())
     kinds_by_name, resources, on_demand = what.by_name, what.resources, what.on_demand
     metrics, resource_metrics = Metrics(), ResourceMetrics(what.kinds)
@@ -172,6 +147,9 @@ async def run_operator(config: Config, credentials: Credentials) -> None:
             if not await run_unless_stopped(stop, elector.acquire()):
                 return
             log.info("became leader")
+            if removed := await not_installed(client, resources):
+                await elector.release()
+                raise StartupError(f"CRDs were removed meanwhile: {names_of(removed)}")
             restart_queue.restore(elector.noted)
 
             def acted(key: Key, action: ExternalAction, result: ExternalResult) -> None:
@@ -314,6 +292,7 @@ async def run_operator(config: Config, credentials: Credentials) -> None:
             parts += on_demand_watches.run()
             parts += [watch.run() for watch in watches]
             parts += [work_after_sync() for _ in range(WORKERS)]
+            parts += [end_once_installed(client, without, stop)] if without else []
             await supervise(
                 parts,
                 config=config,
@@ -331,7 +310,7 @@ def main() -> int:
     try:
         config = Config.load()
         logs.set_up(config.log_level, format=config.log_format)
-        uvloop.run(run_operator(config, load_credentials()))
+        uvloop.run(run(config, load_credentials()))
     except (InvalidConfig, NoCredentials, StartupError) as error:
         print(f"kindling: {error}", file=sys.stderr)
         return 1

@@ -5,7 +5,7 @@ The operator follows these (`__main__`), and `kindling.diff` lists them: what on
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -39,8 +39,11 @@ class Served:
         return {kind.type.group_kind: kind for kind in self.kinds}
 
 
-def served(config: Config) -> Served:
-    """:raises InvalidConfig: for an image that is not set."""
+def served(config: Config, *, without: Collection[ResourceType] = ()) -> Served:
+    """`without` are types of kinds that the cluster does not have.
+
+    :raises InvalidConfig: for an image that is not set.
+    """
     options = Options(
         images=config.images,
         operator_namespace=config.namespace,
@@ -50,9 +53,9 @@ def served(config: Config) -> Served:
         only=config.kinds,
         namespaces=config.watch_namespaces,
     )
-    found = kinds_with(options)
+    found = [kind for kind in kinds_with(options) if kind.type not in without]
     resources = [kind.type for kind in found]
-    watches = list(dict.fromkeys(type for kind in found for type in kind.watches))
+    watches = list(dict.fromkeys(type for kind in found for type in kind.watches if type not in without))
     # Secrets are watched whole: they come as metadata in any case.
     on_demand = [type for type in watches if type != SECRET and type not in resources]
     unselected = [type for type in watches if type not in on_demand]
@@ -60,7 +63,7 @@ def served(config: Config) -> Served:
     children = [
         type
         for type in dict.fromkeys([type for kind in found for type in kind.children] + unselected)
-        if type not in resources
+        if type not in resources and type not in without
     ]
     return Served(
         options=options,

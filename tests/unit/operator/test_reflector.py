@@ -223,6 +223,15 @@ def test_cut_off_again_and_again_it_keeps_up_as_long_as_something_comes() -> Non
     )  # within SECONDS: with growing pauses it would take a minute
 
 
+@pytest.mark.parametrize(("status", "level"), [(401, "WARNING"), (403, "WARNING"), (500, "INFO")])
+def test_a_right_that_is_gone_is_a_warning(caplog: pytest.LogCaptureFixture, status: int, level: str) -> None:
+    """Nothing is seen until somebody grants it again; anything else ends by itself."""
+    caplog.set_level(logging.INFO)
+    followed(page(), refusal(status))
+    [record] = [record for record in caplog.records if record.name == reflector.__name__]
+    assert record.levelname == level
+
+
 def test_pauses_grow_while_nothing_comes(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

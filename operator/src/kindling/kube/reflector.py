@@ -29,6 +29,7 @@ MAX_DELAY_SECONDS = 10.0
 YIELD_EVERY = 20
 """Events after which other tasks run: a burst of events must not delay the renewal of the Lease."""
 HTTP_GONE, HTTP_NOT_FOUND = 410, 404
+HTTP_NO_RIGHT = (401, 403)
 
 EventHandler = Callable[[ResourceType, str, Object], None]
 """Called for each event: the type, the event (ADDED, MODIFIED or DELETED), the object."""
@@ -84,7 +85,9 @@ class Reflector:
                     return
                 if status == HTTP_GONE:
                     self._version = None
-                log.info(f"restarting watch of {self._type.plural} in {self._pause:.1f} s: {error!r}")
+                # Without the right to it nothing is seen until somebody grants that again.
+                level = logging.WARNING if status in HTTP_NO_RIGHT else logging.INFO
+                log.log(level, f"restarting watch of {self._type.plural} in {self._pause:.1f} s: {error!r}")
             await asyncio.sleep(self._pause)
             self._pause = min(2 * self._pause, MAX_DELAY_SECONDS)
 
