@@ -13,7 +13,7 @@ from kindling.engine.store import key_of
 from kindling.kinds.base import ExternalResult
 from kindling.kinds.conditions import find_condition, rfc3339
 from kindling.kinds.postgresql import growth
-from kindling.kinds.postgresql.growth import AutoGrow
+from kindling.kinds.postgresql.auto_grow import AutoGrow
 from kindling.kinds.postgresql.usage import EVERY_SECONDS, USED, UsageRequest
 from kindling.kube.resources import POD, VOLUME_CLAIM, Object, Ref
 

@@ -167,3 +167,32 @@ def test_a_server_is_asked_after_its_login_alone_apart_from_others_and_not_kept(
     assert probe(ExternalResult(ok=False, reason="DiskFull")) is not None
     assert probe(ExternalResult(ok=False, reason="NotResponding")) is None
     assert probe(None) is None
+
+
+@pytest.mark.parametrize(
+    ("storage", "used", "every"),
+    [
+        ({}, 900, 300),
+        ({"autoGrow": {"maxSize": "2Ki"}}, 614, 300),
+        ({"autoGrow": {"maxSize": "2Ki"}}, 615, 60),
+        ({"autoGrow": {"maxSize": "2Ki"}}, 1024, 60),
+        ({"autoGrow": {"maxSize": "2Ki", "threshold": 50}}, 308, 60),
+        ({"autoGrow": {"maxSize": "2Ki"}}, None, 300),
+        ({"autoGrow": {"maxSize": "2Ki"}, "ephemeral": True}, 900, 300),
+    ],
+)
+def test_a_volume_that_may_grow_soon_is_measured_every_minute(
+    storage: Object, used: int | None, every: int
+) -> None:
+    cr = {
+        "metadata": {"uid": "u"},
+        "spec": {"storage": storage},
+        "status": {"storage": {"capacity": "1Ki", "usedBytes": used}},
+    }
+    now = Observed(objects={}, now=datetime(2026, 1, 1, tzinfo=UTC), entropy=b"")
+    left = usage.seconds_left(cr, now)
+    assert 0 < left <= every
+    later = now.now + timedelta(seconds=left)
+    assert usage._key(cr, now.now) == usage._key(cr, later - timedelta(seconds=1))
+    assert usage._key(cr, now.now) != usage._key(cr, later)
+    assert usage._key(cr, later) != usage._key(cr, later + timedelta(seconds=every))

@@ -8,7 +8,6 @@ what it was last given: a server that failed before that failed for want of the 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 
 from kindling.engine.quantity import quantity
@@ -16,6 +15,7 @@ from kindling.kinds import reasons
 from kindling.kinds.base import Observed, Problem
 from kindling.kinds.conditions import rfc3339
 from kindling.kinds.postgresql import disk, usage, volume
+from kindling.kinds.postgresql.auto_grow import AutoGrow, read
 from kindling.kinds.postgresql.observation import find_pod
 from kindling.kinds.postgresql.spec import is_ephemeral, size_of
 from kindling.kube.resources import Object
@@ -24,28 +24,8 @@ FIELD, TYPE = "spec.storage.autoGrow", "VolumeAtLimit"
 GROWN = "kindling.dev/grown"
 """On the claim: PENDING while it is given more space, then since when it has that."""
 PENDING = "pending"
-THRESHOLD, INCREMENT = 80, "20%"
 _PERCENT = re.compile(r"([1-9][0-9]{0,2})%")
 _MI, _GI = 2**20, 2**30
-
-
-@dataclass(frozen=True, kw_only=True)
-class AutoGrow:
-    threshold: int
-    increment: str
-    most: str
-
-
-def read(cr: Object) -> AutoGrow | None:
-    """None without the field, and where there is no volume to grow."""
-    given = ((cr.get("spec") or {}).get("storage") or {}).get("autoGrow")
-    if not given or is_ephemeral(cr):
-        return None
-    return AutoGrow(
-        threshold=int(given.get("threshold") or THRESHOLD),
-        increment=str(given.get("increment") or INCREMENT),
-        most=str(given["maxSize"]),
-    )
 
 
 def validate(cr: Object) -> Problem | None:

@@ -18,14 +18,15 @@ from kindling.engine.quantity import quantity
 from kindling.kinds.amounts import LARGEST
 from kindling.kinds.base import Observed, Probe
 from kindling.kinds.conditions import rfc3339
-from kindling.kinds.postgresql import volume
+from kindling.kinds.postgresql import auto_grow, volume
 from kindling.kinds.postgresql.hibernation import is_to_stop
 from kindling.kinds.postgresql.login import Login, SuperuserRequest, superuser
 from kindling.kinds.times import moment
 from kindling.kube.resources import Object
 
 MEMBER, USED = "usage", "used_bytes"
-EVERY_SECONDS = 300
+EVERY_SECONDS, NEAR_SECONDS = 300, 60
+"""How often the server is asked, and how often where the volume may grow soon."""
 FRESH_SECONDS = 2.0 * EVERY_SECONDS
 """How long an answer is good enough to grow a volume for."""
 MOST = LARGEST
@@ -70,7 +71,7 @@ def measured(cr: Object, observed: Observed) -> tuple[int, datetime] | None:
     if known is None or not known.result.ok or not isinstance(known.cache_key, tuple):
         return None
     used = known.result.facts.get(USED)
-    same = known.cache_key[:-1] == _key(cr, observed.now)[:-1]
+    same = known.cache_key[:2] == _key(cr, observed.now)[:2]
     return (used, known.at.replace(microsecond=0)) if same and isinstance(used, int) else None
 
 
@@ -151,11 +152,17 @@ def is_asked(cr: Object, observed: Observed) -> bool:
 
 def seconds_left(cr: Object, observed: Observed) -> float:
     """Until the server is asked again."""
-    return EVERY_SECONDS - (observed.now.timestamp() + _offset(cr)) % EVERY_SECONDS
+    every = _every(cr)
+    return every - (observed.now.timestamp() + _offset(cr)) % every
+
+
+def _every(cr: Object) -> int:
+    return NEAR_SECONDS if auto_grow.is_near(cr) else EVERY_SECONDS
 
 
 def _key(cr: Object, now: datetime) -> tuple[Hashable, ...]:
-    return MEMBER, cr["metadata"].get("uid"), int(now.timestamp() + _offset(cr)) // EVERY_SECONDS
+    every = _every(cr)
+    return MEMBER, cr["metadata"].get("uid"), every, int(now.timestamp() + _offset(cr)) // every
 
 
 def _offset(cr: Object) -> int:
