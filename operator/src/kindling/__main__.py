@@ -45,7 +45,7 @@ from kindling.on_demand import OnDemandWatches
 from kindling.optional_watches import OptionalWatch
 from kindling.prober.client import ChildProber, Dial, ProberClient, direct
 from kindling.served import served
-from kindling.startup import CrdsMissing, end_once_installed, names_of, not_installed, wait_for_crds
+from kindling.startup import CrdsMissing, end_once_installed, names_of, removed_since, wait_for_crds
 from kindling.supervision import StartupError, run_unless_stopped, supervise
 
 log = logging.getLogger("kindling")
@@ -147,7 +147,7 @@ async def run_operator(
             if not await run_unless_stopped(stop, elector.acquire()):
                 return
             log.info("became leader")
-            if removed := await not_installed(client, resources):
+            if removed := await removed_since(client, resources):
                 await elector.release()
                 raise StartupError(f"CRDs were removed meanwhile: {names_of(removed)}")
             restart_queue.restore(elector.noted)

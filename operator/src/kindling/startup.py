@@ -82,6 +82,14 @@ async def wait_for_crds(client: Client, resources: Sequence[ResourceType], healt
         await asyncio.sleep(POLL_SECONDS)
 
 
+async def removed_since(client: Client, types: Sequence[ResourceType]) -> list[ResourceType]:
+    """Those of them that are gone; none where the API server does not answer, as the watches will find."""
+    try:
+        return await not_installed(client, types)
+    except ApiError:
+        return []
+
+
 async def end_once_installed(client: Client, types: Sequence[ResourceType], stop: asyncio.Event) -> None:
     """Once one of these has a CRD, end the process: the next one serves it. Until then, wait."""
     log.warning(f"serving all but these, whose CRDs are not installed: {names_of(types)}")
