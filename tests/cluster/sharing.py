@@ -19,6 +19,7 @@ from infra import locks
 
 EXCLUSIVE = (
     "test_cert_manager.py",
+    "test_default_class.py",
     "test_dev.py",
     "test_environment_lifecycle.py",
     "test_every_kind.py",
