@@ -23,6 +23,8 @@ REQUIREMENTS = "requirements.txt"
 PAUSES_SECONDS = (5.0, 15.0, 30.0, 60.0)
 NOTHING = "(from versions: none)"
 """What pip says of a package that the index has no page of, be it for a moment: it tries no page twice."""
+UNREACHABLE = "after connection broken by"
+"""What it says before that where the index cannot be reached: that it has tried more than once."""
 SECONDS = {REQUIREMENTS: 45.0, "requirements-dev.txt": 70.0}
 
 
@@ -134,7 +136,7 @@ def _pip(python: Path, arguments: list[str]) -> None:
                 env={"PIP_NO_INPUT": "1", "PIP_REQUIRE_VIRTUALENV": "0"},
             )
         except processes.ProgramError as error:
-            if NOTHING in error.why and pause is not None:
+            if NOTHING in error.why and UNREACHABLE not in error.why and pause is not None:
                 time.sleep(pause)
                 continue
             output = error.why.splitlines()
