@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.stack import Environment, within
+from tests.cluster.test_growing_volume import watched
 from tests.cluster.test_pod_template import condition
 
 TOO_LITTLE = "12Mi"
@@ -46,17 +47,12 @@ def test_one_that_is_killed_for_its_memory_is_named_until_it_has_enough(
     environment: Environment, resource: str, tmp_path: Path
 ) -> None:
     within(60, lambda: condition(environment, resource, "Degraded").get("reason") == "CrashLoopBackOff")
-    before, log = restarts(environment, resource), tmp_path / "log"
-    query = '{.status.conditions[?(@.type=="Degraded")].message}{"\\n"}'
-    with log.open("w") as into:
-        watch = environment.start("get", resource, "--watch", "-o", f"jsonpath={query}", into=into)
-    try:
+    before = restarts(environment, resource)
+    query = '{.status.conditions[?(@.type=="Degraded")].message}'
+    with watched(environment, query, resource, log=tmp_path / "log") as said:
         time.sleep(WATCHED_SECONDS)
-    finally:
-        watch.terminate()
-        watch.communicate(timeout=30)
+        assert said() == [SAID]
     assert restarts(environment, resource) > before
-    assert set(log.read_text().splitlines()) == {SAID}
     patch = '{"spec":{"resources":{"limits":{"memory":"256Mi"}}}}'
     environment.kubectl("patch", resource, "--type=merge", "--patch", patch)
     environment.wait_ready(resource, seconds=120)

@@ -10,34 +10,24 @@ import pytest
 
 from tests.cluster.stack import Environment, within
 from tests.cluster.test_pod_template import condition
-from tests.cluster.test_unbound_volume import DATABASE, SAID_SECONDS
+from tests.cluster.test_unbound_volume import DATABASE, DEFAULT, SAID_SECONDS, default_classes
 
-MARK = "storageclass.kubernetes.io/is-default-class"
 SAID = (
     "it names no StorageClass, and the cluster has no default one. Mark a StorageClass as the default. "
     "For another class, delete this Postgresql"
 )
 
 
-def default_classes(environment: Environment) -> list[str]:
-    return [
-        str(found["metadata"]["name"])
-        for found in environment.get("storageclass")["items"]
-        if (found["metadata"].get("annotations") or {}).get(MARK) == "true"
-    ]
-
-
 @contextmanager
 def no_default(environment: Environment) -> Iterator[None]:
-    names = default_classes(environment)
-    assert names
+    names = [found["metadata"]["name"] for found in default_classes(environment)]
     try:
         for name in names:
-            environment.kubectl("annotate", "storageclass", name, f"{MARK}=false", "--overwrite")
+            environment.kubectl("annotate", "storageclass", name, f"{DEFAULT}=false", "--overwrite")
         yield
     finally:
         for name in names:
-            environment.kubectl("annotate", "storageclass", name, f"{MARK}=true", "--overwrite")
+            environment.kubectl("annotate", "storageclass", name, f"{DEFAULT}=true", "--overwrite")
 
 
 @pytest.mark.thorough

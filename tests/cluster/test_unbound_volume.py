@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,8 @@ from tests.cluster.stack import Environment, within
 from tests.cluster.test_pod_template import condition
 
 DATABASE = "postgresqls.database.db.example.com"
+DEFAULT = "storageclass.kubernetes.io/is-default-class"
+"""The annotation of a class that claims get which name none."""
 NOBODY = "storage.example.com/nobody"
 SAID_SECONDS = 45.0
 """Twenty until it is said at all; where the Event comes after that, as long again."""
@@ -40,13 +43,12 @@ def storage_class(environment: Environment, name: str, *, provisioner: str, mode
     environment.apply({**meta, "provisioner": provisioner, "volumeBindingMode": mode})
 
 
-def default_provisioner(environment: Environment) -> str:
-    """Of the class that is the cluster's default."""
-    mark = "storageclass.kubernetes.io/is-default-class"
-    for found in environment.get("storageclass")["items"]:
-        if (found["metadata"].get("annotations") or {}).get(mark) == "true":
-            return str(found["provisioner"])
-    raise AssertionError("the cluster has no default StorageClass")
+def default_classes(environment: Environment) -> list[dict[str, Any]]:
+    """The StorageClasses that are the cluster's default: one at least."""
+    found = environment.get("storageclass")["items"]
+    marked = [item for item in found if (item["metadata"].get("annotations") or {}).get(DEFAULT) == "true"]
+    assert marked, "the cluster has no default StorageClass"
+    return marked
 
 
 def test_a_class_that_does_not_exist_is_named_and_once_it_does_the_server_comes_up(
@@ -62,7 +64,7 @@ def test_a_class_that_does_not_exist_is_named_and_once_it_does_the_server_comes_
     storage_class(
         environment,
         name,
-        provisioner=default_provisioner(environment),
+        provisioner=default_classes(environment)[0]["provisioner"],
         mode="WaitForFirstConsumer",
     )
     environment.wait_ready(resource, seconds=120)

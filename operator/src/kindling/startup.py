@@ -56,6 +56,7 @@ async def wait_for_crds(client: Client, resources: Sequence[ResourceType], healt
     began = asyncio.get_running_loop().time()
     last_message = None
     while True:
+        waited = asyncio.get_running_loop().time() - began
         try:
             version = await client.server_version()
             if too_old(version):
@@ -65,15 +66,14 @@ async def wait_for_crds(client: Client, resources: Sequence[ResourceType], healt
                 )
             missing = await not_installed(client, resources)
         except ApiError as error:
-            if asyncio.get_running_loop().time() - began > STARTUP_TIMEOUT_SECONDS:
+            if waited > STARTUP_TIMEOUT_SECONDS:
                 raise StartupError(f"the API server does not answer: {error}") from error
             health.startup = f"waiting for the API server: {error}"
         else:
             if not missing:
                 health.startup = None
                 return
-            late = asyncio.get_running_loop().time() - began > CRD_SECONDS
-            if late and len(missing) < len(resources):
+            if waited > CRD_SECONDS and len(missing) < len(resources):
                 raise CrdsMissing(missing)
             health.startup = f"waiting for CRDs that are not installed: {names_of(missing)}"
         if health.startup != last_message:

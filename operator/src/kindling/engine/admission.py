@@ -16,7 +16,7 @@ import orjson
 from kindling.engine.changes import change, value_at
 from kindling.engine.plan import Action, Apply
 from kindling.engine.store import Key
-from kindling.kinds.planned import Path
+from kindling.kinds.planned import Change, Path
 from kindling.kube.resources import Object, Ref, ref_of
 
 REMEMBERED_SECONDS = 3600.0
@@ -42,20 +42,23 @@ class AdmissionChanges:
         if children is None or not isinstance(action, Apply) or action.new:
             return False
         known = children.get(ref_of(action.type, action.body))
-        return known is not None and self._clock() < known.until and known.digest == _digest(action, observed)
+        if known is None or self._clock() >= known.until:
+            return False
+        return known.digest == _digest(action, change(action, observed), observed)
 
     def learn(self, key: Key, action: Apply, observed: Mapping[Ref, Object]) -> Sequence[Path]:
         """Right after the action, which is due again; returns the fields that the cluster has otherwise."""
-        known = _Known(_digest(action, observed), self._clock() + REMEMBERED_SECONDS)
-        self._known.setdefault(key, {})[ref_of(action.type, action.body)] = known
-        return change(action, observed).paths
+        found = change(action, observed)
+        known = _Known(_digest(action, found, observed), self._clock() + REMEMBERED_SECONDS)
+        self._known.setdefault(key, {})[found.ref] = known
+        return found.paths
 
     def forget(self, key: Key) -> None:
         self._known.pop(key, None)
 
 
-def _digest(action: Apply, observed: Mapping[Ref, Object]) -> bytes:
-    found, live = change(action, observed), observed.get(ref_of(action.type, action.body))
+def _digest(action: Apply, found: Change, observed: Mapping[Ref, Object]) -> bytes:
+    live = observed.get(found.ref)
     paths = sorted([*found.paths, *found.left])
     values = [(path, value_at(action.body, path), value_at(live, path)) for path in paths]
     said = [action.drift, action.removes_fields, values]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from kindling.kinds import reasons
-from kindling.kinds.times import seconds_since
+from kindling.kinds.times import moment, seconds_since
 from kindling.kube.resources import Object
 
 RUN_SECONDS = 30.0
@@ -60,8 +60,7 @@ def _seconds_left(container: Object, *, now: datetime) -> float:
 
 def _failed_soon(end: Object) -> bool:
     """Whether it failed, and not long after it was started."""
-    try:
-        ended = datetime.fromisoformat(str(end.get("finishedAt")))
-    except ValueError:
+    ended = moment(end.get("finishedAt"))
+    if ended is None or not end.get("exitCode"):
         return False
-    return bool(end.get("exitCode")) and seconds_since(end.get("startedAt"), now=ended) < RESET_SECONDS
+    return seconds_since(end.get("startedAt"), now=ended) < RESET_SECONDS

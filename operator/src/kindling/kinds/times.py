@@ -14,9 +14,9 @@ def moment(value: object) -> datetime | None:
         return None
 
 
-def seconds_since(moment: object, *, now: datetime) -> float:
+def seconds_since(since: object, *, now: datetime) -> float:
     """Seconds since a Kubernetes time; 0 for what is none."""
     try:
-        return max(0.0, (now - datetime.fromisoformat(str(moment))).total_seconds())
+        return max(0.0, (now - datetime.fromisoformat(str(since))).total_seconds())
     except ValueError:
         return 0.0
