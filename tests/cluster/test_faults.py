@@ -6,7 +6,8 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 import yaml
@@ -27,6 +28,7 @@ STOLEN_SECONDS = 1.0
 OUTAGE_SECONDS = 120
 HEAL_SECONDS = 240
 MANAGED = "app.kubernetes.io/managed-by=kindling"
+SUPERUSER = ("psql", "--no-psqlrc", "-U", "kindling", "-d", "postgres", "-Atc")
 DNS = ("-n", "kube-system", "-l", "k8s-app=kube-dns")
 
 
@@ -77,6 +79,55 @@ def test_no_committed_row_is_lost_by_a_killed_server(
         within(120, restarted)
         environment.wait_ready(DATABASE, "pod/mydb-0")
         ledger.assert_kept(round=round)
+        if round % 2:
+            within(60, partial(is_reported, environment, at=failed_at(environment)))
+
+
+def failed_at(environment: Environment) -> str:
+    """When the kubelet saw the server's container end last."""
+    statuses = environment.get("pod", "mydb-0")["status"]["containerStatuses"]
+    [found] = [status for status in statuses if status["name"] == "postgres"]
+    return str(found["lastState"]["terminated"]["finishedAt"])
+
+
+def is_reported(environment: Environment, *, at: str) -> bool:
+    said = f"Container postgres of Pod mydb-0 failed at {at} and was started again"
+    return any(note.startswith(said) for note in notes(environment, "ContainerTerminated"))
+
+
+def notes(environment: Environment, reason: str) -> list[str]:
+    """Of the Events of the database that have this reason."""
+    fields = f"--field-selector=involvedObject.name=mydb,reason={reason}"
+    found = environment.get("events", fields)["items"]
+    assert {event["type"] for event in found} <= {"Warning"}
+    return [event["message"] for event in found]
+
+
+def crashed_at(note: str) -> datetime:
+    return datetime.fromisoformat(note.partition(" killed at ")[2].partition(",")[0])
+
+
+def test_a_killed_process_of_a_server_is_named_with_its_time(environment: Environment) -> None:
+    """Where the kernel kills one process for its memory, the container goes on, and so does its Pod."""
+    environment.wait_ready(DATABASE, "pod/mydb-0")
+    inside = ("exec", "mydb-0", "-c", "postgres", "--")
+    before = environment.get("pod", "mydb-0")["status"]["containerStatuses"]
+    age = "SELECT extract(epoch FROM now() - pg_postmaster_start_time()) > 10"
+    within(60, lambda: environment.kubectl(*inside, *SUPERUSER, age).strip() == "t")
+    began = datetime.now(UTC).replace(microsecond=0)
+    with pytest.raises(AssertionError, match="server closed the connection"):
+        environment.kubectl(*inside, *SUPERUSER, "COPY (SELECT 1) TO PROGRAM 'kill -9 $PPID'")
+    # It is asked every five minutes, and by an operator that has just started at once.
+    environment.kubectl("rollout", "restart", "deployment/kindling-operator", "-n", SYSTEM)
+    wait_both_ready(environment)
+    until = began + timedelta(seconds=10)
+    within(
+        120, lambda: any(began <= crashed_at(note) <= until for note in notes(environment, "ServerCrashed"))
+    )
+    log = environment.kubectl("logs", "mydb-0", "-c", "postgres")
+    assert "was terminated by signal 9" in log
+    after = environment.get("pod", "mydb-0")["status"]["containerStatuses"]
+    assert [item["containerID"] for item in after] == [item["containerID"] for item in before]
 
 
 @pytest.mark.thorough

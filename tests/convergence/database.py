@@ -78,6 +78,12 @@ class Databases:
                 self._assigned[place] = self._start_own(place) if self.apart else self._next()
             return self._assigned[place]
 
+    def assign_own(self, namespace: str) -> None:
+        """It shares its server with no other namespace; where each Pod has one, that is so anyway."""
+        if not self.apart:
+            with self._lock:
+                self._assigned[namespace] = self._start_own(namespace)
+
     def drop(self, *namespaces: str) -> None:
         """Drop what the operator created in them for their users, because each database takes disk space."""
         for namespace in namespaces:

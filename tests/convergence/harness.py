@@ -136,6 +136,8 @@ class Harness:
     def open(self, scenario: Scenario) -> ScenarioRun:
         """Make the state before the act, in a new namespace."""
         namespace = self.cluster.namespace(f"sweep-{next(self._numbers):05}")
+        if scenario.apart:
+            self.databases.assign_own(namespace)
         return ScenarioRun(scenario, namespace, scenario.prepare(self.cluster, namespace))
 
     def act(self, run: ScenarioRun) -> None:

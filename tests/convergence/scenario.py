@@ -38,6 +38,8 @@ class Scenario:
     """Its name."""
     once: bool = False
     """Whether no Job and no key pair may be made a second time, not even undisturbed."""
+    apart: bool = False
+    """Whether its server is no other namespace's: what is made there has the same name in each."""
 
     @property
     def weight(self) -> int:

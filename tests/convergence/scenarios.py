@@ -226,6 +226,7 @@ def _scenarios() -> Iterator[Scenario]:
             before: Act = lambda cluster, ref: None,
             creates: bool = False,
             password: str = "",
+            apart: bool = False,
             spec: Callable[[str], Json] = spec,
             kind: Kind = kind,
         ) -> Scenario:
@@ -237,6 +238,7 @@ def _scenarios() -> Iterator[Scenario]:
                 before=before,
                 creates=creates,
                 password=password,
+                apart=apart,
             )
 
         def create(cluster: Cluster, ref: Ref, kind: Kind = kind, spec: Callable[[str], Json] = spec) -> None:
@@ -260,7 +262,9 @@ def _scenarios() -> Iterator[Scenario]:
             )
             yield scenario("database added", _add_database, password=FIRST)
             yield scenario("rotated", _rotate, spec=_of_rotation)
-            yield scenario("created with first SQL", _create_with_first_sql, creates=True, password=FIRST)
+            yield scenario(
+                "created with first SQL", _create_with_first_sql, creates=True, password=FIRST, apart=True
+            )
             yield scenario("edit that waits", _enlarge, password=FIRST, spec=_of_approval)
         if crd == PULSAR_CONSUMER.id:
             yield scenario("code changed", _change_code, before=_text(FIRST), spec=_of_code)

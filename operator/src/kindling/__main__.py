@@ -183,6 +183,7 @@ async def run_operator(
                 status_changed=events.status_changed,
                 repaired=events.repaired,
                 changed_by_admission=events.changed_by_admission,
+                incident=events.incident,
                 restart_queue=restart_queue,
                 optional=optional,
                 recorder=recorder,

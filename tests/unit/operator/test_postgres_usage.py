@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
+from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
-from kindling.kinds.postgresql.usage import USED, UsageRequest
+from kindling.kinds.postgresql.usage import CRASHED, USED, UsageRequest
 from kindling.prober import jobs
 from kindling.prober import usage as prober
 
@@ -16,6 +21,8 @@ from tests.unit.operator.hostile import hostile
 from tests.unit.operator.test_postgres_port import as_superuser, login
 
 MB = 2**20
+SETTLED_SECONDS = 5.5
+"""After which a process that begins is not one of the server's start."""
 
 
 def request(files: Files) -> UsageRequest:
@@ -30,14 +37,18 @@ def request(files: Files) -> UsageRequest:
     )
 
 
-def used(files: Files) -> int:
-    """The answer as it comes through the prober's lines."""
+def facts(files: Files) -> Mapping[str, Any]:
+    """Those of the answer as it comes through the prober's lines."""
     asked = jobs.job(jobs.Job(request=request(files), host="127.0.0.1", port=files.port).line())
     assert isinstance(asked.request, UsageRequest)
     answer = jobs.read(jobs.written(prober.ask((asked.host, asked.port), asked.request)))
     assert answer is not None
     assert answer.ok, answer.message
-    return int(answer.facts[USED])
+    return answer.facts
+
+
+def used(files: Files) -> int:
+    return int(facts(files)[USED])
 
 
 def on_disk(files: Files) -> int:
@@ -60,6 +71,25 @@ def test_a_table_of_20_mb_makes_the_data_larger_by_that_and_the_figure_is_at_lea
     as_superuser(server, "REVOKE CONNECT ON DATABASE closed FROM PUBLIC")
     size = int(as_superuser(server, "SELECT pg_database_size('closed')"))
     assert used(server) - before >= size > 5 * MB
+
+
+def test_a_process_that_is_killed_ends_all_sessions_and_the_server_says_when(server: Files) -> None:
+    assert facts(server)[CRASHED] == ""
+    time.sleep(SETTLED_SECONDS)
+    assert facts(server)[CRASHED] == ""
+    number = int(as_superuser(server, "SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'"))
+    began = datetime.now(UTC).replace(microsecond=0)
+    os.kill(number, signal.SIGKILL)
+    deadline = time.monotonic() + 20
+    while not (found := answer(server)) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert began <= datetime.fromisoformat(found) <= datetime.now(UTC)
+
+
+def answer(files: Files) -> str:
+    """When it crashed, empty also while nobody can log in."""
+    found = prober.ask(("127.0.0.1", files.port), request(files))
+    return str(found.facts[CRASHED]) if found.ok else ""
 
 
 def test_with_less_than_pg_monitor_there_is_no_figure(server: Files, monkeypatch: pytest.MonkeyPatch) -> None:

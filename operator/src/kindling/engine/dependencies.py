@@ -17,6 +17,7 @@ from kindling.engine.plan import Apply
 from kindling.engine.restart_queue import RestartQueue
 from kindling.engine.store import Store
 from kindling.engine.tracer import NoTracer, Tracer
+from kindling.kinds.base import Notice
 from kindling.kinds.planned import Path
 from kindling.kube.resources import Object, Ref, ResourceType
 
@@ -42,6 +43,10 @@ ChangedByAdmission = Callable[[ResourceType, Object, Apply, Sequence[Path]], Non
 """Called for each child of which the cluster has these fields otherwise, right after the write."""
 
 
+Incident = Callable[[ResourceType, Object, Notice], None]
+"""Called in each reconciliation for each of the resource's `Kind.incidents`."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Dependencies:
     """`restart_queue` is shared by all resources: it says which one may be disrupted now."""
@@ -53,6 +58,7 @@ class Dependencies:
     status_changed: StatusChanged
     repaired: Repaired = lambda type, cr, action, edit: None
     changed_by_admission: ChangedByAdmission = lambda type, cr, action, paths: None
+    incident: Incident = lambda type, cr, found: None
     admission: AdmissionChanges = field(default_factory=AdmissionChanges)
     optional: OptionalTypes = field(default_factory=OptionalTypes)
     recorder: FlightRecorder = field(default_factory=FlightRecorder)

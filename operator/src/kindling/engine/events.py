@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import hashlib
 import logging
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Protocol
@@ -29,6 +30,8 @@ WAITING = 1000
 AT_ONCE = 2
 """Events that are being posted: one by one, those of a thousand resources would last come minutes late."""
 REPAIR_SECONDS = 600
+INCIDENTS = 10_000
+"""As many as are remembered: of a node that failed, all containers."""
 COMPONENT = "kindling.dev/operator"
 # What is usual, or says what another condition says in the same words.
 NOT_RECORDED = frozenset({"Available", "Progressing", "Healthy", "RestartPending", "Stalled"})
@@ -118,7 +121,21 @@ def notice_for(type: ResourceType, cr: Object, found: Notice, *, instance: str, 
         kind="Normal",
         reason=found.reason,
         note=found.note,
-        identity=(*found, now.isoformat()),
+        identity=(found.reason, found.note, now.isoformat()),
+        instance=instance,
+        now=now,
+    )
+
+
+def incident_for(type: ResourceType, cr: Object, found: Notice, *, instance: str, now: datetime) -> Object:
+    """The Event for something that happened to a member; one, however often it is found."""
+    return _event(
+        type,
+        cr,
+        kind="Warning" if found.is_warning else "Normal",
+        reason=found.reason,
+        note=found.note,
+        identity=(found.reason, found.note),
         instance=instance,
         now=now,
     )
@@ -174,6 +191,7 @@ class EventRecorder:
         self._instance = instance
         self._clock = clock
         self._waiting: asyncio.Queue[Object] = asyncio.Queue(WAITING)
+        self._incidents: OrderedDict[str, None] = OrderedDict()
 
     def status_changed(self, type: ResourceType, cr: Object, before: Object, after: Object) -> None:
         for item in changed_conditions(before, after):
@@ -192,9 +210,27 @@ class EventRecorder:
     def acted(self, type: ResourceType, cr: Object, found: Notice) -> None:
         self._post(notice_for(type, cr, found, instance=self._instance, now=self._clock()))
 
-    def _post(self, event: Object) -> None:
-        with contextlib.suppress(asyncio.QueueFull):  # the status and the log say it too
+    def incident(self, type: ResourceType, cr: Object, found: Notice) -> None:
+        """Post it if it is new to this process; the server knows those of the one before by their names."""
+        event = incident_for(type, cr, found, instance=self._instance, now=self._clock())
+        name = f"{event['metadata']['namespace']}/{event['metadata']['name']}"
+        if name in self._incidents or not self._post(event):
+            return
+        self._incidents[name] = None
+        if len(self._incidents) > INCIDENTS:
+            self._incidents.popitem(last=False)
+
+    @property
+    def waiting(self) -> int:
+        """Events that are not posted yet."""
+        return self._waiting.qsize()
+
+    def _post(self, event: Object) -> bool:
+        """Whether it waits to be posted; of what is dropped, the status and the log say it too."""
+        with contextlib.suppress(asyncio.QueueFull):
             self._waiting.put_nowait(event)
+            return True
+        return False
 
     async def run(self) -> None:
         await asyncio.gather(*(self._post_waiting() for _ in range(AT_ONCE)))

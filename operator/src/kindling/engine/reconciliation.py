@@ -95,6 +95,8 @@ class Reconciliation(ChildWriter):
         with self._step("decide status"):
             report = self.kind.status(self.cr, observed, sync)
         await self._report(report, taken_from=(observed, sync))
+        for incident in self.kind.incidents(self.cr, observed):
+            self.dependencies.incident(self.kind.type, self.cr, incident)
         if (failure := refusal or unread) is not None:
             raise failure
         ready = find_condition(report.status, "Ready").get("status") == "True"

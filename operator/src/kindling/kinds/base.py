@@ -70,6 +70,7 @@ class Notice(NamedTuple):
 
     reason: str
     note: str
+    is_warning: bool = False
 
 
 class Request(Protocol):
@@ -418,6 +419,13 @@ class Kind(ABC):
         For what those who use the member notice, and no condition says. None if there is nothing.
         """
         return None
+
+    def incidents(self, cr: Object, observed: Observed) -> Sequence[Notice]:
+        """What happened to the members in the last hour, though they may be well again: each an Event, once.
+
+        Two of the same note are one incident, so the time is in it.
+        """
+        return ()
 
     def warnings(self, cr: Object, observed: Observed) -> Sequence[Ref]:
         """The children whose newest Warning Event the status needs, once all are as desired.

@@ -17,6 +17,7 @@ RUN_SECONDS = 30.0
 RESET_SECONDS = 600.0
 """Whoever ran for so long before the last end has not failed again and again: the kubelet's own measure."""
 OOM_KILLED = "OOMKilled"
+MORE_MEMORY = "Raise the limit in the spec, or have it use less."
 
 
 def last_end(container: Object, *, now: datetime) -> Object | None:
@@ -43,14 +44,22 @@ def words(container: Object, end: Object, *, logs: str) -> str:
     """What keeps failing, and the next step; `logs` is the command that prints its last words."""
     name, code = container.get("name"), end.get("exitCode")
     if end.get("reason") == OOM_KILLED:
-        limit = ((container.get("resources") or {}).get("limits") or {}).get("memory")
-        of = f", {limit}," if limit else ""
         return (
-            f"Container {name} keeps failing: it uses more memory than its limit{of} and is killed for that "
-            f"({OOM_KILLED}). Raise the limit in the spec, or have it use less."
+            f"Container {name} keeps failing: it uses more memory than its limit{_limit(container)} and is "
+            f"killed for that ({OOM_KILLED}). {MORE_MEMORY}"
         )
     last = "" if code is None else f", the last time with exit code {code}"
     return f"Container {name} keeps failing{last}: see {logs}."
+
+
+def used_too_much(container: Object) -> str:
+    """Why it was killed, of one that was for its memory."""
+    return f"it used more memory than its limit{_limit(container)} and was killed for that ({OOM_KILLED})"
+
+
+def _limit(container: Object) -> str:
+    limit = ((container.get("resources") or {}).get("limits") or {}).get("memory")
+    return f", {limit}," if limit else ""
 
 
 def _seconds_left(container: Object, *, now: datetime) -> float:

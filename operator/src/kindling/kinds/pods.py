@@ -115,7 +115,7 @@ def pod_problem(pod: Object, *, now: datetime, placed_by: Object | None = None) 
             remedy = f"It waits for a volume: see `kubectl describe pvc {where}`."
         message = f"No node accepts Pod {name}: {sentence(said)} {remedy}"
         return Problem(reason=reasons.UNSCHEDULABLE, message=message)
-    for item in _containers(pod):
+    for item in containers(pod):
         reason = ((item.get("state") or {}).get("waiting") or {}).get("reason")
         container, image = item.get("name"), item.get("image")
         if reason in _IMAGE:
@@ -135,7 +135,7 @@ def pod_problem(pod: Object, *, now: datetime, placed_by: Object | None = None) 
     return None
 
 
-def _containers(pod: Object) -> list[Object]:
+def containers(pod: Object) -> list[Object]:
     """The status of each of its containers, those that initialise it first."""
     status = pod.get("status") or {}
     return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
@@ -171,7 +171,7 @@ def deadlines(found: Iterable[Object], *, now: datetime) -> list[float]:
     """
     pods = list(found)
     waited = (_unscheduled_seconds(pod, now=now) for pod in pods)
-    running = (crash_loop.seconds_left(item, now=now) for pod in pods for item in _containers(pod))
+    running = (crash_loop.seconds_left(item, now=now) for pod in pods for item in containers(pod))
     return [
         *(UNSCHEDULABLE_AFTER_SECONDS - seconds for seconds in waited if seconds is not None),
         *(left for left in running if left is not None),

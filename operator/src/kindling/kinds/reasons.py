@@ -107,6 +107,12 @@ POD_SETUP_FAILED = _reason(
 CRASH_LOOP_BACK_OFF = _reason(
     "CrashLoopBackOff", _PODS, "a container exits again and again", "see `kubectl logs --previous`"
 )
+CONTAINER_TERMINATED = _reason(
+    "ContainerTerminated",
+    _PODS,
+    "of an Event: a container failed and was started again",
+    "for `OOMKilled`, raise the limit of its memory; else see `kubectl logs --previous`",
+)
 FAILED_CREATE = _reason(
     "FailedCreate",
     _PODS,
@@ -357,6 +363,12 @@ CERTIFICATE_NOT_ISSUED = _reason(
     "fix what `kubectl describe certificate NAME-server-issued` says; cert-manager tries again",
 )
 LOGIN_SUCCEEDED = _reason("LoginSucceeded", _POSTGRESQL, "the default user logged in through the Service")
+SERVER_CRASHED = _reason(
+    "ServerCrashed",
+    _POSTGRESQL,
+    "of an Event: a process of PostgreSQL failed or was killed, which ended all sessions",
+    "see the server's log for which one and why; the kernel kills one for memory",
+)
 RESTARTED = _reason(
     "Restarted",
     _POSTGRESQL,

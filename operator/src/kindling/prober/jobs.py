@@ -27,8 +27,8 @@ from kindling.kinds.postgresql.logins import (
 from kindling.kinds.postgresql.objects import LONGEST_MESSAGE, Objects
 from kindling.kinds.postgresql.reload import Reload
 from kindling.kinds.postgresql.serve import RESTARTED
+from kindling.kinds.postgresql.usage import CRASHED, USED, UsageRequest
 from kindling.kinds.postgresql.usage import MOST as MOST_BYTES
-from kindling.kinds.postgresql.usage import USED, UsageRequest
 from kindling.kinds.pulsarconsumer import backlog
 from kindling.kinds.pulsarconsumer.backlog import BacklogRequest, SubscriptionRequest
 from kindling.kinds.pulsarconsumer.deletion import UnsubscribeRequest
@@ -223,12 +223,10 @@ def _facts(data: Mapping[str, Any]) -> dict[str, Any]:
     for what in ("pending_restart", RESTARTED):
         if isinstance(names := data.get(what), list):
             facts[what] = [str(name)[:_LONGEST_NAME] for name in names[:_MOST_NAMES]]
-    since = data.get(idle.FACT)
-    if isinstance(since, str) and (not since or _TIME.fullmatch(since)):
-        facts[idle.FACT] = since
-    applied = data.get(init_sql.FACT)
-    if isinstance(applied, str) and (not applied or _TIME.fullmatch(applied)):
-        facts[init_sql.FACT] = applied
+    for what in (CRASHED, idle.FACT, init_sql.FACT):
+        time = data.get(what)
+        if isinstance(time, str) and (not time or _TIME.fullmatch(time)):
+            facts[what] = time
     rules = data.get(hba.FIELD)
     if isinstance(rules, list):
         facts[hba.FIELD] = [str(rule)[: hba.LONGEST_RULE] for rule in rules[: hba.MOST_RULES]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kindling.kinds import reasons
 from kindling.kinds.base import ExternalResult
-from kindling.kinds.postgresql.usage import MOST, USED, UsageRequest
+from kindling.kinds.postgresql.usage import CRASHED, MOST, USED, UsageRequest
 from kindling.prober.sessions import (
     FAILURES,
     Address,
@@ -26,6 +26,14 @@ SELECT (SELECT coalesce(sum(pg_database_size(oid)), 0) FROM pg_database)
      + (SELECT coalesce(sum(size), 0) FROM pg_ls_waldir())
      + (SELECT coalesce(sum(size), 0) FROM pg_ls_tmpdir())
 """
+# Where a process fails, the server ends the others and starts them again, and goes on itself. Before
+# PostgreSQL 15 this one is also started late where a log is replayed, which says nothing.
+CRASH = """
+SELECT coalesce((SELECT to_char(backend_start AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
+    FROM pg_stat_activity WHERE backend_type = 'checkpointer'
+    AND backend_start > pg_postmaster_start_time() + interval '5 s'
+    AND current_setting('server_version_num')::integer >= 150000), '')
+"""
 
 
 def ask(address: Address, request: UsageRequest) -> ExternalResult:
@@ -37,9 +45,9 @@ def ask(address: Address, request: UsageRequest) -> ExternalResult:
                 f"SET statement_timeout = {STATEMENT_MILLISECONDS}; SET lock_timeout = 1000; "
                 f"SET default_transaction_read_only = on; SET ROLE {ROLE}",
             )
-            used = int(fetchval(connection, QUERY))
+            used, crashed = int(fetchval(connection, QUERY)), str(fetchval(connection, CRASH))
     except (UnsafeAuthentication, UntrustedCertificate, TimeoutError, ArithmeticError, *FAILURES) as error:
         return ExternalResult(ok=False, reason=reasons.NOT_RESPONDING, message=type(error).__name__)
     if not 0 <= used <= MOST:
         return ExternalResult(ok=False, reason=reasons.NOT_RESPONDING, message="an odd answer")
-    return ExternalResult(ok=True, facts={USED: used})
+    return ExternalResult(ok=True, facts={USED: used, CRASHED: crashed})

@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
-from kindling.kinds import exporter, progress, server_tls
+from kindling.kinds import exporter, incidents, pods, progress, server_tls
 from kindling.kinds.base import (
     Child,
     Kind,
+    Notice,
     Observed,
     Probe,
     Problem,
@@ -199,6 +200,9 @@ class Memcached(Kind):
             **stats.probes(self.type, cr, spec.read(cr), observed),
             **warm_rollout.probes(self.type, cr, spec.read(cr), observed),
         }
+
+    def incidents(self, cr: Object, observed: Observed) -> Sequence[Notice]:
+        return incidents.terminated(pods.pods_of(self.type, cr, observed), now=observed.now)
 
     def warnings(self, cr: Object, observed: Observed) -> Sequence[Ref]:
         if observation.replica_problem(self.type, cr, observed) is not None:

@@ -22,7 +22,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from kindling.kinds import cert_manager, exporter, pods, server_tls
+from kindling.kinds import cert_manager, exporter, incidents, pods, server_tls
 from kindling.kinds.base import (
     Child,
     ExternalAction,
@@ -419,6 +419,10 @@ class Postgresql(Kind):
         if objects.OBJECTS not in observed.results:
             return set()
         return objects.applied_roles(self._objects(cr, observed), observed)
+
+    def incidents(self, cr: Object, observed: Observed) -> Sequence[Notice]:
+        found = [pod] if (pod := observation.find_pod(cr, observed)) is not None else []
+        return [*incidents.terminated(found, now=observed.now), *usage.incidents(cr, observed)]
 
     def warnings(self, cr: Object, observed: Observed) -> Sequence[Ref]:
         return status.warnings(cr, observed)

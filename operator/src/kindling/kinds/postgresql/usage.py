@@ -15,16 +15,19 @@ from typing import NamedTuple
 from zlib import crc32
 
 from kindling.engine.quantity import quantity
+from kindling.kinds import reasons
 from kindling.kinds.amounts import LARGEST
-from kindling.kinds.base import Observed, Probe
+from kindling.kinds.base import Notice, Observed, Probe
 from kindling.kinds.conditions import rfc3339
+from kindling.kinds.incidents import is_news
 from kindling.kinds.postgresql import auto_grow, volume
 from kindling.kinds.postgresql.hibernation import is_to_stop
 from kindling.kinds.postgresql.login import Login, SuperuserRequest, superuser
+from kindling.kinds.postgresql.observation import find_pod
 from kindling.kinds.times import moment
 from kindling.kube.resources import Object
 
-MEMBER, USED = "usage", "used_bytes"
+MEMBER, USED, CRASHED = "usage", "used_bytes", "crashed_at"
 EVERY_SECONDS, NEAR_SECONDS = 300, 60
 """How often the server is asked, and how often where the volume may grow soon."""
 FRESH_SECONDS = 2.0 * EVERY_SECONDS
@@ -44,7 +47,10 @@ FARTHEST = timedelta(days=90)
 
 @dataclass(frozen=True, kw_only=True)
 class UsageRequest(SuperuserRequest):
-    """The fact of a result is USED: the bytes of all databases, of the log and of temporary files."""
+    """The facts of a result are USED, the bytes of all databases, of the log and of temporary files; and
+    CRASHED, when the server last ended all sessions because a process of it failed, empty if it has not since
+    it was started.
+    """
 
 
 class Figures(NamedTuple):
@@ -81,6 +87,20 @@ def fresh(cr: Object, observed: Observed) -> int | None:
     if found is None or (observed.now - found[1]).total_seconds() > FRESH_SECONDS:
         return None
     return found[0]
+
+
+def incidents(cr: Object, observed: Observed) -> list[Notice]:
+    """That a process of the server failed, as the server itself knows it."""
+    known, pod = observed.results.get(MEMBER), find_pod(cr, observed)
+    at = known.result.facts.get(CRASHED) if known is not None and known.result.ok else None
+    if pod is None or not is_news(at, now=observed.now):
+        return []
+    logs = f"`kubectl logs {pod['metadata']['name']} -c postgres -n {pod['metadata']['namespace']}`"
+    note = (
+        f"A process of PostgreSQL failed or was killed at {at}, so that all sessions were ended: {logs} says "
+        "which one. If that was by signal 9, most likely for its memory: raise the limit in the spec."
+    )
+    return [Notice(reasons.SERVER_CRASHED, note, is_warning=True)]
 
 
 def status(cr: Object, observed: Observed) -> Object:

@@ -13,11 +13,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from kindling.kinds import incidents, pods
 from kindling.kinds.base import (
     Child,
     ExternalAction,
     Finish,
     Kind,
+    Notice,
     Observed,
     Probe,
     Problem,
@@ -139,6 +141,9 @@ class PulsarConsumer(Kind):
                 self.type, cr, wanted, observed, own_image=self._image, local_broker=self._local_broker
             ),
         ]
+
+    def incidents(self, cr: Object, observed: Observed) -> Sequence[Notice]:
+        return incidents.terminated(pods.pods_of(self.type, cr, observed), now=observed.now)
 
     def warnings(self, cr: Object, observed: Observed) -> Sequence[Ref]:
         return status.warnings(self.type, cr, observed, local_broker=self._local_broker)
