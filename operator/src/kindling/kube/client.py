@@ -20,8 +20,7 @@ from kindling.kube.errors import Unreachable, error_from
 from kindling.kube.resources import EVENT, FIELD_MANAGER, PAGE_SIZE, ListPage, Object, Ref, ResourceType
 
 POOL = 32
-"""Connections at most: one for each worker, so that a request that hangs takes nobody else's turn. Each costs
-a quarter of a MiB, its TLS buffer."""
+"""Connections at most: one for each worker, so that a request that hangs takes nobody else's turn."""
 TIMEOUT_SECONDS = 30.0
 CONNECT_SECONDS = 5.0
 MAX_RETRY_AFTER_SECONDS = 10.0
