@@ -113,29 +113,17 @@ def changed_by_admission_for(
     )
 
 
-def notice_for(type: ResourceType, cr: Object, found: Notice, *, instance: str, now: datetime) -> Object:
-    """The Event for an external action that has ended: each time that one has."""
-    return _event(
-        type,
-        cr,
-        kind="Normal",
-        reason=found.reason,
-        note=found.note,
-        identity=(found.reason, found.note, now.isoformat()),
-        instance=instance,
-        now=now,
-    )
-
-
-def incident_for(type: ResourceType, cr: Object, found: Notice, *, instance: str, now: datetime) -> Object:
-    """The Event for something that happened to a member; one, however often it is found."""
+def notice_for(
+    type: ResourceType, cr: Object, found: Notice, *, once: bool, instance: str, now: datetime
+) -> Object:
+    """The Event for something that happened: each time that it is found, or one `once` and for all."""
     return _event(
         type,
         cr,
         kind="Warning" if found.is_warning else "Normal",
         reason=found.reason,
         note=found.note,
-        identity=(found.reason, found.note),
+        identity=(found.reason, found.note, *(() if once else (now.isoformat(),))),
         instance=instance,
         now=now,
     )
@@ -208,11 +196,11 @@ class EventRecorder:
         )
 
     def acted(self, type: ResourceType, cr: Object, found: Notice) -> None:
-        self._post(notice_for(type, cr, found, instance=self._instance, now=self._clock()))
+        self._post(notice_for(type, cr, found, once=False, instance=self._instance, now=self._clock()))
 
     def incident(self, type: ResourceType, cr: Object, found: Notice) -> None:
         """Post it if it is new to this process; the server knows those of the one before by their names."""
-        event = incident_for(type, cr, found, instance=self._instance, now=self._clock())
+        event = notice_for(type, cr, found, once=True, instance=self._instance, now=self._clock())
         name = f"{event['metadata']['namespace']}/{event['metadata']['name']}"
         if name in self._incidents or not self._post(event):
             return
