@@ -12,6 +12,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,6 +28,9 @@ IS_READY = ["pg_isready", "--quiet", f"--host={initdb.SOCKETS}", "--port=5432", 
 """PostgreSQL's own word on whether it takes logins."""
 USER = "nobody" if os.geteuid() == 0 else getpass.getuser()
 """PostgreSQL refuses to be root; `nobody` is on every machine."""
+
+PROGRAMS: ContextVar[str] = ContextVar("PROGRAMS", default="")
+"""The folder of PostgreSQL's programs, where it is not the machine's own."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,7 @@ class Files:
     def start(self, command: list[str], *, log: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             self.words(command),
-            env={"PATH": _path(), "LANG": "C.UTF-8", "PGDATA": str(self.mount / "pgdata")},
+            env={"PATH": programs(), "LANG": "C.UTF-8", "PGDATA": str(self.mount / "pgdata")},
             cwd=self.root,
             user=USER if os.geteuid() == 0 else None,
             stdout=log,
@@ -126,10 +130,10 @@ def page(files: Files, path: str = "/", *, seconds: float = 5.0) -> int:
         return 0
 
 
-def _path() -> str:
-    """PostgreSQL's programs, and where they are by themselves nothing else."""
+def programs() -> str:
+    """PATH with PostgreSQL's programs, and where they are by themselves nothing else."""
     debian = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
-    path = str(debian[-1]) if debian else os.environ.get("PATH", "/usr/bin:/bin")
+    path = PROGRAMS.get() or (str(debian[-1]) if debian else os.environ.get("PATH", "/usr/bin:/bin"))
     for name in ("initdb", "postgres", "pg_isready", "pg_ctl", "psql", "pg_controldata"):
         if shutil.which(name, path=path) is None:
             pytest.fail(f"{name} is missing: these tests run PostgreSQL's own programs")

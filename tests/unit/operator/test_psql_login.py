@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.unit.operator.conftest import SUPERUSER_PASSWORD, Files, _path
+from tests.unit.operator.conftest import SUPERUSER_PASSWORD, Files, programs
 from tests.unit.plugin.terminals import on_a_terminal
 
 CALLS = """\
@@ -21,7 +21,7 @@ sys.exit(way(sys.argv[3:], sys.argv[2]))
 
 
 def argv(server: Files, way: str, *words: str, password: str = SUPERUSER_PASSWORD) -> list[str]:
-    program = shutil.which("psql", path=_path())
+    program = shutil.which("psql", path=programs())
     assert program is not None
     inside = [
         program, "--host=localhost", f"--port={server.port}", "--username=kindling", "--dbname=postgres",
