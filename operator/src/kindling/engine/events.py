@@ -208,11 +208,6 @@ class EventRecorder:
         if len(self._incidents) > INCIDENTS:
             self._incidents.popitem(last=False)
 
-    @property
-    def waiting(self) -> int:
-        """Events that are not posted yet."""
-        return self._waiting.qsize()
-
     def _post(self, event: Object) -> bool:
         """Whether it waits to be posted; of what is dropped, the status and the log say it too."""
         with contextlib.suppress(asyncio.QueueFull):
