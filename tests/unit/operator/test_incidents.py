@@ -6,7 +6,8 @@ import asyncio
 from typing import Any
 
 import pytest
-from kindling.engine.events import INCIDENTS, EventRecorder
+from kindling.engine import events as module
+from kindling.engine.events import EventRecorder
 from kindling.kinds import incidents, reasons
 from kindling.kinds.base import CachedResult, ExternalResult, Notice, Observed
 from kindling.kinds.incidents import NEWS_SECONDS
@@ -131,17 +132,33 @@ def test_it_is_posted_once_also_by_the_next_process() -> None:
     asyncio.run(run())
 
 
-def test_one_for_which_there_was_no_place_is_posted_later_and_few_are_remembered() -> None:
+def test_one_for_which_there_was_no_place_is_posted_later() -> None:
     async def run() -> None:
         server = Server()
         events = EventRecorder(api=server, instance="op-1")
-        for number in range(INCIDENTS + 1):
+        for number in range(module.WAITING + 1):
             events.incident(TYPE, resource(), Notice("Because", str(number)))
         running = asyncio.create_task(events.run())
         await asyncio.sleep(0.5)
-        events.incident(TYPE, resource(), Notice("Because", str(INCIDENTS)))
+        events.incident(TYPE, resource(), Notice("Because", str(module.WAITING)))
         await asyncio.sleep(0.05)
-        assert server.posted[-1]["note"] == str(INCIDENTS)
+        assert server.posted[-1]["note"] == str(module.WAITING)
         running.cancel()
 
+    asyncio.run(run())
+
+
+def test_so_many_are_remembered_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        server = Server()
+        events = EventRecorder(api=server, instance="op-1")
+        running = asyncio.create_task(events.run())
+        for note in ("1", "2", "3", "3", "2", "1"):
+            events.incident(TYPE, resource(), Notice("Because", note))
+        await asyncio.sleep(0.05)
+        assert server.asked == 4
+        assert [body["note"] for body in server.posted] == ["1", "2", "3"]
+        running.cancel()
+
+    monkeypatch.setattr(module, "INCIDENTS", 2)
     asyncio.run(run())
