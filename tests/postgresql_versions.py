@@ -40,7 +40,7 @@ CLIENTS = ("psql", "pg_isready", "pg_controldata")
 
 @contextmanager
 def programs(version: str, *, clients: str) -> Iterator[str]:
-    """A folder with its programs, and the CLIENTS of the folder `clients`; gone in the end.
+    """A folder with its programs, and the CLIENTS of the PATH `clients`; gone in the end.
 
     Raises `KindlingError` where it cannot be downloaded.
     """
@@ -55,7 +55,9 @@ def programs(version: str, *, clients: str) -> Iterator[str]:
             with found.open(name) as packed, tarfile.open(fileobj=packed, mode="r:xz") as archive:
                 archive.extractall(root, filter="data")
         for client in CLIENTS:
-            (root / "bin" / client).symlink_to(Path(clients) / client)
+            found_at = shutil.which(client, path=clients)
+            assert found_at is not None, f"{client} is missing"
+            (root / "bin" / client).symlink_to(found_at)
         yield str(root / "bin")
     finally:
         shutil.rmtree(root, ignore_errors=True)
