@@ -14,7 +14,6 @@ from pathlib import Path
 
 from kindling.kinds.base import Kind
 from kindling.kinds.metadata import KIND_LABEL, named_in
-from kindling.kinds.postgresql.faults import LOGIN_GRACE_SECONDS
 from kindling.kinds.registry import kinds
 from kindling.kube.resources import POD, Ref, ResourceType
 
@@ -109,12 +108,8 @@ class Cluster:
         conditions = ((self.get(ref) or {}).get("status") or {}).get("conditions", [])
         return next((item for item in conditions if item["type"] == "Ready"), {})
 
-    def wait_settled(self, *refs: Ref, seconds: float = SECONDS + LOGIN_GRACE_SECONDS) -> None:
-        """Until the status of each is of its generation and says no progress, and nothing is written.
-
-        By its conditions a database's Pod is as old as the control plane, and no server is behind it: on one
-        that has just been started, its failed login is no fault yet.
-        """
+    def wait_settled(self, *refs: Ref, seconds: float = SECONDS) -> None:
+        """Until the status of each is of its generation and says no progress, and nothing is written."""
         for ref in refs:
             wait_until(partial(self._reported, ref), seconds=seconds, what=partial(self._unsettled, ref))
         self.audit.wait_quiet()
