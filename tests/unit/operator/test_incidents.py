@@ -90,11 +90,13 @@ def resource() -> Object:
 def test_a_server_that_ended_all_sessions_is_named(facts: dict[str, Any], ok: bool, said: bool) -> None:
     result = ExternalResult(ok=ok, reason="" if ok else reasons.NOT_RESPONDING, facts=facts)
     objects = {Ref(POD, "ns", "it-0"): {"metadata": {"namespace": "ns", "name": "it-0"}}}
-    results = {usage.MEMBER: CachedResult(cache_key="any", result=result, at=NOW)}
+    results = {usage.MEMBER: CachedResult(cache_key=(usage.MEMBER, "u", 300, 0), result=result, at=NOW)}
     observed = Observed(objects=objects, now=NOW, entropy=b"", results=results)
     found = usage.incidents(resource(), observed)
     assert [one.reason for one in found] == ([reasons.SERVER_CRASHED] if said else [])
     assert all(f"at {ago(200)}, so that all sessions were ended" in one.note for one in found)
+    another = {**resource(), "metadata": {**resource()["metadata"], "uid": "another"}}
+    assert not usage.incidents(another, observed)
 
 
 TYPE = ResourceType("d.io", "v1", "Thing", "things")

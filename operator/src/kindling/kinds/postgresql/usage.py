@@ -17,7 +17,7 @@ from zlib import crc32
 from kindling.engine.quantity import quantity
 from kindling.kinds import reasons
 from kindling.kinds.amounts import LARGEST
-from kindling.kinds.base import Notice, Observed, Probe
+from kindling.kinds.base import CachedResult, Notice, Observed, Probe
 from kindling.kinds.conditions import rfc3339
 from kindling.kinds.incidents import is_news
 from kindling.kinds.postgresql import auto_grow, volume
@@ -73,12 +73,9 @@ def probes(cr: Object, server: Login | None, observed: Observed) -> dict[str, Pr
 
 def measured(cr: Object, observed: Observed) -> tuple[int, datetime] | None:
     """The server's last answer, with its time."""
-    known = observed.results.get(MEMBER)
-    if known is None or not known.result.ok or not isinstance(known.cache_key, tuple):
-        return None
-    used = known.result.facts.get(USED)
-    same = known.cache_key[:2] == _key(cr, observed.now)[:2]
-    return (used, known.at.replace(microsecond=0)) if same and isinstance(used, int) else None
+    known = _answer(cr, observed)
+    used = known.result.facts.get(USED) if known is not None else None
+    return (used, known.at.replace(microsecond=0)) if known is not None and isinstance(used, int) else None
 
 
 def fresh(cr: Object, observed: Observed) -> int | None:
@@ -91,8 +88,8 @@ def fresh(cr: Object, observed: Observed) -> int | None:
 
 def incidents(cr: Object, observed: Observed) -> list[Notice]:
     """That a process of the server failed, as the server itself knows it."""
-    known, pod = observed.results.get(MEMBER), find_pod(cr, observed)
-    at = known.result.facts.get(CRASHED) if known is not None and known.result.ok else None
+    known, pod = _answer(cr, observed), find_pod(cr, observed)
+    at = known.result.facts.get(CRASHED) if known is not None else None
     if pod is None or not is_news(at, now=observed.now):
         return []
     logs = f"`kubectl logs {pod['metadata']['name']} -c postgres -n {pod['metadata']['namespace']}`"
@@ -174,6 +171,14 @@ def seconds_left(cr: Object, observed: Observed) -> float:
     """Until the server is asked again."""
     every = _every(cr)
     return every - (observed.now.timestamp() + _offset(cr)) % every
+
+
+def _answer(cr: Object, observed: Observed) -> CachedResult | None:
+    """The last one, if it is of this very resource."""
+    known = observed.results.get(MEMBER)
+    if known is None or not known.result.ok or not isinstance(known.cache_key, tuple):
+        return None
+    return known if known.cache_key[:2] == _key(cr, observed.now)[:2] else None
 
 
 def _every(cr: Object) -> int:
