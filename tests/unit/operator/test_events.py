@@ -89,9 +89,9 @@ def test_a_repair_is_reported_once_a_while() -> None:
 def test_each_action_that_has_something_to_say_is_reported() -> None:
     """The same again is another Event: it has happened again."""
     found = Notice("Restarted", "It was restarted.")
-    first = notice_for(TYPE, CR, found, once=False, instance="op-1", now=NOW)
-    assert (first["type"], first["reason"], first["note"]) == ("Normal", found.reason, found.note)
-    again = notice_for(TYPE, CR, found, once=False, instance="op-1", now=NOW.replace(second=1))
+    first = notice_for(TYPE, CR, found, incident=False, instance="op-1", now=NOW)
+    assert (first["type"], first["reason"], first["note"]) == ("Normal", *found)
+    again = notice_for(TYPE, CR, found, incident=False, instance="op-1", now=NOW.replace(second=1))
     assert first["metadata"]["name"] != again["metadata"]["name"]
 
 

@@ -21,7 +21,7 @@ from tests.unit.operator.test_crash_loop import NOW, WAITING, ago, ended, pod, r
 
 def notes(found: Object) -> list[str]:
     said = incidents.terminated([found], now=NOW)
-    assert all((one.reason, one.is_warning) == ("ContainerTerminated", True) for one in said)
+    assert all(one.reason == "ContainerTerminated" for one in said)
     return [one.note for one in said]
 
 
@@ -124,7 +124,7 @@ def test_it_is_posted_once_also_by_the_next_process() -> None:
             events = EventRecorder(api=server, instance=instance)
             running = asyncio.create_task(events.run())
             for note in ("a", "a", "b", "a"):
-                events.incident(TYPE, resource(), Notice("Because", note, is_warning=True))
+                events.incident(TYPE, resource(), Notice("Because", note))
             await asyncio.sleep(0.01)
             running.cancel()
         assert server.asked == 4

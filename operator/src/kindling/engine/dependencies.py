@@ -42,7 +42,6 @@ Repaired = Callable[[ResourceType, Object, Apply, Edit | None], None]
 ChangedByAdmission = Callable[[ResourceType, Object, Apply, Sequence[Path]], None]
 """Called for each child of which the cluster has these fields otherwise, right after the write."""
 
-
 Incident = Callable[[ResourceType, Object, Notice], None]
 """Called in each reconciliation for each of the resource's `Kind.incidents`."""
 

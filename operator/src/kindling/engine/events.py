@@ -114,16 +114,16 @@ def changed_by_admission_for(
 
 
 def notice_for(
-    type: ResourceType, cr: Object, found: Notice, *, once: bool, instance: str, now: datetime
+    type: ResourceType, cr: Object, found: Notice, *, incident: bool, instance: str, now: datetime
 ) -> Object:
-    """The Event for something that happened: each time that it is found, or one `once` and for all."""
+    """The Event for an action that has ended, each time; or for an `incident`, one for each note."""
     return _event(
         type,
         cr,
-        kind="Warning" if found.is_warning else "Normal",
+        kind="Warning" if incident else "Normal",
         reason=found.reason,
         note=found.note,
-        identity=(found.reason, found.note, *(() if once else (now.isoformat(),))),
+        identity=found if incident else (*found, now.isoformat()),
         instance=instance,
         now=now,
     )
@@ -196,11 +196,11 @@ class EventRecorder:
         )
 
     def acted(self, type: ResourceType, cr: Object, found: Notice) -> None:
-        self._post(notice_for(type, cr, found, once=False, instance=self._instance, now=self._clock()))
+        self._post(notice_for(type, cr, found, incident=False, instance=self._instance, now=self._clock()))
 
     def incident(self, type: ResourceType, cr: Object, found: Notice) -> None:
         """Post it if it is new to this process; the server knows those of the one before by their names."""
-        event = notice_for(type, cr, found, once=True, instance=self._instance, now=self._clock())
+        event = notice_for(type, cr, found, incident=True, instance=self._instance, now=self._clock())
         name = f"{event['metadata']['namespace']}/{event['metadata']['name']}"
         if name in self._incidents or not self._post(event):
             return

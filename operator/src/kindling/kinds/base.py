@@ -70,7 +70,6 @@ class Notice(NamedTuple):
 
     reason: str
     note: str
-    is_warning: bool = False
 
 
 class Request(Protocol):

@@ -48,4 +48,4 @@ def _notice(pod: Object, container: Object, ended: Object) -> Notice:
     else:
         logs = f"`kubectl logs {name} -c {one} --previous {where}`"
         note = f"{said}, with exit code {ended['exitCode']}: see {logs}."
-    return Notice(reasons.CONTAINER_TERMINATED, note, is_warning=True)
+    return Notice(reasons.CONTAINER_TERMINATED, note)

@@ -97,7 +97,7 @@ def incidents(cr: Object, observed: Observed) -> list[Notice]:
         f"A process of PostgreSQL failed or was killed at {at}, so that all sessions were ended: {logs} says "
         "which one. If that was by signal 9, most likely for its memory: raise the limit in the spec."
     )
-    return [Notice(reasons.SERVER_CRASHED, note, is_warning=True)]
+    return [Notice(reasons.SERVER_CRASHED, note)]
 
 
 def status(cr: Object, observed: Observed) -> Object:
